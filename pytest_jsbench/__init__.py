@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.library.engine import OpenEngine, open_engine
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
-    from pytest_jsbench.library.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
+    from pytest_jsbench.library.pydantic_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.records.metadata import RunMetadata as RunMetadata
@@ -60,7 +60,7 @@ _HOMES = {
     "library.dataset": ("Dataset",),
     "library.engine": ("OpenEngine", "open_engine"),
     "library.evaluation": ("aevaluate", "evaluate"),
-    "library.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
+    "library.pydantic_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
     "settings.plan": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
@@ -123,7 +123,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
     if find_spec("pydantic") is None:  # `import *` works without it
-        __all__ = [name for name in __all__ if name not in _HOMES["library.evaluation_models"]]
+        __all__ = [name for name in __all__ if name not in _HOMES["library.pydantic_models"]]
 
     def __getattr__(name: str) -> object:
         for module, names in _HOMES.items():

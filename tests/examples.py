@@ -27,9 +27,9 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.questions import together
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
-from pytest_jsbench.records.variants import together
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 T = TypeVar("T")

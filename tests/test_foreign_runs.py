@@ -29,11 +29,11 @@ from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.rejudging import matched
 from pytest_jsbench.records.resumption import resume
-from pytest_jsbench.reports import comparison_report, evaluations
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.history import History
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.terminal import report_lines
-from pytest_jsbench.run.batching import BatchPart
+from pytest_jsbench.run.batch_attempts import BatchPart
 from tests import examples
 from tests.examples import record, replace
 from tests.mutations import mutated_json, mutated_lines, survive
@@ -159,7 +159,7 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
         metrics = {"num_steps": 28, "action_type_accuracy": 0.25, "x": 1, "x_ci": [0.5, 2], "by": {"a": 1, "b": None}}
         source.write_text(json.dumps({"config_path": "c", "backend": "qwen", "dsl_mode": "som", "metrics": metrics}))
     data = source.read_bytes()
-    ours = evaluations.with_cases(run)[1]
+    ours = run_json.with_cases(run)[1]
 
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_json(data, chance))
@@ -167,9 +167,9 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
         told("compare", run, hostile, "--by=task", "--comment=x")
         told("compare", run, hostile, "--by=task", "--metric=empirical_coverage", "--json")
         told("migrate", hostile)
-        found = evaluations.read(hostile)
+        found = run_json.read(hostile)
         report_lines(comparison_report.side_by_side([found, found], ["a", "b"], verbose=True))
-        compare(evaluations.with_cases(hostile)[1], ours)
+        compare(run_json.with_cases(hostile)[1], ours)
 
     said(survive(f"evaluations of {kind}", attempt, kept=["evaluations of baseline 777"]))
 
@@ -180,7 +180,7 @@ def test_hostile_evaluation_files_are_drawn_or_refused_in_one_line(run: Path, tm
 
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_json(data, chance))
-        evaluations.read(hostile)
+        run_json.read(hostile)
         if chance.random() < 0.05:  # a picture takes long, whatever is in it
             told("plot", "--files", hostile, run / "run.json", "--output", tmp_path / "p.svg", "--metrics", "pass_rate")
 
@@ -271,7 +271,7 @@ def test_no_answer_is_recorded_through_a_link(tmp_path: Path) -> None:
     info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
     one = Recording.of(request(CaseKey(task="simple", id="a"), 0), SCHEMA, examples.completion(), info)
 
-    with pytest.raises(JSBenchError, match=r"it leads out of .*, and no answer is recorded through a link"):
+    with pytest.raises(JSBenchError, match=r"it leads out of .*; answers are not recorded through links"):
         recordings.write(one)
     assert list(elsewhere.iterdir()) == []
 
@@ -282,7 +282,7 @@ def test_a_packed_or_endless_file_is_refused_unread(tmp_path: Path, name: str) -
     path.parent.mkdir(exist_ok=True)
     readers: dict[str, Callable[[], object]] = {
         "records.jsonl": lambda: journal.read_run(path),
-        "run.json": lambda: evaluations.read(path),
+        "run.json": lambda: run_json.read(path),
         journal.BATCHES: lambda: read_parts(tmp_path, METADATA),
         "simple/a.json": lambda: Recordings(tmp_path).read(tmp_path / "simple" / "a.json"),
     }
@@ -335,7 +335,7 @@ def test_a_file_of_a_run_that_is_a_link_out_of_its_folder_is_not_followed(run: P
 
     readers: list[Callable[[], object]] = [lambda: _resumed(run)]
     if name == "run.json":
-        readers = [lambda: evaluations.load(run / name), lambda: evaluations.read(run)]
+        readers = [lambda: run_json.load(run / name), lambda: run_json.read(run)]
     elif name == "records.jsonl":
         readers += [lambda: journal.read_header(run), lambda: journal.read_run(run / name)]
     for read in readers:
@@ -348,7 +348,7 @@ def test_a_run_that_is_a_link_out_of_the_folder_of_runs_is_not_followed(run: Pat
     runs.mkdir()
     (runs / "2026").symlink_to(run, target_is_directory=True)
 
-    for read in (journal.read_run, journal.read_header, evaluations.read):
+    for read in (journal.read_run, journal.read_header, run_json.read):
         with pytest.raises(JSBenchError, match=r"2026: leads out of .*/runs"):
             read(runs)
 

@@ -14,7 +14,7 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.secrets import build
+from pytest_jsbench.engines.engine_secrets import build
 from pytest_jsbench.prompts.named import find_template
 from tests.packages import install
 

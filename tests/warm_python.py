@@ -34,10 +34,17 @@ _OF_OTHERS = (
 _OURS = (
     *("adaptation.bounding", "adaptation.document", "datasets.conditions", "datasets.prepared", "datasets.selection"),
     *("datasets.sources.folder", "datasets.sources.rows", "engines.providers.openai", "engines.recorded.engine"),
-    *("engines.recorded.unasked", "engines.scripted", "fixture.endpoint", "lab.interchange.every_eval_ever"),
+    *("engines.recorded.unused_files", "engines.scripted", "fixture.endpoint", "lab.interchange.every_eval_ever"),
     *("metrics.gates", "metrics.metric_names", "plugin.activation", "plugin.benchmark", "plugin.controller"),
-    *("plugin.dry_run", "plugin.fixtures", "plugin.outputs", "plugin.terminal", "plugin.unasked", "plugin.worker"),
-    *("plugin.xdist_scheduling", "reports.comparison_report", "reports.evaluations", "reports.html.report"),
+    *(
+        "plugin.dry_run",
+        "plugin.pytest_fixtures",
+        "plugin.outputs",
+        "plugin.terminal",
+        "plugin.unused_recordings",
+        "plugin.worker",
+    ),
+    *("plugin.xdist_scheduling", "reports.comparison_report", "reports.run_json", "reports.html.report"),
     *("reports.markdown", "reports.run_files", "reports.run_report", "reports.terminal", "run.estimate", "run.limits"),
     "run.state",
 )

@@ -58,27 +58,29 @@ def add_adapt(commands: Any) -> None:
     """Declare `jsbench adapt`."""
     adapt = commands.add_parser(
         "adapt",
-        help="which schemas of a dataset each provider takes, and what must change in the others",
-        description="Say each schema in the subset of JSON Schema that a provider takes, as --jsbench-adapt does "
-        "before a call: a table of the outcomes, and with -v every change.",
+        help="show which schemas each provider accepts, and the changes needed for the others",
+        description="Rewrite each schema into the subset of JSON Schema that a provider accepts, as --jsbench-adapt "
+        "does before a call. Print a table of the outcomes, and with -v every change.",
     )
-    adapt.add_argument("dataset", metavar="DATASET", nargs="+", help="as for --jsbench-dataset")
+    adapt.add_argument("dataset", metavar="DATASET", nargs="+", help="a dataset, as for --jsbench-dataset")
     adapt.add_argument(
         "--subset",
         choices=(*SUBSETS, *PROFILES),
         metavar="NAME|NAME@DATE",
-        help=f"only this provider's, the newest unless dated (default: the newest of each): {', '.join(PROFILES)}",
+        help=f"only this subset, the newest unless dated (default: the newest of each): {', '.join(PROFILES)}",
     )
-    adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
+    adapt.add_argument(
+        "--mode", choices=("narrow", "relax"), default="narrow", help="as for --jsbench-adapt (default: narrow)"
+    )
     for name in ("tasks", "split", "limit"):
         add_option(adapt, name, help=BY_NAME[name].help)
-    adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
-    adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")
+    adapt.add_argument("-v", "--verbose", action="store_true", help="show every schema with its changes")
+    adapt.add_argument("--json", action="store_true", help="print only JSON, one outcome per line")
     adapt.set_defaults(command=_adapt)
 
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
-    """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
+    """Adapt every schema to each subset and print the outcomes; return whether all can be adapted."""
     selection = Selection.over(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     dataset = open_dataset(selection)
     named = tuple(SUBSETS) if options.subset is None else (options.subset,)
@@ -111,5 +113,5 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_ones.items() if count)
         if broken := len(keys) - count:
-            out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
+            out.write(f"left out: {broken} of {len(keys)}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())

@@ -1,4 +1,4 @@
-"""Options of the table as arguments of a command."""
+"""Declare options of the option table as arguments of a command."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 @contextmanager
 def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
-    """Inside, an error with an option such as `--jsbench-gate` names the command's own, `--gate`, where it has one."""
+    """Replace options such as `--jsbench-gate` in errors by the command's own, `--gate`, if it has one."""
 
     def spell(name: str) -> str:
         if name in options:
             return flag_of(name)
-        # no option of pytest's is what a user typed
+        # the command itself has no such option
         return f"pytest {BY_NAME[name].flag}" if name in BY_NAME else f"--jsbench-{name.replace('_', '-')}"
 
     try:
@@ -32,12 +32,12 @@ def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
 
 
 def flag_of(name: str) -> str:
-    """The option as a command takes it."""
+    """Return the command's flag for an option."""
     return f"--{name.replace('_', '-')}"
 
 
 class TakesArguments(Protocol):
-    """A parser, or a group of its arguments."""
+    """A parser, or a group of arguments in it."""
 
     def add_argument(self, *flags: str, **details: Any) -> argparse.Action:
         """Declare an argument."""
@@ -59,7 +59,7 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
 
 
 def reading(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Have argparse show why a text cannot be read."""
+    """Return a reader whose errors argparse shows."""
 
     def parse(text: str) -> T:
         try:

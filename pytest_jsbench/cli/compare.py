@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import extension
-from pytest_jsbench.reports import comparison_report, evaluations
+from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_markdown
@@ -21,37 +21,37 @@ def add_compare(commands: Any) -> None:
     """Declare `jsbench compare`."""
     compare = commands.add_parser(
         "compare",
-        help="several runs side by side, and which of their differences are real",
-        description="Pass rate, speed and cost of several runs, case by case where they say how each case ended; any "
-        "evaluation file will do.",
+        help="compare runs, with tests of significance",
+        description="Compare pass rate, speed and cost of several runs, case by case if they have each case's outcome. "
+        "Evaluation files of other tools work too.",
     )
-    compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
-    compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
-    compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
+    compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's directory, or an evaluation file")
+    compare.add_argument("--labels", nargs="+", metavar="L", help="one label for each run (default: its model)")
+    compare.add_argument("-v", "--verbose", action="store_true", help="show every metric, and every case that changed")
     compare.add_argument(
         "--by",
         choices=[grouping.value for grouping in Grouping],
-        help="also a table of tasks, keywords, or lengths of prompts, by runs",
+        help="add a table by task, keyword or prompt length",
     )
     compare.add_argument(
         "--metric",
         default=DEFAULT_METRIC,
         metavar="M",
-        help="of that table: a time such as tpot, or a rate (any, by task)",
+        help="metric of that table: a time such as tpot, or a rate (any with --by task)",
     )
     compare.add_argument(
-        "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, and of MaskBench"
+        "--published", action="store_true", help="add the tables of the JSONSchemaBench paper and of MaskBench"
     )
     compare.add_argument(
-        "--margin", type=float, metavar="D", help="also whether each run is shown to be no worse by D than the first"
+        "--margin", type=float, metavar="D", help="also test whether each run is no worse than the first by more than D"
     )
     form = compare.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
-    form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
+    form.add_argument("--json", action="store_true", help="print only JSON")
+    form.add_argument("--markdown", action="store_true", help="print GitHub Markdown")
     form.add_argument(
         "--comment",
         metavar="NAME",
-        help="as Markdown that fits a comment, with a hidden first line by which a workflow finds it again",
+        help="print Markdown short enough for a comment, with a hidden first line so that a workflow can find it",
     )
     compare.set_defaults(command=_compare)
 
@@ -60,13 +60,19 @@ def add_plot(commands: Any) -> None:
     """Declare `jsbench plot`."""
     plotting = commands.add_parser(
         "plot",
-        help="evaluation files as a picture",
-        description="One panel a metric, one bar a file, whiskers for intervals; n/a where a metric is not applicable.",
+        help="plot evaluation files",
+        description="Plot one panel per metric and one bar per file, with intervals; n/a if not applicable.",
     )
     plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
-    plotting.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model or file)")
-    plotting.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="such as comparison.png")
-    plotting.add_argument("--metrics", metavar="A,B", default="", help="only these, or all (default: the chief ones)")
+    plotting.add_argument(
+        "--labels", nargs="+", metavar="L", help="one label for each file (default: its model or file)"
+    )
+    plotting.add_argument(
+        "--output", type=Path, required=True, metavar="PICTURE", help="output file, such as comparison.png"
+    )
+    plotting.add_argument(
+        "--metrics", metavar="A,B", default="", help="only these metrics, or all (default: the main ones)"
+    )
     plotting.set_defaults(command=_plot)
 
 
@@ -105,18 +111,18 @@ def _plot(options: argparse.Namespace, out: Output) -> bool:
     files, names = _labelled(options.files, options.labels)
     metrics = [name.strip() for name in options.metrics.split(",") if name.strip()]
     save(picture(files, names, metrics), options.output)
-    warnings = comparison_report.incomparable(evaluations.settings_apart(files))
+    warnings = comparison_report.incomparable(run_json.settings_apart(files))
     out.lines([str(options.output), *fact_lines(warnings)])
     return True
 
 
-def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluations.Evaluation], list[str]]:
+def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_json.Evaluation], list[str]]:
     if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
         labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
-    runs = [warned(evaluations.read(path)) for path in paths]
+    runs = [warned(run_json.read(path)) for path in paths]
     if labels is not None:
         named = zip(labels, runs, strict=True)
         labels = [f"{label} {part.variant}".rstrip() for label, run in named for part in run.each]

@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_files import find
 
@@ -23,11 +23,13 @@ def add_baseline(commands: Any) -> None:
     """Declare `jsbench baseline`."""
     baseline = commands.add_parser(
         "baseline",
-        help="a small file of how each case ended, to be committed and compared with",
-        description="Write how each case of a run ended, one line a case, for --jsbench-baseline.",
+        help="write a small baseline file to commit",
+        description="Write the outcome of each case of a run, one line per case, for --jsbench-baseline.",
     )
-    baseline.add_argument("run", type=Path, metavar="RUN", help="a run's folder, its run.json or its records.jsonl")
-    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as baseline.json")
+    baseline.add_argument("run", type=Path, metavar="RUN", help="a run's directory, its run.json or its records.jsonl")
+    baseline.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file, such as baseline.json"
+    )
     baseline.set_defaults(command=_baseline)
 
 
@@ -35,20 +37,22 @@ def add_export(commands: Any) -> None:
     """Declare `jsbench export`."""
     export = commands.add_parser(
         "export",
-        help="a run in another format",
-        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), as a table of "
-        "its attempts, or in a format that an installed package or a function of your own brings.",
+        help="export a run to another format",
+        description="Write a run in the format of every_eval_ever (an aggregate record, and a row per attempt), as a "
+        "table of its attempts, or in the format of an installed package or your own function.",
     )
-    export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
+    export.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its records.jsonl")
     export.add_argument(
         "--format",
         default=EVERY_EVAL_EVER,
         metavar="NAME",
-        help="every_eval_ever (default), parquet, csv, what an installed package brings, or package.module:function",
+        help="every_eval_ever (default), parquet, csv, that of an installed package, or package.module:function",
     )
-    export.add_argument("--version", choices=("0.3.0", "0.2.0"), help="of every_eval_ever (default: 0.3.0)")
+    export.add_argument("--version", choices=("0.3.0", "0.2.0"), help="version of every_eval_ever (default: 0.3.0)")
     export.add_argument(
-        "--developer", metavar="NAME", help="who made the model, for every_eval_ever (default: the model's own prefix)"
+        "--developer",
+        metavar="NAME",
+        help="developer of the model, for every_eval_ever (default: the prefix of the model's name)",
     )
     export.add_argument(
         "-o",
@@ -56,7 +60,7 @@ def add_export(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="PATH",
-        help="of every_eval_ever: where its folder data/ goes",
+        help="output file; for every_eval_ever the directory for data/",
     )
     export.set_defaults(command=_export)
 
@@ -65,19 +69,23 @@ def add_report(commands: Any) -> None:
     """Declare `jsbench report`."""
     report = commands.add_parser(
         "report",
-        help="a run as one page for a browser",
-        description="Write report.html: figures, failures, and every case with its schema, prompt, answer and verdict.",
+        help="write a run's HTML page",
+        description="Write an HTML page: figures, failures, and every case with schema, prompt, answer and verdict.",
     )
-    report.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
-    report.add_argument("--baseline", type=Path, metavar="RUN|FILE", help="compare with it, case by case")
-    report.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as report.html")
+    report.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its records.jsonl")
+    report.add_argument(
+        "--baseline", type=Path, metavar="RUN|FILE", help="run or baseline to compare with, case by case"
+    )
+    report.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file, such as report.html"
+    )
     report.set_defaults(command=_report)
 
 
 def _baseline(options: argparse.Namespace, out: Output) -> bool:
-    run, outcomes = evaluations.with_cases(options.run)
-    data = evaluations.baseline_to_dict(warned(run), outcomes)
-    write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
+    run, outcomes = run_json.with_cases(options.run)
+    data = run_json.baseline_to_dict(warned(run), outcomes)
+    write_atomically(options.output, run_json.baseline_to_text(data), shared=True)
     whose = f"{printable(run.backend)} {printable(run.label)}"
     out.write(f"{options.output}: {counted(len(outcomes), 'case')} of {whose}\n")
     return True
@@ -89,18 +97,18 @@ def _export(options: argparse.Namespace, out: Output) -> bool:
         message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
-    run = warned(evaluations.read_run(options.run))
+    run = warned(run_json.read_run(options.run))
     out.write(f"{exporter.write(options.output, run, summarize(run), **chosen)}\n")
     return True
 
 
 def _report(options: argparse.Namespace, out: Output) -> bool:
-    run = warned(evaluations.read_run(options.run))
+    run = warned(run_json.read_run(options.run))
     summary = summarize(run)
     comparisons = {}
     if options.baseline is not None:
-        baseline, _ = evaluations.with_cases(options.baseline)
-        comparisons = evaluations.against(warned(baseline), run.metadata, summary)
+        baseline, _ = run_json.with_cases(options.baseline)
+        comparisons = run_json.against(warned(baseline), run.metadata, summary)
     report.write(options.output, run, summary, comparisons=comparisons)
     out.write(f"{options.output}\n")
     return True

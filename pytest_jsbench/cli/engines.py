@@ -1,4 +1,4 @@
-"""`jsbench engines`: whom `--jsbench-engine` can name, what each takes, and what else installed packages bring."""
+"""The command `jsbench engines`: list engines and presets with their options, and extensions of installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, readable_presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
-#: by the kind of what a package brings, what asks for it; `pytest_jsbench.<kind>s` is its group of entry points
+#: How to use an extension, by its kind; `pytest_jsbench.<kind>s` is its group of entry points.
 KINDS = {
     **dict.fromkeys(("engine", "preset"), "--jsbench-engine={}"),
     "dataset": "--jsbench-dataset={}",
@@ -33,13 +33,12 @@ def add_engines(commands: Any) -> None:
     """Declare `jsbench engines`."""
     engines = commands.add_parser(
         "engines",
-        help="whom --jsbench-engine can name, and what each takes",
-        description="List the engines with their options, and the presets: providers and servers that are called by "
-        "their names, as their sources described them at a date; and all that installed packages bring, this one "
-        "included: each with its package, and what asks for it. Nobody is called.",
+        help="list engines, presets and extensions",
+        description="List the engines with their options; the presets, which describe providers and servers as of a "
+        "date; and the extensions of all installed packages, with the option that uses each. No calls are made.",
     )
-    engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all that is known of them")
-    engines.add_argument("--json", action="store_true", help="all that is known, as JSON, and nothing else")
+    engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all details")
+    engines.add_argument("--json", action="store_true", help="print only JSON, with all details")
     engines.set_defaults(command=_engines)
 
 
@@ -86,13 +85,13 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 
 def default_model(name: str) -> str | None:
-    """The model that the engine asks where none is named; None where one must be, or there is none to name."""
+    """Return the engine's default model; None if it has none or needs none."""
     model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
     return model
 
 
 def _options(name: str) -> list[str] | None:
-    """The options that the engine takes; None for one of somebody else, which does not say."""
+    """Return the names of the engine's options; None for a third-party engine that does not declare them."""
     options = getattr(registry.find(name), "options", None)
     return sorted(options) if isinstance(options, frozenset) else None
 
@@ -107,23 +106,23 @@ def _tables(
         for each in chosen
     ]
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
-    hint = "jsbench engines NAME: all that is known of it, and from where"
-    yield [("note", f"a preset takes the options of {PRESET_ENGINE}, and --jsbench-model is needed; {hint}")]
+    hint = "jsbench engines NAME shows all details and sources"
+    yield [("note", f"a preset accepts the options of {PRESET_ENGINE}, and needs --jsbench-model; {hint}")]
     brought: list[Row] = [
         (f"{kind} {printable(name)}", (package_of(point), KINDS[kind].format(printable(name))))
         for kind, points in _extensions().items()
         for name, point in points.items()
     ]
-    yield TableBlock.of_texts("Extension", ("Package", "Asked by"), brought)
+    yield TableBlock.of_texts("Extension", ("Package", "Used by"), brought)
 
 
 def _extensions() -> dict[str, dict[str, EntryPoint]]:
-    """List what packages bring of each kind, by its name."""
+    """Return the extensions of installed packages, by kind and name."""
     return {kind: installed(kind, error=JSBenchError) for kind in KINDS}
 
 
 def structured(preset: ProviderPreset) -> str:
-    """Say how the schema reaches the provider's model by default, and whether it is held to."""
+    """Describe how the schema is sent by default, and whether strict enforcement is requested."""
     strongest = preset.formats[preset.apis[0]][0]
     strict = preset.strict
     if strongest not in ("json_schema", "tool") or strict is False:

@@ -10,7 +10,7 @@ from pytest_jsbench.cli.arguments import reading
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.reports import evaluations, history, markdown
+from pytest_jsbench.reports import history, markdown, run_json
 from pytest_jsbench.reports.plot import picture_of_history, save
 from pytest_jsbench.settings.options import BY_NAME
 
@@ -21,39 +21,39 @@ def add_history(commands: Any) -> None:
     """Declare `jsbench history` and `jsbench history add`."""
     showing = commands.add_parser(
         "history",
-        help="runs over time, and what has changed by more than chance",
-        description="A table for each label of a history, and whether its newest line is more than chance away from "
-        "the line before with the same cases.",
+        help="show runs over time, and significant changes",
+        description="Print a table for each label of a history, and whether its newest line differs significantly from "
+        "the previous line with the same cases.",
     )
-    showing.add_argument("--file", type=Path, metavar="F", help="the history, such as history.jsonl; needed")
-    showing.add_argument("--label", metavar="L", help="only lines of this label")
+    showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
+    showing.add_argument("--label", metavar="L", help="show only lines with this label")
     count = reading(BY_NAME["limit"].of_text)
-    last = f"lines of each label (default: {_LAST})"
+    last = f"number of lines for each label (default: {_LAST})"
     showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)
-    showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also draw it, such as history.png")
-    showing.add_argument("--metric", metavar="NAME", help="what is drawn (default: pass_rate)")
+    showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also plot to this file, such as history.png")
+    showing.add_argument("--metric", metavar="NAME", help="metric to plot (default: pass_rate)")
     form = showing.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
-    form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
+    form.add_argument("--json", action="store_true", help="print only JSON")
+    form.add_argument("--markdown", action="store_true", help="print GitHub Markdown")
     showing.set_defaults(command=_show)
     inner = showing.add_subparsers(metavar="add", help="add a line for each run instead")
     adding = inner.add_parser(
         "add",
-        help="add a line for a run",
-        description="Add one small line for each run, under a lock; a run that has one already gets no other.",
+        help="add a line for each run",
+        description="Append one line for each run, under a lock. Runs that already have a line are skipped.",
     )
-    adding.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or its run.json")
-    adding.add_argument("--file", type=Path, required=True, metavar="F", help="the history; made where it is not there")
+    adding.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's directory, or its run.json")
+    adding.add_argument("--file", type=Path, required=True, metavar="F", help="history file; created if missing")
     adding.add_argument(
         "--label",
         metavar="L",
-        help="what later runs of the same are held against (default: engine, model, and what is unusual)",
+        help="label of runs to compare with each other (default: engine, model and unusual settings)",
     )
     adding.set_defaults(command=_add)
 
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
-    runs = [warned(evaluations.read(path)) for path in options.runs]
+    runs = [warned(run_json.read(path)) for path in options.runs]
     every = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
     lines = list({line.identity: line for line in every}.values())
     added, before = history.add(options.file, lines)

@@ -14,7 +14,7 @@ from pytest_jsbench.cli.project_files import ANSWERS, TEST, plan_files, write_fi
 from pytest_jsbench.cli.project_sources import find_sources
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.options import is_installed
+from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.presets import KEYS, presets
 
 _MOST_UNREADABLE = 3
@@ -24,15 +24,20 @@ def add_init(commands: Any) -> None:
     """Declare `jsbench init`."""
     parser = commands.add_parser(
         "init",
-        help="write what a project needs to begin",
-        description="Look for Pydantic models, schema files, an OpenAPI document, tool definitions and the providers "
-        "whose keys are set; write the ini lines, a first test, a workflow for the CI that is there and a line of "
-        ".gitignore. A file that is there is never written over, and nothing is asked or called.",
+        help="set up a project",
+        description="Find Pydantic models, schema files, OpenAPI documents, tool definitions and the providers "
+        "whose keys are set. Write the ini settings, a first test, a workflow for the CI in use and a line in "
+        ".gitignore. Existing files are never overwritten, and no calls are made.",
     )
     parser.add_argument(
-        "folder", type=Path, nargs="?", default=Path(), metavar="FOLDER", help="the project (default: this folder)"
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        metavar="FOLDER",
+        help="project directory (default: the current one)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
     parser.set_defaults(command=_init)
 
 
@@ -77,7 +82,7 @@ def _lines(label: str, texts: Sequence[str]) -> Iterator[str]:
 
 
 def providers(environment: Mapping[str, str]) -> dict[str, str]:
-    """The engines whose keys are set, each with the variable that holds its key."""
+    """Return the engines whose keys are set, each with the variable of its key."""
     shared = {variable for variables in KEYS.values() for variable in variables}
     own = {
         preset.name: (preset.key,)

@@ -25,7 +25,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.reports.evaluations import UNKNOWN, run_to_dict, write_run
+from pytest_jsbench.reports.run_json import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def is_records(path: Path) -> bool:
-    """True where the file begins with the header of a run's records; RecordError where it cannot be read."""
+    """Return whether the file begins with the header of a run's records; raise RecordError if it cannot be read."""
     try:
         return next((data.get("type") == "run" for _, data in _objects(path)), False)
     except RecordError:
@@ -51,21 +51,23 @@ def is_records(path: Path) -> bool:
 
 
 def _judge_records(options: argparse.Namespace, out: Output) -> bool:
-    """Judge a run's answers again, by its policy and comparers with what the options change; True where all passed."""
+    """Judge a run's answers again by its policy and comparers, as changed by the options; return whether all passed."""
     path: Path = options.file
     output: Path | None = options.output
     comparers: dict[str, Comparer] = dict(options.comparer)
     before = run = journal.read_run(path).run(path)
     if run.metadata.redacted:
-        message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
-        raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
+        message = (
+            f"{path} was written with --jsbench-redact: it has only digests of the answers, which cannot be judged"
+        )
+        raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
     policy = policy_of(run.metadata.policy, policy_changes(vars(options)))
     every, missing = comparers_again(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
 
     def records(judge: Judge) -> Iterator[Record]:
         for outcome, record in zip(before.outcomes, before.records, strict=True):
-            # else its values stay, as far as the answer's verdict stays
+            # otherwise its values are kept if the answer's verdict is unchanged
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
             again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
@@ -99,7 +101,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
-    """The settings of a run that was judged again: of another run, for its verdicts are others."""
+    """Return the settings of the new run that has the new verdicts."""
     values = dataclasses.asdict(policy)
     written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
@@ -158,7 +160,7 @@ def _changed(before: Run, after: Run) -> Iterator[str]:
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
-    """The policy in a run's header, with these changes."""
+    """Return the policy in a run's header, with these changes."""
     fields = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields
@@ -175,7 +177,7 @@ def _write_json(out: Output, names: Mapping[str, str | int], verdict: Verdict) -
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with their line numbers."""
+    """Yield the objects of a JSONL file with their line numbers."""
     reader = FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError)
     for line, data in reader.read_json_lines(path):
         if not isinstance(data, dict):
@@ -188,21 +190,21 @@ def add_judge(commands: Any) -> None:
     """Declare `jsbench judge`."""
     judge = commands.add_parser(
         "judge",
-        help="judge recorded answers again, or lines of schema and text",
-        description="Judge the answers of a run again, by the run's own policy, and show what changed and the "
-        'summary; or judge lines of {"schema": ..., "text": ...} and show what did not pass.',
+        help="judge recorded answers, or lines of schema and text",
+        description="Judge the answers of a run again with the run's own policy, and print the changes and the "
+        'summary; or judge lines of {"schema": ..., "text": ...} and print the failures.',
     )
-    judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, the folder it is in, or any JSONL")
-    judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
-    judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
+    judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, its directory, or another JSONL file")
+    judge.add_argument("-v", "--verbose", action="store_true", help="print all lines, and the breakdown by keyword")
+    judge.add_argument("--json", action="store_true", help="print only JSON, one verdict per line")
     judge.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="write the run as it is judged now, to compare it with others"
+        "-o", "--output", type=Path, metavar="DIR", help="write the run with its new verdicts, for comparisons"
     )
-    policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
+    policy = judge.add_argument_group("judge (default: the run's settings, or the defaults of pytest's options)")
     for name in ("duplicate_keys", "extra_fields", "fences", "reasoning", "formats", "validator", "default_dialect"):
         add_option(policy, name)
-    add_option(policy, "comparer", help="as --jsbench-comparer, which a run's functions need; may be repeated")
-    add_option(policy, "judge_timeout", "--timeout", help="seconds for judging one answer")
+    add_option(policy, "comparer", help="as --jsbench-comparer, required if the run used functions; repeatable")
+    add_option(policy, "judge_timeout", "--timeout", help="seconds to judge one answer")
     judge.set_defaults(command=_judge)
 
 
@@ -211,6 +213,6 @@ def _judge(options: argparse.Namespace, out: Output) -> bool:
     if path.is_dir() or is_records(path):
         return _judge_records(options, out)
     if named := [name for name in ("output", "comparer") if getattr(options, name)]:
-        message = f"--{named[0]} is for a run, and {path} holds lines of schema and text: leave it out"
+        message = f"--{named[0]} is for a run, and {path} has lines of schema and text: omit it"
         raise RecordError(message, where=path)
     return _judge_plain(options, out)

@@ -20,16 +20,16 @@ from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
 from pytest_jsbench.core.extensions import MEND, installed, origin, reinstall
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.core.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parse the arguments of a command; what is wrong with them is said in one line."""
+    """Parse the arguments of a command; an error is shown in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with what is wrong, and where all arguments stand."""
+        """Exit with the error, and the command that lists all arguments."""
         self.exit(2, f"{self.prog}: {printable(message.removeprefix('argument '), None)}; see {self.prog} --help\n")
 
 

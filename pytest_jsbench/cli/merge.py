@@ -18,9 +18,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.stores import at_hand, originally
-from pytest_jsbench.reports.evaluations import load
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import write_files
+from pytest_jsbench.reports.run_json import load
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail, fact_lines
 from pytest_jsbench.settings.plan import GATES, gates_of
@@ -33,21 +33,21 @@ def add_merge(commands: Any) -> None:
     """Declare `jsbench merge`."""
     merge = commands.add_parser(
         "merge",
-        help="put the shards of a run together",
-        description="Put runs that were given parts of the same cases (--jsbench-shard) together into one: "
-        "a folder with the files of a run, and the summary. 0 when all passed, or the gates are met.",
+        help="merge the shards of a run",
+        description="Merge the runs of all shards (--jsbench-shard) into one run directory, and print its summary. "
+        "Exit status 0 if all cases passed, or the gates are met.",
     )
     merge.add_argument(
         "runs",
         nargs="+",
         metavar="DIR",
-        help="a run's folder, a folder of runs (the newest); or its URL, such as 's3://bucket/shard-*' (extra stores)",
+        help="a run's directory, or one with runs (the newest); or a URL: 's3://bucket/shard-*' (extra: stores)",
     )
-    merge.add_argument("--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run goes")
+    merge.add_argument("--output", "-o", type=Path, required=True, metavar="DIR", help="directory of the merged run")
     for name in GATES:
         add_option(merge, name)
     add_option(merge, "baseline", type=Path)
-    merge.add_argument("--json", action="store_true", help="run.json and the notes on the parts, and nothing else")
+    merge.add_argument("--json", action="store_true", help="print only run.json with notes on the shards")
     merge.set_defaults(command=_merge)
 
 
@@ -108,7 +108,7 @@ def merge_runs(
 
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
-    """The end of one session of all shards: with a failed test for each case that did not pass."""
+    """Return the ending of one session of all shards, with a failed test for each case that did not pass."""
     parts = summary.variants or {"": summary}
     failing = tuple(
         Attempt(key, 0, name).name(several=False)

@@ -1,4 +1,4 @@
-"""The output of a command, and the folder that it writes a run to."""
+"""Write the output of a command, and create the directory of a run that it writes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.reports.blocks import Block
-    from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import History
+    from pytest_jsbench.reports.run_json import Evaluation
 
 Read = TypeVar("Read", "Run", "Evaluation", "History")
 
@@ -33,7 +33,7 @@ class Output(io.TextIOBase):
 
     @property
     def width(self) -> int:
-        """The columns that a report may fill."""
+        """Width of reports in columns."""
         return width_of(is_terminal=self._stream.isatty())
 
     def write(self, text: str) -> int:
@@ -41,7 +41,7 @@ class Output(io.TextIOBase):
         return self._stream.write(printable(text, None, lines=True))
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Write each as a line, and show them now."""
+        """Write each as a line, and flush."""
         self.writelines(f"{line}\n" for line in lines)
         self._stream.flush()
 
@@ -55,31 +55,31 @@ class Output(io.TextIOBase):
 
 
 def warned(content: Read) -> Read:
-    """Say what could not be read of a run, beside what the command prints, and give on what could."""
+    """Print the warnings of reading a run to stderr, and return its content."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
     return content
 
 
 def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchError]) -> None:
     """
-    Make the folder of a run that is made of these; the given error where that fails, or it would replace another run.
+    Create the directory of a run made from these runs; raise the given error if that fails.
 
-    What was made of the same before, or of runs that these resumed, is replaced.
+    An earlier result of the same runs, or of runs that they resumed, is replaced; any other run there is an error.
     """
     runs = find_runs(folder) if folder.is_dir() else []
-    if runs and runs != [folder]:  # a run in the folder itself would hide them
-        message = f"{folder} holds {counted(len(runs), 'run')}: name a new folder, in it or elsewhere"
+    if runs and runs != [folder]:  # a run in the directory itself would hide them
+        message = f"{folder} contains {counted(len(runs), 'run')}: choose a new directory, in it or elsewhere"
         raise error(message, where=folder)
     has_records, kept = bool(runs), None
-    with suppress(JSBenchError):  # what cannot be read is kept, too
+    with suppress(JSBenchError):  # unreadable runs are kept, too
         kept = read_header(folder) if has_records else None
     names = {name for part in parts for name in (part.run_id, part.resumed_from)}
     made_of_these = kept is not None and kept.run_id in names and kept.uuid not in [part.uuid for part in parts]
     if not made_of_these and (has_records or (folder / "run.json").exists()):
         whose = "a run" if kept is None else f"the run {printable(kept.run_id)}"
-        raise error(f"{folder} holds {whose}, which is kept: name another folder", where=folder)
+        raise error(f"{folder} contains {whose}, which is not replaced: choose another directory", where=folder)
     try:
         make_private_folder(folder)
     except OSError as problem:
-        message = f"cannot write to {folder}: {problem.strerror or problem}; name a folder that can be written"
+        message = f"cannot write to {folder}: {problem.strerror or problem}; choose a writable directory"
         raise error(message, where=folder) from problem

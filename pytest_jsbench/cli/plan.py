@@ -1,4 +1,4 @@
-"""`jsbench plan`: how many cases and repeats tell a difference from chance, and what they cost."""
+"""The command `jsbench plan`: estimate the power, the number of cases and the cost of a comparison."""
 
 from __future__ import annotations
 
@@ -11,43 +11,51 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, dollars, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 
 
 def add_plan(commands: Any) -> None:
     """Declare `jsbench plan`."""
     parser = commands.add_parser(
         "plan",
-        help="how many cases and repeats tell a difference from chance",
-        description="Before two runs over the same cases: how wide the interval of a pass rate will be, with which "
-        "power a difference is told from chance, how many cases that takes, and what a run costs.",
+        help="plan the number of cases and repeats for a comparison",
+        description="Plan two runs over the same cases: the width of the pass rate's interval, the power to detect a "
+        "difference, the number of cases needed, and the cost of a run.",
     )
-    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="a run whose pass rate and cost are expected")
-    parser.add_argument("--cases", type=int, metavar="N", help="cases of each run (default: those of RUN, or 100)")
-    parser.add_argument("--repeats", type=int, default=1, metavar="K", help="attempts at each (default: 1)")
-    parser.add_argument("--rate", type=float, metavar="R", help="pass rate (default: that of RUN, or 0.8)")
-    parser.add_argument("--difference", type=float, default=0.05, metavar="D", help="of the rates (default: 0.05)")
-    parser.add_argument("--power", type=float, default=0.8, metavar="P", help="chance to tell it (default: 0.8)")
+    parser.add_argument(
+        "run", type=Path, nargs="?", metavar="RUN", help="earlier run to take pass rate, correlation and cost from"
+    )
+    parser.add_argument("--cases", type=int, metavar="N", help="number of cases (default: that of RUN, or 100)")
+    parser.add_argument("--repeats", type=int, default=1, metavar="K", help="attempts per case (default: 1)")
+    parser.add_argument("--rate", type=float, metavar="R", help="expected pass rate (default: that of RUN, or 0.8)")
+    parser.add_argument(
+        "--difference",
+        type=float,
+        default=0.05,
+        metavar="D",
+        help="difference of the pass rates to detect (default: 0.05)",
+    )
+    parser.add_argument("--power", type=float, default=0.8, metavar="P", help="required power (default: 0.8)")
     parser.add_argument(
         "--correlation",
         type=float,
         metavar="C",
-        help="how alike attempts at a case end, from 0 to 1 (default: that of RUN, or 0.5)",
+        help="correlation of the attempts at a case, from 0 to 1 (default: that of RUN, or 0.5)",
     )
-    parser.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    parser.add_argument("--json", action="store_true", help="print only JSON")
     parser.set_defaults(command=_plan)
 
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
-    run = None if options.run is None else warned(evaluations.read(options.run))
+    run = None if options.run is None else warned(run_json.read(options.run))
     figures = {} if run is None else run.figures
     expected, parts = figures.get("pass_rate"), () if run is None else run.each
-    alike, origin = options.correlation, "as you say"
+    alike, origin = options.correlation, "as given"
     if alike is None:
         alike = correlation(case.share for part in parts for case in (part.outcomes or {}).values())
-        origin = "as those of the run"
+        origin = "estimated from the run"
     if alike is None:
-        alike, origin = 0.5, "which is assumed"
+        alike, origin = 0.5, "assumed"
     design = Design(
         cases=int(figures.get("cases") or 100) if options.cases is None else options.cases,
         repeats=options.repeats,
@@ -80,18 +88,25 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     attempts = counted(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
-    warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case repeat each other: "
+    warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case are identical: "
     out.report(
         [
             [
                 ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
-                ("alike", f"attempts at a case end alike by {design.correlation:.2f} of 1, {origin}"),
-                *([("warning", f"{warning}further ones tell little")] if cold and design.repeats > 1 else []),
-                ("interval", f"{rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
-                ("power", f"a difference of {difference:g} is told from chance in {chance} of such pairs of runs"),
-                ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),
-                ("no worse", f"as many show, in {once}, that an equal run is no worse by {difference:g}"),
-                ("cost", "none is known" if price is None else f"{dollars(price)}, as an answer of the run costs"),
+                ("repeats", f"correlation of the attempts at a case {design.correlation:.2f}, {origin}"),
+                *(
+                    [("warning", f"{warning}further ones add little information")]
+                    if cold and design.repeats > 1
+                    else []
+                ),
+                ("interval", f"the 95 % interval of {rate} will be {low:.3f} to {high:.3f}"),
+                ("power", f"a difference of {difference:g} is detected with {chance} power"),
+                ("needed", f"{counted(needed, 'case')} of {attempts} for {once} power"),
+                (
+                    "no worse",
+                    f"the same number shows with {once} power that an equal run is no worse by {difference:g}",
+                ),
+                ("cost", "unknown" if price is None else f"{dollars(price)}, at the run's cost per answer"),
             ]
         ]
     )

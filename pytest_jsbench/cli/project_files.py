@@ -1,4 +1,4 @@
-"""Plan the files by which a project begins, and write all of them or none."""
+"""Plan the files that set up a project, and write all of them or none."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _SAMPLES = {
     "datetime": "2026-01-31T12:00:00Z",
 }
 _MOST_FIELDS = 20
-#: of a variable of TOML or an ini file: one value, or a list
+#: Value of a setting in TOML or an ini file: one value, or a list.
 _Value = str | list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file as it will be; `text` is None where nothing is written."""
+    """Planned content of a file; `text` is None if it is not written."""
 
     path: Path
     words: str
@@ -151,7 +151,7 @@ def _ini(root: Path, sources: Sequence[Source]) -> NewFile:
             words = f"not written, since it would not be TOML: {error}; fix it, and run this again"
             return NewFile(path=path, words=words, text=None)
         if section != _OLD_TOML and "ini_options" in table:
-            words = "not written, since [tool.pytest] would have both ini_options and settings of its own"
+            words = "not written, since [tool.pytest] would have both ini_options and native settings"
             return NewFile(path=path, words=words, text=None)
     if not all(map(str.isprintable, datasets)) or _read_back(whole, section, path) != settings:
         message = (

@@ -1,4 +1,4 @@
-"""Find what a project has that can be tested: Pydantic models, schema files, OpenAPI documents, tool definitions."""
+"""Find the sources of schemas in a project: Pydantic models, schema files, OpenAPI documents, tool definitions."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _read(root: Path, path: Path) -> object:
 
 
 def _kind(document: object) -> str | None:
-    """Say what a document is, as far as its outermost keys tell; None for anything that is no schema."""
+    """Return the kind of a document by its outermost keys; None if it has no schemas."""
     from pytest_jsbench.datasets.sources.openapi import is_openapi
     from pytest_jsbench.datasets.sources.tools import defines_tools
 
@@ -163,7 +163,7 @@ def _references(schema: object) -> set[str]:
         if isinstance(value, Mapping):
             found = _REFERENCE.search(value["$ref"]) if isinstance(value.get("$ref"), str) else None
             names |= {found[0], found[0].split(".")[0]} if found else set()
-            # definitions that come along are parts of the schema only where they are referred to
+            # definitions belong to the schema only if they are referenced
             waiting += [each for name, each in value.items() if name not in ("$defs", "definitions", "components")]
         elif isinstance(value, list):
             waiting += value

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.records.journal import find_runs
 
 
@@ -17,21 +17,23 @@ def add_recordings(commands: Any) -> None:
     """Declare `jsbench recordings`."""
     parser = commands.add_parser(
         "recordings",
-        help="recorded answers that no test asks for",
-        description="List the files of recorded answers (--jsbench-record) that no test of a whole run asked for. "
+        help="list unused recordings",
+        description="List the recorded answers (--jsbench-record) that no test of a complete run used. "
         "Nothing is deleted without --prune.",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what --jsbench-record filled")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="directory of recordings, as written by --jsbench-record"
+    )
     parser.add_argument(
         "--run",
         type=Path,
         required=True,
         action="append",
         metavar="RUN",
-        help="the folder of a whole run that replayed or recorded DIR, or a folder of runs (the newest); of several, "
-        "what none asked for",
+        help="directory of a complete run that replayed or recorded DIR, or one with runs (the newest); with several, "
+        "recordings are listed that none of them used",
     )
-    parser.add_argument("--prune", action="store_true", help="delete them")
+    parser.add_argument("--prune", action="store_true", help="delete the unused recordings")
     parser.set_defaults(command=_recordings)
 
 
@@ -40,7 +42,7 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
         message = f"{options.folder} is no folder; name what --jsbench-record filled"
         raise RecordError(message, found=str(options.folder), expected="a folder")
     newest = [next(reversed(find_runs(run)), run) if run.is_dir() else run for run in options.run]
-    paths = unasked.read(options.folder, newest)
+    paths = unused_files.read(options.folder, newest)
     for path in paths:
         try:
             if options.prune:

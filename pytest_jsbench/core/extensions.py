@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, ImportFailed, JSBenchError, nearest
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, kind_of, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"

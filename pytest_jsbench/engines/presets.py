@@ -1,4 +1,4 @@
-"""Presets of providers that speak OpenAI's API: data (`presets.toml`), dated, with sources, read by name."""
+"""Presets of providers with OpenAI-compatible APIs: data (`presets.toml`) with date and sources, looked up by name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pytest_jsbench.core.text import described
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: known without the file, which is read only when one of them is asked for
+#: Names known without the file, which is read only when one of them is used.
 PRESET_NAMES = frozenset(
     {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
     | {"sglang", "together", "vllm", "xai"}
 )
-#: the engine of which each preset is a configuration
+#: Engine that each preset configures.
 PRESET_ENGINE = "openai"
-#: of engines that are no presets; Azure documents the first limits
+#: Schema subsets of engines that are not presets; Azure documents the first limits.
 _SUBSETS = {
     "openai": "openai",
     "azure": "openai@2024-08",
@@ -34,101 +34,101 @@ _SUBSETS = {
     "anthropic-vertex": "anthropic",
     "gemini": "gemini",
 }
-#: of engines that are no presets: the variables of which the first that is set holds the key
+#: Variables for the key of engines that are not presets; the first one that is set is used.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-#: engines of this package that are no presets, for which no other package is looked at
+#: Engines of this package that are not presets; no other package is searched for them.
 _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 
 
-#: response formats of one API
+#: Response formats of one API.
 _Formats = tuple[ResponseFormat, ...]
-#: what a finish reason means
+#: Meanings of a finish reason.
 _Ending = Literal["stop", "length", "content_filter", "rejected", "unknown", "refusal"]
 _Fault = Literal["auth", "quota", "rate_limited", "timeout", "server", "bad_request", "bad_response"]
 _Meaning = _Ending | _Fault
-#: a parameter is not taken: `false`
+#: `false`: a parameter is not supported.
 _Off = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
 
 class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider, as its sources described it at its date."""
+    """A provider, as described by its sources at its date."""
 
-    #: by which `--jsbench-engine` takes it
+    #: Name for `--jsbench-engine`.
     name: str
-    #: the provider's own name
+    #: The provider's own name.
     title: str
-    #: where it is
+    #: Base URL of the API.
     base_url: Annotated[str, Meta(pattern="^https?://", extra_json_schema={"format": "uri"})]
-    #: the month in which the sources were read
+    #: Month in which the sources were read.
     date: Annotated[str, Meta(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
-    #: where it is known from
+    #: URLs of the provider's documentation.
     sources: Annotated[tuple[Annotated[str, Meta(pattern="^https://")], ...], Meta(min_length=1)]
-    #: of each API that it speaks, `chat` (Chat Completions) or `responses`, its response formats, the strongest first;
-    #: the first API is called unless said
+    #: Response formats by API, `chat` (Chat Completions) or `responses`, strongest first; the first API is the default.
     formats: Annotated[Mapping[Annotated[str, Meta(pattern="^(chat|responses)$")], _Formats], Meta(min_length=1)]
-    #: the variable that holds the key; None: it wants none
+    #: Environment variable with the key; None if no key is needed.
     key: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
-    #: response formats in which it does not stream
+    #: Response formats without streaming.
     unstreamed: _Formats = ()
-    #: whether it takes `stream_options`; one that does not sends its usage without being asked
+    #: Whether it accepts `stream_options`; one that does not sends its usage anyway.
     stream_options: bool = True
-    #: whether it takes `parallel_tool_calls`, so that a forced tool is asked for one call
+    #: Whether it accepts `parallel_tool_calls`, to limit a forced tool to one call.
     single_call: bool = False
-    #: whether it is asked to hold to the schema; or with which models (patterns with `*`)
+    #: Whether to request enforcement of the schema; or the models for which to do so (patterns with `*`).
     strict: bool | Annotated[tuple[str, ...], Meta(min_length=1)] = True
-    #: the parameter of the limit
+    #: Parameter for the maximum number of tokens.
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    #: the parameter of the seed; False: it takes no seed
+    #: Parameter for the seed; False if it accepts no seed.
     seed_field: str | _Off = "seed"
-    #: the parameter of the effort of reasoning in chat, inner ones by dots; False: it is not known to take one
+    #: Parameter for the reasoning effort in chat, as a path separated by dots; False if none is known.
     effort_field: str | _Off = "reasoning_effort"
-    #: the parameter of the most tokens of reasoning in chat; False: it is not known to take one
+    #: Parameter for the maximum number of reasoning tokens in chat, as a path separated by dots; False if none is
+    #: known.
     budget_field: str | _Off = False
-    #: finish reasons that mean something else here than in the table of Chat Completions, or are not in it: what each
-    #: means, a finish reason of the records, `refusal`, or a kind of fault
+    #: Finish reasons that are not in the table of Chat Completions or have another meaning here. A meaning is a finish
+    #: reason of the records, `refusal`, or a kind of fault.
     finish_reasons: Mapping[str, _Meaning] = field(default_factory=dict)
-    #: what else is sent with each call
+    #: Further fields of each request.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    #: the subset of JSON Schema that it takes
+    #: Subset of JSON Schema that it supports.
     subset: str | None = None
-    #: its name in the package genai-prices
+    #: Name in the package genai-prices.
     prices: str | None = None
-    #: what else to know
+    #: Known pitfalls.
     traps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """ValueError where a parameter is only said to be there."""
+        """Raise ValueError if a parameter is `true` instead of a name."""
         for name in ("seed_field", "effort_field", "budget_field"):
             if getattr(self, name) is True:
-                raise ValueError(f"{name} is true: expected the name of a parameter, or false")
+                raise ValueError(f"{name} must be the name of a parameter, or false; found true")
 
     @property
     def version(self) -> str:
-        """Its name and date, by which two runs are told apart."""
+        """Name and date, to compare the versions used by two runs."""
         return f"{self.name}@{self.date}"
 
     @property
     def source(self) -> str:
-        """The first of its sources and its date, for a message."""
+        """First source and date, for messages."""
         return f"{self.sources[0]}, {self.date}"
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs that it speaks, the one that is called unless said first."""
+        """The supported APIs; the first one is the default."""
         return tuple(self.formats)
 
 
 def is_preset(engine: str) -> bool:
-    """Tell a preset, of this package or of another, from any other engine, and from one that has no name yet."""
+    """Return whether the name is that of a preset, of this or another package; False for the empty name."""
     return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:
-    """The preset of that name; None for any other engine, for which nothing is read."""
+    """Return the preset of that name; None for any other engine, without reading the file."""
     if engine in PRESET_NAMES:
         return _presets()[engine]
     if not is_preset(engine):
@@ -138,17 +138,17 @@ def preset_of(engine: str) -> ProviderPreset | None:
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
     except THIRD_PARTY_ERRORS as error:
-        message = f"preset '{engine}': {origin(point)} is no table as in presets.toml: {described(error)}"
+        message = f"preset '{engine}': {origin(point)} is not a table like those in presets.toml: {described(error)}"
         raise EngineError(message, found=point.value, where=engine) from error
 
 
 def presets() -> tuple[ProviderPreset, ...]:
-    """Return the presets that can be read, by name, with those of other packages."""
+    """Return the readable presets of this and other packages, sorted by name."""
     return readable_presets()[0]
 
 
 def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
-    """Return the presets that can be read, and for each other one the reason."""
+    """Return the readable presets, and the reason for each unreadable one."""
     readable = []
     problems = {}
     for name in preset_names():
@@ -157,17 +157,18 @@ def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
         except JSBenchError as error:
             problems[name] = str(error)
         else:
-            readable += [] if preset is None else [preset]
+            if preset is not None:
+                readable.append(preset)
     return tuple(readable), problems
 
 
 def preset_names() -> tuple[str, ...]:
-    """The names of all presets, for which nothing is read."""
+    """Return the names of all presets, without reading them."""
     return tuple(sorted({*PRESET_NAMES, *_installed()}))
 
 
 def subset_of(engine: str) -> str | None:
-    """The subset of JSON Schema that the engine's provider takes; None where it is not known."""
+    """Return the subset of JSON Schema that the engine's provider supports; None if unknown."""
     if (subset := _SUBSETS.get(engine)) is not None:
         return subset
     preset = preset_of(engine)
@@ -175,12 +176,12 @@ def subset_of(engine: str) -> str | None:
 
 
 def adaptation(mode: str, subset: str, *, engine: str) -> str:
-    """Name the adaptation of schemas, to the engine's own subset unless one is named: `narrow:openai@2026-08`."""
+    """Return the name of a schema adaptation, by default to the engine's own subset: `narrow:openai@2026-08`."""
     if mode == "verbatim":
         return mode
     subset = subset or subset_of(engine) or ""
     if not subset:
-        message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
+        message = f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; name one, as in {mode}:openai"
         raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset
 
@@ -189,20 +190,20 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
 
 
 def _installed() -> Mapping[str, EntryPoint]:
-    """The presets of other packages; an engine of this package keeps its name."""
+    """Return the presets of other packages; they cannot replace an engine of this package."""
     return _installed_at(tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=1)
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    # whoever is asked of a name that is no preset's looks here, and each look reads all packages
+    # cached, because names that are not presets are looked up here, and each lookup reads all installed packages
     points = installed("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 
 
 @functools.cache
 def _presets() -> Mapping[str, ProviderPreset]:
-    # most runs name none of them
+    # imported late, because most runs use no preset
     import tomllib
     from importlib.resources import files
 

@@ -1,4 +1,4 @@
-"""Engines, found by name: built in, presets, installed, or a program's own class or function."""
+"""Find engines by name: built in, presets, installed, or a class or function in the user's code."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Stopwatch,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, kind_of, plain_value
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
-from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.engine_options import Options
+from pytest_jsbench.engines.engine_secrets import public_options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
-from pytest_jsbench.engines.secrets import public_options
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 
-_OF_FACTORY = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
+_FACTORY_METHODS = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
 
-#: by reference, so that no provider's module is imported for another's sake
+#: Import references, so that only the selected engine's modules are imported.
 _BUILT_IN = {
-    "anthropic": "pytest_jsbench.engines.providers.messages:FACTORY",
+    "anthropic": "pytest_jsbench.engines.providers.anthropic_messages:FACTORY",
     "anthropic-bedrock": "pytest_jsbench.engines.providers.clouds:BEDROCK",
     "anthropic-vertex": "pytest_jsbench.engines.providers.clouds:VERTEX",
     "application": "pytest_jsbench.engines.registry:APPLICATION",
@@ -53,71 +53,73 @@ _BUILT_IN = {
 
 
 def names() -> tuple[str, ...]:
-    """The engines that have a name: built in, presets of one, and installed."""
+    """Return the names of all engines: built in, presets, and installed."""
     return tuple(sorted(installed("engine", error=EngineError).keys() | _BUILT_IN.keys() | {*preset_names()}))
 
 
 def find(name: str) -> EngineFactory:
-    """The factory of that name; UnknownEngine with the nearest name where there is none."""
+    """Return the factory of that name; raise UnknownEngine, with the nearest name, if it is unknown."""
     if (built_in := _BUILT_IN.get(PRESET_ENGINE if is_preset(name) else name)) is not None:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
     if (point := installed("engine", error=EngineError).get(name)) is not None:
-        return _as_factory(load(point, kind="engine", error=EngineError), name)
+        return _to_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
-        return _as_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
-    offer = f"{nearest(name, names())}; one of your own is package.module:Factory{reinstall()}"
+        return _to_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
+    offer = f"{nearest(name, names())}; an engine of your own is package.module:Factory{reinstall()}"
     raise UnknownEngine(f"unknown engine '{name}': {offer}", found=name, expected=names(), option="engine")
 
 
 def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
-    """The factory as one whose engine has a grammar that can be asked; EngineError where it has none."""
+    """Return the factory if its engine can test its grammar without a model; else raise EngineError."""
     if isinstance(factory, AcceptorFactory):
         return factory
-    problem = f"engine '{name}' has no grammar that could be asked about labelled answers"
-    raise _unable(problem, name, lambda other: isinstance(other, AcceptorFactory))
+    problem = f"engine '{name}' has no grammar to test with labelled answers"
+    raise _unsupported(problem, name, lambda other: isinstance(other, AcceptorFactory))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
-    """The factory as one whose provider has a batch API; EngineError where it has none."""
+    """Return the factory if its provider has a batch API; else raise EngineError."""
     if isinstance(factory, BatchFactory) and not is_preset(name):
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
-    raise _unable(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
+    raise _unsupported(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
 
 
 def require_passing(factory: EngineFactory, name: str, path: str) -> None:
-    """See that the engine passes on an application's calls of that API; EngineError where it cannot."""
-    spoken = factory.passes_on if isinstance(factory, PassingFactory) else ()
-    if path not in spoken:
-        problem = f"engine '{name}' passes on {' and '.join(spoken) or 'no calls of an application'}, and not {path}"
-        raise _unable(problem, name, lambda other: path in getattr(other, "passes_on", ()))
+    """Raise EngineError unless the engine forwards an application's calls of that API."""
+    apis = factory.passes_on if isinstance(factory, PassingFactory) else ()
+    if path not in apis:
+        problem = f"engine '{name}' forwards {' and '.join(apis) or 'no calls of applications'}, not {path}"
+        raise _unsupported(problem, name, lambda other: path in getattr(other, "passes_on", ()))
 
 
-def _unable(
-    problem: str, name: str, is_able: Callable[[EngineFactory], bool], *, option: str | None = None
+def _unsupported(
+    problem: str, name: str, is_suitable: Callable[[EngineFactory], bool], *, option: str | None = None
 ) -> EngineError:
-    able = []
+    suitable = []
     for other in names():
-        with suppress(EngineError):  # one whose package cannot be imported
-            if not is_preset(other) and is_able(find(other)):
-                able.append(other)
-    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=tuple(able), option=option)
+        with suppress(EngineError):  # an engine whose package cannot be imported
+            if not is_preset(other) and is_suitable(find(other)):
+                suitable.append(other)
+    return EngineError(
+        f"{problem}: expected {', '.join(suitable)}", found=name, expected=tuple(suitable), option=option
+    )
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-    """Return how an engine samples that is asked with these parameters, as far as it says."""
+    """Return the sampling parameters that the engine applies if these are requested, as far as it reports them."""
     return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 
 
-def _as_factory(value: object, name: str) -> EngineFactory:
-    """The object itself where it is a factory; a plain callable is made one."""
+def _to_factory(value: object, name: str) -> EngineFactory:
+    """Return the object itself if it is a factory; wrap it if it is another callable."""
     try:
         factory = as_factory(value)
     except JSBenchError:
         raise
-    except THIRD_PARTY_ERRORS as error:  # a factory's class is called
+    except THIRD_PARTY_ERRORS as error:  # the constructor of a third-party class
         message = f"engine '{name}' cannot be used: {one_line(described(error))}"
         raise EngineError(message, found=described(error), where=name) from error
     if factory is not None:
@@ -129,15 +131,15 @@ def _as_factory(value: object, name: str) -> EngineFactory:
 
 
 def as_factory(value: Any) -> EngineFactory | None:
-    """The factory that a program holds, itself or as its class; None for anything else."""
-    if not all(hasattr(value, step) for step in _OF_FACTORY):
+    """Return a factory given as an object or as its class; None for anything else."""
+    if not all(hasattr(value, step) for step in _FACTORY_METHODS):
         return None
     factory: EngineFactory = value() if isinstance(value, type) else value
     return factory
 
 
 class PlainFactory(UnsharedFactory):
-    """The factory made of a callable, or a class, that takes the configuration and gives an engine."""
+    """A factory that wraps a callable or class which takes the configuration and returns an engine."""
 
     def __init__(self, make: Callable[..., Any], name: str) -> None:
         self._make = make
@@ -149,20 +151,20 @@ class PlainFactory(UnsharedFactory):
         number = getattr(self._make, "concurrency", 16)
         if isinstance(number, int) and not isinstance(number, bool) and number > 0:
             return number
-        message = f"engine '{self._name}': concurrency is a whole number above 0, not {number!r}"
+        message = f"engine '{self._name}': concurrency must be a whole number above 0, found {number!r}"
         raise EngineError(message, found=number, expected="a whole number above 0", where="concurrency")
 
     def check(self, config: EngineConfig) -> None:
-        """A callable says what it lacks when it is called."""
+        """Do nothing: a callable reports what is missing when it is called."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """The info of an engine that is built for it and closed again; and the options that it does not name."""
+        """Build an engine, return its info together with the options that it does not describe, and close it."""
         with closing(self.build(config)) as engine:
             info = engine.info
         return replace(info, details={**public_options(config), **info.details})
 
     def build(self, config: EngineConfig) -> Engine:
-        """Call it; EngineError for an exception, and for what is no engine."""
+        """Call it; raise EngineError for an exception, and for a result that is not an engine."""
         try:
             engine = self._make(config)
         except JSBenchError:
@@ -177,40 +179,40 @@ class PlainFactory(UnsharedFactory):
         return as_threaded(engine)
 
 
-#: what answers: a text, or what an engine gives; it is called from several threads at once, a coroutine in one
+#: Function that returns a text, or what an engine returns; called from several threads, or in one if a coroutine.
 AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str | Completion | Declined]]
-#: seconds that a coroutine gets to end after it was cancelled
-_PATIENCE = 2.0
+#: Seconds that a coroutine has to end after it was cancelled.
+_CANCEL_SECONDS = 2.0
 
 
 class FunctionFactory(UnsharedFactory):
-    """Makes an engine of a function; its model is called as the function, unless the user says."""
+    """The factory of an engine that calls a function; the function's name is the default model."""
 
-    #: what such an engine is called
+    #: Name of the engine.
     name = "function"
 
     def __init__(self, function: AnswerFunction) -> None:
         self._function = function
 
     def check(self, config: EngineConfig) -> None:
-        """See that nothing is asked for that only an engine with a configuration could heed."""
+        """Raise EngineError for settings that a function cannot use."""
         fields = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
         names = ", ".join((*fields, *config.options))
         if names:
-            raise EngineError(f"a function takes a request and nothing else: found {names}; leave it out", found=names)
+            raise EngineError(f"a function only gets the request; remove the settings: {names}", found=names)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine that will be built."""
-        called = getattr(self._function, "__name__", type(self._function).__name__)
+        function_name = getattr(self._function, "__name__", type(self._function).__name__)
         return EngineInfo(
             engine=self.name,
-            model=config.model or called,
+            model=config.model or function_name,
             response_format=config.response_format or ResponseFormat.JSON_SCHEMA,
             streaming=False,
         )
 
     def build(self, config: EngineConfig) -> Engine:
-        """The engine."""
+        """Build the engine."""
         self.check(config)
         info = self.describe(config)
         call = self._function if inspect.isroutine(self._function) else getattr(self._function, "__call__", None)  # noqa: B004  the method itself is wanted
@@ -225,66 +227,66 @@ class _FunctionEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         watch = Stopwatch()
-        return _answer(self.function(request), watch)
+        return _to_answer(self.function(request), watch)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 class _CoroutineFunctionEngine(_FunctionEngine):
     async def generate(self, request: Request) -> Completion | Declined:  # type: ignore[override]
         watch = Stopwatch()
-        return _answer(await self.function(request), watch)
+        return _to_answer(await self.function(request), watch)
 
 
-def _answer(given: object, watch: Stopwatch) -> Completion | Declined:
-    """Read what the function gave as an answer; CallError where it is none."""
-    if isinstance(given, Completion | Declined):
-        return given
-    if isinstance(given, str):  # how it came to its end the function does not say
-        return Completion(text=given, finish_reason=FinishReason.UNKNOWN, timing=watch.stop())
-    message = f"the function gave {plain_value(given)}; expected a text, a Completion or a Declined"
+def _to_answer(result: object, watch: Stopwatch) -> Completion | Declined:
+    """Convert the function's result to an answer; raise CallError if it is not one."""
+    if isinstance(result, Completion | Declined):
+        return result
+    if isinstance(result, str):  # a function does not report the finish reason
+        return Completion(text=result, finish_reason=FinishReason.UNKNOWN, timing=watch.stop())
+    message = f"the function returned {plain_value(result)}; expected a string, a Completion or a Declined"
     raise CallError(FaultKind.ENGINE, message)
 
 
 class ApplicationFactory(FunctionFactory):
-    """Builds the `application` engine, which says that somebody else is to be asked."""
+    """The factory of the `application` engine, which only raises an error: the application under test answers."""
 
     options: frozenset[str] = frozenset()
 
     def check(self, config: EngineConfig) -> None:
-        """See that nothing is said of it that it cannot do."""
+        """Raise EngineError for unknown options."""
         Options(config, self.options)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """The model is the one that the user names, if any."""
+        """Describe the engine; its model is the configured one, if any."""
         model = config.model or "unknown"
         return EngineInfo(engine=config.name, model=model, response_format=ResponseFormat.TEXT, streaming=False)
 
 
-def _ask_nobody(_: Request) -> NoReturn:
+def _raise_no_model(_: Request) -> NoReturn:
     message = (
-        "engine 'application' asks nobody: jsbench.check(answer) takes what an application got; to ask a model, "
-        "name another engine"
+        "engine 'application' cannot generate answers: pass the application's answer to jsbench.check(answer); to call "
+        "a model, select another engine"
     )
     raise CallError(FaultKind.ENGINE, message)
 
 
-APPLICATION = ApplicationFactory(_ask_nobody)
+APPLICATION = ApplicationFactory(_raise_no_model)
 
 
 def as_threaded(engine: Any) -> Engine:
-    """Return the engine, which threads call; one that is written with `async` is wrapped for them."""
+    """Return the engine; wrap one whose methods are coroutines, for calls from several threads."""
     threaded: Engine = AsyncEngine(engine) if inspect.iscoroutinefunction(engine.generate) else engine
     return threaded
 
 
 class AsyncEngine:
     """
-    Runs the calls of an engine whose `generate`, and maybe `close`, are coroutines.
+    An engine that runs the coroutines of another one: `generate`, and maybe `close`.
 
-    Its event loop runs in one daemon thread until `close`. The threads of the calls in flight enter `generate` and wait
-    there; a call past its deadline is cancelled.
+    Its event loop runs in one daemon thread until `close`. Other threads call `generate` and wait there; a call is
+    cancelled at its deadline.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -299,12 +301,12 @@ class AsyncEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Its identity, for reports."""
+        """The engine's identity, for reports."""
         info: EngineInfo = self._inner.info
         return info
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call, within the time that the request gives it."""
+        """Make one call, within the timeout of the request."""
         from pytest_jsbench.engines.http.calls import Deadline
 
         deadline = Deadline(request.params.timeout)
@@ -312,7 +314,7 @@ class AsyncEngine:
         try:
             answer: Completion | Declined = future.result(deadline.remaining)
         except TimeoutError:
-            if future.done():  # the engine's own
+            if future.done():  # raised by the engine itself
                 raise CallError(FaultKind.TIMEOUT, "the engine's call timed out") from None
             raise deadline.fault() from None
         finally:
@@ -320,18 +322,18 @@ class AsyncEngine:
         return answer
 
     def close(self) -> None:
-        """Close the engine on its loop, and end the loop; what is still in flight is cancelled."""
+        """Close the engine on its loop, and end the loop; pending calls are cancelled."""
         import asyncio
 
         closing = self._inner.close()
         if inspect.isawaitable(closing):
             with suppress(TimeoutError):
-                self._start(asyncio.wait_for(closing, _PATIENCE)).result(2 * _PATIENCE)
+                self._start(asyncio.wait_for(closing, _CANCEL_SECONDS)).result(2 * _CANCEL_SECONDS)
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(_PATIENCE)
+        self._thread.join(_CANCEL_SECONDS)
 
     def _serve(self) -> None:
-        # at its end it cancels and awaits what still runs, so that no task is destroyed while it is pending
+        # at its end it cancels and awaits pending tasks, so that none is destroyed while it is running
         with self._runner:
             self._runner.run(self._ended.wait())
 

@@ -1,5 +1,5 @@
 """
-Scripted answers: what the `scripted` engine is told to say.
+The `scripted` engine: answers from a file or a function.
 
 An answers file is a JSON object from case to answer, or JSON lines of `{"task"?, "id", …answer}`. A case is named
 `task::id`, `id`, or `*` for all others. An answer is
@@ -7,7 +7,7 @@ An answers file is a JSON object from case to answer, or JSON lines of `{"task"?
 * a string: the text itself;
 * an object with `text`, `instance` (sent as JSON), or `decline` (`refusal` or `unsupported_schema`), or `fault`
   (a fault kind), and optionally `message`, `finish_reason`, `usage`, `delay` and `ttft` (seconds), and for a fault
-  `status`, `retry_after` and `times`: only the first so many tries break, those after it get the rest of the answer;
+  `status`, `retry_after` and `times`: only that many tries fail, later ones return the rest of the answer;
 * a list of these: one for each repeat of the case, the last for all further ones.
 """
 
@@ -38,9 +38,9 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.engine_options import Options, choose_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
 
 EVERY_OTHER = "*"
-#: seconds
+#: Maximum seconds of `delay`, `ttft` and `retry_after`.
 _LONGEST_DELAY = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The answer to one call, as it is written down."""
+    """The scripted answer to one call."""
 
     text: str | None = None
     decline: DeclineReason | None = None
@@ -65,41 +65,41 @@ class Script:
     message: str = ""
     finish_reason: FinishReason = FinishReason.STOP
     usage: Usage = field(default_factory=Usage)
-    #: seconds for the whole call
+    #: Seconds for the whole call.
     delay: float = 0.0
-    #: seconds to the first token; None for an answer in one piece
+    #: Seconds until the first token; None if not streamed.
     ttft: float | None = None
     status: int | None = None
     retry_after: float | None = None
-    #: how many tries break before one does not; None for all
+    #: Number of tries that fail; None for all.
     times: int | None = None
 
     @classmethod
     def from_value(cls, value: object, *, where: str) -> Script:
-        """Read one answer; EngineError names what is wrong with it."""
+        """Parse one answer; raise EngineError, which names what is wrong."""
         if isinstance(value, str):
             return cls(text=value)
         if not isinstance(value, Mapping):
-            raise _wrong(where, f"a string or an object is expected, not {value!r}")
+            raise _script_error(where, f"expected a string or an object, found {value!r}")
         names = {entry.name for entry in fields(cls)} | {"instance"}
         for name in value:
             if name not in names:
-                raise _wrong(where, f"unknown field '{name}': {nearest(str(name), names)}")
-        _refuse_contradictions(value, where)
+                raise _script_error(where, f"unknown field '{name}': {nearest(str(name), names)}")
+        _check_outcomes(value, where)
         content = {name: _read(name, member, where) for name, member in value.items() if name != "instance"}
         if "instance" in value:
             content["text"] = json.dumps(value["instance"], ensure_ascii=False)
         return cls(**content)
 
 
-def _refuse_contradictions(value: Mapping[str, Any], where: str) -> None:
+def _check_outcomes(value: Mapping[str, Any], where: str) -> None:
     outcomes = [name for name in ("text", "instance", "decline") if name in value]
     if len(outcomes) > 1:
-        raise _wrong(where, f"'{outcomes[0]}' and '{outcomes[1]}' exclude each other")
+        raise _script_error(where, f"'{outcomes[0]}' and '{outcomes[1]}' exclude each other")
     if not outcomes and "fault" not in value:
-        raise _wrong(where, "one of text, instance, decline, fault is expected")
+        raise _script_error(where, "expected one of text, instance, decline, fault")
     if "times" in value and not ("fault" in value and outcomes):
-        raise _wrong(where, "'times' is for a fault that an answer follows (text, instance or decline)")
+        raise _script_error(where, "'times' needs a fault and an answer after it (text, instance or decline)")
 
 
 _WORDS: Mapping[str, type[StrEnum]] = {"decline": DeclineReason, "fault": FaultKind, "finish_reason": FinishReason}
@@ -111,19 +111,19 @@ def _read(name: str, value: Any, where: str) -> Any:
             return words(str(value))
         except ValueError:
             nearest_word = nearest(str(value), [word.value for word in words])
-            raise _wrong(where, f"unknown {name} {value!r}: {nearest_word}") from None
+            raise _script_error(where, f"unknown {name} {value!r}: {nearest_word}") from None
     match name:
         case "usage":
             return _usage(value, where)
         case "delay" | "ttft" | "retry_after":
-            sound = type(value) in (int, float) and 0 <= value <= _LONGEST_DELAY
+            is_valid = type(value) in (int, float) and 0 <= value <= _LONGEST_DELAY
             expected = "a number of seconds"
         case "status" | "times":
-            sound, expected = type(value) is int and value > 0, "a whole number above 0"
+            is_valid, expected = type(value) is int and value > 0, "a whole number above 0"
         case _:
-            sound, expected = isinstance(value, str), "a string"
-    if not sound:
-        raise _wrong(where, f"'{name}' is {expected}, not {value!r}")
+            is_valid, expected = isinstance(value, str), "a string"
+    if not is_valid:
+        raise _script_error(where, f"'{name}' must be {expected}, found {value!r}")
     return value
 
 
@@ -132,16 +132,16 @@ def _usage(value: object, where: str) -> Usage:
 
     names = {entry.name for entry in fields(Usage)}
     if not isinstance(value, Mapping) or not set(value) <= names:
-        raise _wrong(where, f"'usage' is an object of {', '.join(sorted(names))}, not {value!r}")
+        raise _script_error(where, f"'usage' must be an object of {', '.join(sorted(names))}, found {value!r}")
     for name, tokens in value.items():
         if name == "service_tier" and isinstance(tokens, str):
             continue
         if count(tokens) is None:
-            raise _wrong(where, f"'{name}' is a whole number of tokens, not {tokens!r}")
+            raise _script_error(where, f"'{name}' must be a whole number of tokens, found {tokens!r}")
     return Usage(**value)
 
 
-def _wrong(where: str, what: str) -> EngineError:
+def _script_error(where: str, what: str) -> EngineError:
     return EngineError(f"{where}: {what}")
 
 
@@ -154,18 +154,18 @@ class ScriptFile:
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptFile:
-        """Read the file; EngineError says where it is wrong."""
+        """Read the file; raise EngineError with the place of an error."""
         text = FileReader(root=path.parent, error=EngineError).read_text(path)
         by_case = {}
         for name, values in _entries(text, path):
             where = f"{path}, {name}"
             if not values:
-                raise _wrong(where, "an empty list; an answer for each repeat is expected")
+                raise _script_error(where, "expected an answer for each repeat, found an empty list")
             by_case[name] = tuple(Script.from_value(value, where=where) for value in values)
         return cls(source=str(path), by_case=by_case)
 
     def find(self, key: CaseKey, repeat: int) -> Script | None:
-        """The answer for one attempt; None where the file has none."""
+        """Return the answer for one attempt; None if the file has none."""
         for name in (str(key), key.id, EVERY_OTHER):
             if scripts := self.by_case.get(name):
                 return scripts[min(repeat, len(scripts) - 1)]
@@ -173,23 +173,23 @@ class ScriptFile:
 
 
 def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
-    """The answers of each case: of one object, or of lines."""
+    """Return the answers of each case, from one object or from lines."""
     try:
         document = parse_json(text)
     except Unreadable as error:
         try:
             parse_json(text.lstrip().partition("\n")[0])
         except Unreadable:
-            raise _wrong(str(path), error.problem) from None
+            raise _script_error(str(path), error.problem) from None
         return _lines(text, path)
-    # a single JSON line is an object too; only a line names its case by "id"
+    # a single JSON line is an object too, but only a line has an "id"
     if isinstance(document, Mapping) and not isinstance(document.get("id"), str):
         return [(name, value if isinstance(value, list) else [value]) for name, value in document.items()]
     return _lines(text, path)
 
 
 def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
-    """Lines of the same case are its repeats, in order."""
+    """Return the answers by case; several lines of a case are its repeats, in order."""
     answers: dict[str, list[Any]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -198,9 +198,9 @@ def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
         try:
             entry = parse_json(line)
         except Unreadable as error:
-            raise _wrong(where, error.problem) from None
+            raise _script_error(where, error.problem) from None
         if not isinstance(entry, Mapping) or not isinstance(entry.get("id"), str):
-            raise _wrong(where, 'an object with an "id" is expected')
+            raise _script_error(where, 'expected an object with an "id"')
         name = f"{entry['task']}::{entry['id']}" if "task" in entry else entry["id"]
         answer = {field: value for field, value in entry.items() if field not in ("task", "id")}
         answers.setdefault(name, []).append(answer)
@@ -208,7 +208,7 @@ def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
 
 
 class ScriptedEngine:
-    """Says what it is told."""
+    """An engine that returns scripted answers."""
 
     def __init__(self, source: ScriptFile | Callable[[Request], Any], info: EngineInfo) -> None:
         self._source = source
@@ -218,24 +218,30 @@ class ScriptedEngine:
         self._lock = threading.Lock()
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The answer for the request; it takes as long as it says."""
+        """Return the answer for the request, after its scripted delay."""
         answer = self._find(request)
         if isinstance(answer, Completion | Declined):
             return answer
         watch = Stopwatch()
-        _spend(answer, request.params.timeout, watch)
-        if answer.fault is not None and self._breaks(answer, request):
+        _wait(answer, request.params.timeout, watch)
+        if answer.fault is not None and self._fails(answer, request):
             message = answer.message or f"a scripted fault: {answer.fault}"
             raise CallError(answer.fault, message, status=answer.status, retry_after=answer.retry_after)
-        timing, usage = watch.stop(), answer.usage
+        timing = watch.stop()
+        usage = answer.usage
         if answer.decline is not None:
             message = answer.message or f"scripted: {answer.decline}"
             return Declined(reason=answer.decline, message=message, timing=timing, usage=usage, sent=self._sent)
-        text, finish_reason = answer.text or "", answer.finish_reason
-        return Completion(text=text, finish_reason=finish_reason, timing=timing, usage=usage, sent=self._sent)
+        return Completion(
+            text=answer.text or "",
+            finish_reason=answer.finish_reason,
+            timing=timing,
+            usage=usage,
+            sent=self._sent,
+        )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _find(self, request: Request) -> Script | Completion | Declined:
         if isinstance(self._source, ScriptFile):
@@ -248,7 +254,7 @@ class ScriptedEngine:
         except CallError:
             raise
         except Exception as error:
-            if exhausted(error):  # nothing is wrong with the function: the run makes no more calls
+            if exhausted(error):  # not an error of the function: the run stops making calls
                 raise
             message = one_line(f"the answers function raised {type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from error
@@ -259,7 +265,7 @@ class ScriptedEngine:
         except EngineError as error:
             raise CallError(FaultKind.ENGINE, one_line(str(error))) from None
 
-    def _breaks(self, script: Script, request: Request) -> bool:
+    def _fails(self, script: Script, request: Request) -> bool:
         if script.times is None:
             return True
         attempt = (str(request.key), request.repeat)
@@ -268,8 +274,8 @@ class ScriptedEngine:
             return self._tries[attempt] <= script.times
 
 
-def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
-    """Let the scripted time pass; an answer that takes longer than the call may is a timeout."""
+def _wait(script: Script, timeout: float, watch: Stopwatch) -> None:
+    """Sleep for the scripted time; raise CallError if it exceeds the timeout."""
     first = min(script.ttft if script.ttft is not None else script.delay, timeout)
     time.sleep(first)
     if script.ttft is not None and script.ttft <= timeout:
@@ -282,27 +288,27 @@ def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
 
 
 class ScriptedFactory(UnsharedFactory):
-    """Builds the `scripted` engine."""
+    """The factory of the `scripted` engine."""
 
     options = frozenset({"answers"})
 
     def check(self, config: EngineConfig) -> None:
-        """See that the answers can be read."""
+        """Check that the answers can be read."""
         self._source(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Describe the engine; no answers are read for it."""
-        Options(config, self.options)  # a name that is none of them is an error here too
+        """Describe the engine, without reading its answers."""
+        Options(config, self.options)  # raises EngineError for an unknown option
         return EngineInfo(
             engine=config.name,
             model=config.model or "scripted",
             response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
-            # an answer may be scripted to come token by token
+            # a script may set the time to the first token
             streaming=True,
         )
 
     def build(self, config: EngineConfig) -> ScriptedEngine:
-        """The engine, with its answers read."""
+        """Build the engine, and read its answers."""
         return ScriptedEngine(self._source(config), self.describe(config))
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:

@@ -14,11 +14,11 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.records.settings import UNKNOWN, Setting, SettingDifference, differences, settings_of
+from pytest_jsbench.records.setting_differences import UNKNOWN, Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
 
 if TYPE_CHECKING:
-    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.run_json import Evaluation
 
 _LONGEST_LABEL = 26
 #: the figures of a run, or of a framework, by name, in the order of columns
@@ -214,7 +214,7 @@ class BesidePublished:
         for setting in self.settings:
             theirs, *ours = setting.shown
             values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"
-            facts.append(("", f"{setting.name} (bears on {setting.bears_on}): {values}"))
+            facts.append(("", f"{setting.name} (affects {setting.bears_on}): {values}"))
         if unstated := ", ".join(
             f"{setting.name} {', '.join(dict.fromkeys(setting.shown[1:]))}" for setting in self.unstated
         ):

@@ -16,7 +16,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
-from pytest_jsbench.library.options import argument_names_in_errors
+from pytest_jsbench.library.evaluation_options import argument_names_in_errors
 from pytest_jsbench.settings.options import DEFAULTS, readers
 from pytest_jsbench.settings.plan import selection_of
 

@@ -28,9 +28,9 @@ from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import kind_of
 from pytest_jsbench.engines.base import EngineFactory
+from pytest_jsbench.engines.engine_secrets import build, check, prepare
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
-from pytest_jsbench.engines.secrets import build, check, prepare
-from pytest_jsbench.library.options import EvaluationOptions, argument_names_in_errors, with_argument_names
+from pytest_jsbench.library.evaluation_options import EvaluationOptions, argument_names_in_errors, with_argument_names
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
 from pytest_jsbench.settings.variants import Variant

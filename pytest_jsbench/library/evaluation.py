@@ -22,7 +22,7 @@ from pytest_jsbench.core.errors import DatasetError, EngineError
 from pytest_jsbench.core.text import plain_value
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, factory_of
-from pytest_jsbench.library.options import (
+from pytest_jsbench.library.evaluation_options import (
     EVALUATION_DEFAULTS,
     READERS,
     EvaluationOptions,

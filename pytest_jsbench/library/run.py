@@ -15,7 +15,7 @@ from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, kind_of, printable
-from pytest_jsbench.library.options import argument_names_in_errors, with_argument_names
+from pytest_jsbench.library.evaluation_options import argument_names_in_errors, with_argument_names
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
@@ -128,7 +128,7 @@ class EvaluatedRun(Run):
 
     def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
         """Return the comparison with another run, by variant, or under an empty name."""
-        from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
+        from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
         with argument_names_in_errors():
             if isinstance(baseline, Run):
@@ -195,7 +195,7 @@ def _runs_by_name(value: object) -> object:
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
     """Load a run from its directory, its records.jsonl, or the newest run in a directory; records stay on disk."""
     from pytest_jsbench.records.journal import find_files
-    from pytest_jsbench.reports.evaluations import read_run
+    from pytest_jsbench.reports.run_json import read_run
 
     with argument_names_in_errors():
         run = read_run(Path(path))
@@ -205,8 +205,8 @@ def load_run(path: str | PathLike[str]) -> EvaluatedRun:
 @arguments(runs=_runs_by_name, metrics=names)
 def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     """Return a matplotlib Figure that compares runs by name, with intervals: one panel per metric."""
-    from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
+    from pytest_jsbench.reports.run_json import evaluation_of
 
     evaluations = [evaluation_of(run, summarize(run), source=name) for name, run in runs.items()]
     return picture(evaluations, list(runs), metrics)

@@ -22,10 +22,10 @@ from pytest_jsbench.metrics.statistics import (
     paired_difference,
     paired_ratio,
 )
-from pytest_jsbench.records.settings import SettingDifference, differences
+from pytest_jsbench.records.setting_differences import SettingDifference, differences
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.settings import Setting
+    from pytest_jsbench.records.setting_differences import Setting
 
 #: Largest difference of times, relative, that two runs of the same setup may have as a whole, even if all their cases
 #: differ in the same direction; also the largest difference of their shares of cached tokens.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.questions import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata

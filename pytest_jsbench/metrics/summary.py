@@ -28,9 +28,9 @@ from pytest_jsbench.metrics.statistics import (
     proportion,
 )
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
-from pytest_jsbench.records.settings import ON_THIS_MACHINE, RECORDED, settings_of
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.setting_differences import ON_THIS_MACHINE, RECORDED, settings_of
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
 

@@ -1,9 +1,9 @@
 """
 The pytest plugin, the only package that imports pytest. Until an engine is set it only declares options.
 
-`options` declares and `settings` reads them; `activation` starts a run. In each process `worker` makes the attempts
-for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and writes the
-files, and `terminal` prints the summary.
+`pytest_options` declares and `configuration` reads them; `activation` starts a run. In each process `worker` makes the
+attempts for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and
+writes the files, and `terminal` prints the summary.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options import NO_ENGINE, add_options, check_ini_keys, typed_for_a_run, value_of
+from pytest_jsbench.plugin.pytest_options import NO_ENGINE, add_options, check_ini_keys, typed_for_a_run, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
@@ -32,7 +32,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate the plugin if an engine is named; pytest.UsageError where only what it would be asked is typed."""
+    """Activate the plugin if an engine is set; raise pytest.UsageError if only options that need one are given."""
     config.addinivalue_line(
         "markers",
         "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
         raise pytest.UsageError(message)
     elif any(value_of(config, name) for name in ("min_pass_rate", "gate", "max_regression")):
-        from pytest_jsbench.plugin.settings import check_gates
+        from pytest_jsbench.plugin.configuration import check_gates
 
         check_gates(config)
 
@@ -62,37 +62,40 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize what asks an engine over the run's variants, and what asks for `jsbench_case` over its cases."""
+    """Parametrize tests with calls over the run's variants, and tests with `jsbench_case` over its cases."""
     wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
     if wanted and _is_asked_for(metafunc.config):
-        from pytest_jsbench.plugin.fixtures import parametrize
+        from pytest_jsbench.plugin.pytest_fixtures import parametrize
 
         parametrize(metafunc)
 
 
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
-    """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
-    from pytest_jsbench.plugin.fixtures import open_fixture, open_without_run
+    """Call the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
+    from pytest_jsbench.plugin.pytest_fixtures import open_fixture, open_without_run
 
     return open_fixture(request) if _is_asked_for(request.config) else open_without_run(request)
 
 
 @pytest.fixture(scope="session")
 def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
-    """Asks once for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a fixture of any scope."""
+    """
+    Make one call for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a
+    fixture of any scope.
+    """
     if not _is_asked_for(request.config):
         pytest.skip(NO_ENGINE)
-    from pytest_jsbench.plugin.fixtures import open_shared
+    from pytest_jsbench.plugin.pytest_fixtures import open_shared
 
     return open_shared(request)
 
 
 @pytest.fixture
 def jsbench_case(request: pytest.FixtureRequest) -> Case:
-    """A case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
+    """Return a case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
     if not hasattr(request, "param"):
         pytest.skip("no engine named; run with --jsbench-engine=NAME")
-    from pytest_jsbench.plugin.fixtures import load_case
+    from pytest_jsbench.plugin.pytest_fixtures import load_case
 
     return load_case(request)

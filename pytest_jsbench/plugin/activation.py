@@ -1,4 +1,4 @@
-"""Activates the plugin: reads the settings, plans the run, starts it, and registers what runs and what reports."""
+"""Activate the plugin: read the settings, plan and start the run, and register the parts that run and report."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
-from pytest_jsbench.plugin.secrecy import Secrecy, quieten
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.output_masking import Secrecy, quieten
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
 from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
@@ -27,14 +27,14 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 
 _CACHED_RUNS = 5
-#: what the name of a run, and of its folder, begins with
+#: Beginning of the name of a run and of its directory.
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
-#: seconds after its last record in which a run that has not ended may still go on
+#: Seconds after its last record in which an unfinished run may still be under way.
 _LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def activate(config: pytest.Config) -> None:
-    """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
+    """Make this process ready for the run; raise pytest.UsageError, with its cause, for invalid input."""
     secrecy = Secrecy(config)
     with secrecy.usage_errors():
         context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)
@@ -64,7 +64,7 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
     """Start the run; a mere listing of the cases writes and reads nothing."""
-    # for what the processes of this run tell each other
+    # for data shared by the processes of this run
     shared = Path(tempfile.mkdtemp(prefix="jsbench-"))
     config.add_cleanup(partial(shutil.rmtree, shared, ignore_errors=True))
     if settings.only_lists:
@@ -74,7 +74,7 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
 
 
 def _register_worker(context: RunContext) -> Worker:
-    """Register what every process has: what keeps secrets, the suite, and what makes the attempts."""
+    """Register what every process has: secret masking, the suite, and the worker."""
     config = context.config
     if context.plan.redact:
         quieten(config)
@@ -93,7 +93,7 @@ def _register_worker(context: RunContext) -> Worker:
 
 
 def _register_controller(context: RunContext, worker: Worker) -> None:
-    """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
+    """Register what the single process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller import Controller
     from pytest_jsbench.plugin.failure_sections import FailureSections
     from pytest_jsbench.plugin.progress import Progress, ProviderWatch
@@ -114,29 +114,29 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
 
         register(DryRun(context), "jsbench-dry-run")
     elif context.plan.batch is not None:
-        from pytest_jsbench.plugin.batch import Batch
+        from pytest_jsbench.plugin.batch_submission import Batch
 
         register(Batch(context, controller), "jsbench-batch")
 
 
 def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
-    """Make a folder for the run's files in pytest's cache, where the last few runs stay."""
+    """Create a directory for the run's files in pytest's cache, which keeps the last few runs."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return None
     _refuse_links(config)
     try:
         parent: Path = cache.mkdir("jsbench")
-        if not any(parent.iterdir()):  # it is new, and ours
+        if not any(parent.iterdir()):  # new, and made by us
             parent.chmod(0o700)
         _prune(parent, keep=_CACHED_RUNS - 1)
         return new_folder(parent, run_id)
-    except (OSError, JournalError):  # a cache that cannot be written is pytest's to report
+    except (OSError, JournalError):  # pytest itself reports a cache that cannot be written
         return None
 
 
 def _refuse_links(config: pytest.Config) -> None:
-    """Refuse a cache that a link leads elsewhere: a foreign repository may hold such a link."""
+    """Refuse a cache that a link redirects, since an untrusted repository may contain such a link."""
     root = config.rootpath
     given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
     cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
@@ -149,14 +149,14 @@ def _refuse_links(config: pytest.Config) -> None:
 
 
 def _prune(parent: Path, *, keep: int) -> None:
-    """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
+    """Remove the oldest runs; keep other directories, and runs that may be under way or have unfinished batches."""
     runs = [entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry)]
     runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.run.batching import batch_room
+            from pytest_jsbench.run.batch_attempts import load_batch_support
 
-            if batch_room().is_unfinished(folder):
+            if load_batch_support().is_unfinished(folder):
                 continue
         newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
         if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:
@@ -165,7 +165,7 @@ def _prune(parent: Path, *, keep: int) -> None:
 
 
 def _holds_records(entry: Path) -> bool:
-    """Say whether it is a folder with records, neither of them a link."""
+    """Return whether it is a directory with records, neither of them a link."""
     records = entry / "records.jsonl"
     is_linked = entry.resolve() != entry.parent.resolve() / entry.name or records.is_symlink()
     return entry.is_dir() and records.is_file() and not is_linked

@@ -1,4 +1,4 @@
-"""pytest-benchmark's table, files and comparisons, fed with what the engine measured."""
+"""Add the engine's measurements to pytest-benchmark's table, files and comparisons."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, Literal
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 
-#: the metrics that are times; pytest-benchmark knows seconds only
+#: Metrics in seconds, the only unit of pytest-benchmark.
 _METRICS = ("ttft", "tgt", "gct")
 _TOKENS = ("input_tokens", "output_tokens")
-#: pytest-benchmark's own columns are for functions, and too many for a terminal
+#: Columns for our rows; pytest-benchmark's defaults are for functions, and too many for a terminal.
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
-#: the options that ask for its table, or say how it looks
+#: Options that request its table, or define its appearance.
 _OF_TABLE = "columns|compare|group-by|histogram|name|only|sort|time-unit|verbose"
 
 
@@ -31,8 +31,8 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     """
     Give pytest-benchmark one row per task (or case) and metric, one round per completed call.
 
-    It measures functions and switches itself off under xdist, so the rows are added where reports land. Of its session,
-    which is a plugin, and of `Metadata` nothing is documented; what goes wrong with them is returned as one line.
+    It measures functions and disables itself under xdist, so the rows are added where reports arrive. Its session,
+    which is a plugin, and its `Metadata` are undocumented; an error in them is returned as one line.
     """
     session = config.pluginmanager.get_plugin("pytest-benchmark")
     option = config.option
@@ -56,7 +56,7 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
 
 
 def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """The groups of the table: ours are in it only where they are asked for, since they are wide."""
+    """Return the groups of the table, without ours unless requested, since they are wide."""
     if value_of(config, "benchmark_rows") or _is_typed(config, _OF_TABLE):
         return groups
     return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
@@ -70,11 +70,11 @@ def _is_typed(config: pytest.Config, names: str) -> bool:
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
-    """The rows of a run, or of each of its variants, with their measurements."""
+    """Yield the rows of a run, or of each variant, with their measurements."""
     for part in run.each().values() if run.variants else [run]:
         attempts: dict[str, list[AttemptOutcome]] = {}
         for attempt in part.outcomes:
-            if attempt.generation == "completion" and not attempt.remembered:  # recorded times are no news
+            if attempt.generation == "completion" and not attempt.remembered:  # replayed times are not new
                 attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
         for metric, name in itertools.product(_METRICS, attempts):
             values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]
@@ -83,7 +83,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
 
 
 def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptOutcome]) -> Any:
-    """A row; those of a task are a group, but cases and variants are grouped by metric too: they are compared."""
+    """Return a row; a task's rows are one group, but cases and variants are also grouped by metric, for comparison."""
     is_case, variant = "::" in name, metadata.variant
     task = CaseKey.parse(name).task if is_case else name
     named = f"{name}-{variant}" if variant else name
@@ -98,7 +98,7 @@ def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[Attem
         "failures": dict(failures),
         **{count: sum(values) if values else None for count, values in counts.items()},
     }
-    if is_case:  # of one that was asked several times, the failure that it had most often
+    if is_case:  # the most frequent failure of a case with several attempts
         extra_info["verdict"] = max(failures, key=failures.__getitem__, default="passed")
     return SimpleNamespace(
         name=f"{metric}[{named}]",

@@ -1,4 +1,4 @@
-"""The run as one process knows it: its cases and their marks, and how pytest's tests stand to it."""
+"""Hold one process's view of the run: its cases and their marks, and which tests use which fixtures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.datasets.base import CaseSource, Listing
-from pytest_jsbench.plugin.secrecy import Secrecy
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.configuration import Settings
+from pytest_jsbench.plugin.output_masking import Secrecy
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
@@ -32,14 +32,14 @@ class RunContext:
 
     config: pytest.Config
     settings: Settings
-    #: keeps secrets out of what is shown and sent
+    #: Masks secrets in what is shown and sent.
     secrecy: Secrecy
     session: RunSession
-    #: the marks of single cases
+    #: Marks of single cases.
     marks: Marks = field(default_factory=dict)
-    #: xdist's name of this process; None in the only process and in the controller
+    #: xdist's name of this process; None in the single process and in the controller.
     worker: str | None = None
-    #: whether xdist may give this worker's tests to another, so that it must not call ahead of them
+    #: Whether xdist may move this worker's tests to another, so that it must not call ahead of them.
     steals: bool = False
 
     @property
@@ -55,12 +55,12 @@ class RunContext:
 
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
-#: what a test asks through, and what its fixtures ask through for several tests; with variants both are parametrized
+#: The fixture of a test, and the one of fixtures that several tests share; with variants both are parametrized.
 FIXTURE, SHARED = "jsbench", "jsbench_shared"
 
 
 def variant_of(item: pytest.Item) -> str:
-    """Name the variant that a project's test asks; empty where the run has one way to ask, or the test is not one."""
+    """Return the variant that a project's test calls; empty without variants, or for other tests."""
     callspec = getattr(item, "callspec", None)
     params = {} if callspec is None else callspec.params
     variant = params.get(FIXTURE, params.get(SHARED))
@@ -68,12 +68,12 @@ def variant_of(item: pytest.Item) -> str:
 
 
 def uses(item: pytest.Item, fixture: str) -> bool:
-    """Say whether the test asks for the fixture, by itself or through another."""
+    """Return whether the test uses the fixture, directly or through another one."""
     return isinstance(item, pytest.Function) and fixture in item.fixturenames
 
 
 def key_of(nodeid: str, variant: str = "") -> CaseKey:
-    """Name the case of a test, the same for all variants: its module, dotted, is the task."""
+    """Return the case of a test, the same for all variants: its dotted module is the task."""
     path, _, name = nodeid.partition("::")
     name, _, parameters = name.partition("[")
     parameters = parameters.removesuffix("]")
@@ -83,17 +83,17 @@ def key_of(nodeid: str, variant: str = "") -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-#: tests from which on the properties of each are few: pytest's JUnit file and its reports hold those of all
+#: Number of tests from which each has only a few properties, since pytest's JUnit file and reports keep all of them.
 MANY = 10_000
 
 _MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
 
-#: a case's marks, by its key; absent where it has none
+#: Marks by case; a case without marks is absent.
 Marks = Mapping[CaseKey, Sequence[str]]
 
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
-    """Take the cases that the controller has handed over, or select them where none has."""
+    """Read the cases that the controller passed, or select them if it passed none."""
     selection, description = settings.selection, settings.selection.to_dict()
     if handed and not selection.labelled:
         from pytest_jsbench.datasets.prepared import open_prepared
@@ -111,7 +111,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
 
 
 def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
-    """Write the cases down in a folder; return what `select` is to be given, as JSON values."""
+    """Write the cases to a directory; return the arguments of `select` as JSON values."""
     from pytest_jsbench.datasets.prepared import prepare
 
     prepare(cases.source, folder)
@@ -119,7 +119,7 @@ def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
 
 
 def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
-    """Open it when it is first needed, and only once: the threads of all calls in flight come at the same time."""
+    """Open it at first use, and only once, since the threads of all calls in flight arrive at the same time."""
     lock, opened = threading.Lock(), functools.cache(open_source)
 
     def get() -> Listing:
@@ -130,12 +130,12 @@ def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
 
 
 def mark(*parts: str) -> str:
-    """Write the name of a mark: `mark("task", "Git hub")` is `jsbench_task_Git_hub`."""
+    """Return the name of a mark: `mark("task", "Git hub")` is `jsbench_task_Git_hub`."""
     return "_".join(["jsbench", *(re.sub(r"\W", "_", part) for part in parts)])
 
 
 def dialect_mark(dialect: str) -> str:
-    """Write the name of the mark of the cases of a dialect."""
+    """Return the name of the mark for cases of a dialect."""
     return mark(dialect) if dialect.startswith("draft") else mark("draft", dialect)
 
 
@@ -149,9 +149,9 @@ def declare_marks(config: pytest.Config, plan: Plan) -> None:
     """Declare the marks, so that `--strict-markers` and `--markers` know them."""
     tasks = dict.fromkeys(key.task for key in plan.keys)
     meanings = {
-        **{mark(kind): "set by pytest-jsbench, while it runs, on a case that ended so" for kind in FailureType},
+        **{mark(kind): "set by pytest-jsbench on a case with this result" for kind in FailureType},
         **{mark("task", task): f"a case of the task {task} (pytest-jsbench)" for task in tasks},
-        **{mark("variant", name): f"asked of the variant {name} (pytest-jsbench)" for name in plan.variants if name},
+        **{mark("variant", name): f"a test of the variant {name} (pytest-jsbench)" for name in plan.variants if name},
         **{name: f"{meaning} (pytest-jsbench)" for name, meaning in _OF_SCHEMAS.items()},
     }
     for name, meaning in meanings.items():
@@ -164,18 +164,18 @@ def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
         item.add_marker(mark(attempt.failure_type))
     for code in attempt.codes:
         line = f"{mark('code', code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
-        if line not in item.config.getini("markers"):  # for --strict-markers, which cannot know it before
+        if line not in item.config.getini("markers"):  # for --strict-markers, since the name was unknown before
             item.config.addinivalue_line("markers", line)
         item.add_marker(mark("code", code))
 
 
 def asked_for(expressions: str) -> bool:
-    """Say whether `-m` or `-k` names a mark that depends on the schema, so that every schema must be read."""
+    """Return whether `-m` or `-k` names a mark that depends on the schema, so that every schema must be read."""
     return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 
 
 def _marks_of_schemas(dataset: CaseSource, default_dialect: str) -> Marks:
-    """Read all schemas, for the dialect's mark and the features' of each case that holds one."""
+    """Read all schemas, and return the marks of the dialect and features for each case with a schema."""
     from pytest_jsbench.datasets.conditions import Subject
 
     marks: dict[CaseKey, Sequence[str]] = {}

@@ -1,4 +1,4 @@
-"""Takes the reports: collects the records, summarises, decides the exit status, writes files."""
+"""Process the reports: collect the records, summarize, decide the exit status, and write files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
-from pytest_jsbench.run.record_keeper import note_death
+from pytest_jsbench.run.record_keeper import record_dead_worker
 from pytest_jsbench.run.session import prepare
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.schema_warnings import schema_warnings
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.record_keeper import AttemptResult
     from pytest_jsbench.run.state import RunState
 
-#: cases of the user's own that are looked at before the first test
+#: Maximum number of the user's own cases that are checked before the first test.
 _MOST_READ = 2000
-#: attempts that a reason of the verdict names
+#: Maximum number of attempts that a reason of the verdict names.
 _MOST_LISTED = 5
-#: exit codes of a session that has run all its tests
+#: Exit codes of a session that has run all its tests.
 _ENDS = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
 
 
@@ -53,10 +53,10 @@ class Controller:
     """
     Collects the records of all processes, and ends the run.
 
-    The activation makes one in the only process, or in xdist's controller, never in a worker. All its hooks are called
-    in the main thread: `pytest_configure_node` hands each worker its input, `pytest_runtest_logreport` takes the record
-    off each report, and `pytest_sessionfinish` summarises the run, decides its exit status and writes its files.
-    `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
+    The activation makes one in the single process, or in xdist's controller, never in a worker. All its hooks are
+    called in the main thread: `pytest_configure_node` passes each worker its input, `pytest_runtest_logreport` takes
+    the record off each report, and `pytest_sessionfinish` summarizes the run, decides its exit status and writes its
+    files. `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
     """
 
     def __init__(self, context: RunContext, worker: Worker, *, state: RunState, progress: Progress) -> None:
@@ -68,21 +68,21 @@ class Controller:
         #: found before anything is paid for
         self._exporters = _find_exporters(context)
         self._ending = SessionEnding()
-        #: what one of xdist's workers has collected
+        #: What one of xdist's workers has collected.
         self._collected: Collected | None = None
-        #: what each worker is handed; None until the first starts
+        #: Input for each worker; None until the first starts.
         self._input: WorkerInput | None = None
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: the last four: None, or empty, until the verdict is decided
+        #: The last four are None or empty until the verdict is decided.
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
         self.decision = GateDecision()
-        #: how many recorded answers no test of a whole run has asked for
+        #: Number of recordings that no test of a complete run used.
         self.unasked = 0
-        #: what the user's own schemas probably do not mean, each with its first case
+        #: Likely mistakes in the user's own schemas, each with its first case.
         self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
         self.state.warn(
@@ -91,20 +91,20 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Note the attempts of the suite, where this process runs the tests."""
+        """Note the attempts of the suite, if this process runs the tests."""
         if not self.state.planned:
             self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Note the attempts of the suite, where xdist's workers run the tests."""
+        """Note the attempts of the suite, if xdist's workers run the tests."""
         if not self.state.planned:
             attempts = (attempt_of(nodeid, repeats=self._context.plan.repeats) for nodeid in ids)
             self.state.plan(attempt for attempt in attempts if attempt is not None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Start what the workers share, once, and tell each how to reach it."""
+        """Start the services that workers share, once, and pass each worker its input."""
         if self._input is None:
             self._input = self._prepare(steals=node.config.getoption("dist") == "worksteal")
         self._input.hand_to(node)
@@ -116,7 +116,7 @@ class Controller:
             with self._context.secrecy.usage_errors(), errors_of(name):
                 prepared[name] = self._resources.enter_context(prepare(plan, variant))
         selected: Mapping[str, Any] = {}
-        if handover.redaction is None:  # else the workers read the dataset themselves
+        if handover.redaction is None:  # otherwise the workers read the dataset themselves
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = hand_over(plan.cases, self._context.marks, folder)
@@ -124,32 +124,32 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take what the worker collected; if it died, write that down for those who will run its tests."""
+        """Take the worker's counts; if it died, write this down for the processes that will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error:
-            note_death(self._context.handover.shared, node.gateway.id)
+            record_dead_worker(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
+        """Keep as many tests queued at each worker as it looks ahead, unless the user chose another scheduler."""
         from pytest_jsbench.plugin.xdist_scheduling import scheduler
 
         variants = self._context.plan.variants.values()
-        # their tests stand side by side, so that each variant has its share of any number of them
+        # variants' tests alternate, so that any number of tests contains the same share of each
         return scheduler(config, log, ahead=4 * len(variants) * max(variant.concurrency for variant in variants))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
         for result in take(report):
-            self._take(result, of_project=not of_suite(report.nodeid))
+            self._take(result, from_project_test=not of_suite(report.nodeid))
         self._ending.add(report)
         if report.failed and not failure_type_of(report):
             died = report.nodeid in self._ending.crashed
             if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.repeats)) is not None:
-                self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+                self.state.add_missing(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
-    def _take(self, result: AttemptResult, *, of_project: bool) -> None:
-        attempt = self.state.take(result, of_project=of_project)
+    def _take(self, result: AttemptResult, *, from_project_test: bool) -> None:
+        attempt = self.state.take(result, from_project_test=from_project_test)
         if attempt is None:
             return
         self._progress.count(attempt, resumed=result.resumed)
@@ -157,7 +157,7 @@ class Controller:
             hook(config=self._config, record=attempt.read())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note an error of the collection, which fails the run whatever its gates say."""
+        """Note a collection error, which fails the run regardless of its gates."""
         self._ending.add(report)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -166,13 +166,13 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Summarise, decide, and write, before any other plugin shows or saves anything."""
+        """Summarize, decide, and write, before any other plugin shows or saves anything."""
         if not self._context.settings.only_looks and self._can_decide(session):
             self._finish(session)
         self._resources.close()
         try:
             result = yield
-            if (overruled := self.settle()) is not None:  # the summary has been shown by now
+            if (overruled := self.settle()) is not None:  # the summary has already been printed
                 write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
         finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
             if self.run is not None and self.summary is not None and self._config.getoption("xmlpath", None):
@@ -183,14 +183,14 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Leave our rows out of pytest-benchmark's table unless they are asked for; they stay in its data."""
+        """Leave our rows out of pytest-benchmark's table unless requested; they stay in its data."""
         from pytest_jsbench.plugin.benchmark import shown_groups
 
         groups = yield
         return shown_groups(self._config, groups)
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:
-        """Correct the verdict where another plugin changed the exit status; None where none did."""
+        """Correct the verdict if another plugin changed the exit status, and return it; None if none did."""
         if self.run is None or self.run.verdict is None or self._session is None:
             return None
         if raised is None and self._session.exitstatus == self.run.verdict.exit_status:
@@ -206,7 +206,7 @@ class Controller:
         return overruled
 
     def _can_decide(self, session: pytest.Session) -> bool:
-        """Say whether there are attempts, or gates for which there should have been some."""
+        """Return whether there are attempts, or gates that expect some."""
         if self.state.count:
             return True
         ends = {*_ENDS, pytest.ExitCode.NO_TESTS_COLLECTED}
@@ -226,12 +226,12 @@ class Controller:
         # there may be attempts that were made and not reported
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         if stopped or session.exitstatus not in _ENDS or not self.state.complete:
-            # xdist ends its workers before their files are read and removed, and not only after
+            # xdist must end its workers before their files are read and removed, not only afterwards
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
             self.state.add_from(self._context.handover.records)
-        self.state.miss_project_tests(self._silent_project_tests(session))
-        # first, so that whoever keeps the run can read its records for as long as it likes
+        self.state.add_missing_project_tests(self._silent_project_tests(session))
+        # first, so that the run's records can be read at any later time
         run = self._context.session.finish(self.state)
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
@@ -245,21 +245,21 @@ class Controller:
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
         if (self._context.plan.record or self._context.plan.replay) is not None:
-            from pytest_jsbench.plugin.unasked import note_unasked
+            from pytest_jsbench.plugin.unused_recordings import note_unasked
 
             finished = None if self._ending.lacks_tests else self._ending.finished
             self.unasked, problem = note_unasked(session, self._context, run, self._all_collected, finished)
             self.state.warn(problem)
         for exporter, path in self._exporters:
             self.state.warn(problem_of(partial(exporter.write, path, run, summary)))
-        # recorded times are no news, and would stand among those that are
+        # replayed times are not new, and must not be mixed with measured ones
         if self._context.plan.replay is None and self._config.pluginmanager.has_plugin("pytest-benchmark"):
             from pytest_jsbench.plugin.benchmark import add_rows
 
             self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
 
     def _contradicted(self, run: Run) -> Iterator[str]:
-        """Name the suite's attempts that failed, and whose tests another plugin reported as passed."""
+        """Return the names of the suite's failed attempts whose tests another plugin reported as passed."""
         repeats = self._context.plan.repeats
         passed = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.reported_as_passed}
         failed = [outcome.attempt for outcome in run.outcomes if not outcome.passed and outcome.attempt in passed]
@@ -267,7 +267,10 @@ class Controller:
             yield f"another plugin reported failed attempts as passed: {_listed(failed, repeats)}"
 
     def _unreported(self, session: pytest.Session) -> Iterator[str]:
-        """Name the suite's planned attempts without a reported test, in a session that was not stopped."""
+        """
+        Return the names of the suite's planned attempts without a reported test, in a session that
+        was not stopped.
+        """
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed or self._ending.is_stopped
         if stopped or session.exitstatus not in _ENDS:
             return
@@ -278,7 +281,10 @@ class Controller:
             yield f"no test was reported for {_listed(unreported, repeats)}"
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
-        """Give the first attempts of the project's tests during or before which their process or the session ended."""
+        """
+        Return the first attempts of project tests that were interrupted by the end of their process
+        or the session.
+        """
         for nodeid, variant in self._all_collected.project_tests:
             if nodeid in self._ending.crashed:
                 reason = MissingReason.WORKER_DIED
@@ -289,7 +295,7 @@ class Controller:
             yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
     def _write_files(self, *, instead_of: RunVerdict | None = None) -> None:
-        """Write run.json, where the user keeps the run all else, and the page of a step of a GitHub workflow."""
+        """Write run.json; all other files if the user keeps the run; and the summary of a GitHub workflow's step."""
         from pytest_jsbench.reports.run_files import write_files
 
         assert self.run is not None
@@ -313,21 +319,24 @@ class Controller:
 
 
 def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
-    """Write the number of these attempts, and the names of the first."""
+    """Return the number of these attempts, and the names of the first."""
     names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
     more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
     return f"{counted(len(attempts), 'attempt')}: {names}{more}"
 
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:
-    """Return the messages about what the source contains and no test is made of; none of a redacted run."""
+    """Return the messages about content of the source that makes no tests; none for a redacted run."""
     if not context.settings.targets.suite or context.plan.redact:
         return ()
     return context.plan.cases.notes
 
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:
-    """Give a line for each doubtful part of the user's own schemas, with the first case; read the first of many."""
+    """
+    Return a line for each doubtful part of the user's own schemas, with its first case; only the first of many cases
+    are read.
+    """
     settings = context.settings
     if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:
         return
@@ -361,37 +370,37 @@ _PHASES = {
 
 class SessionEnding:
     """
-    Notes what has failed in the session, and what stopped it.
+    Notes the failures of the session, and what stopped it.
 
-    The controller makes one, and adds each report to it in the main thread; when the session ends, `to_ending` gives
-    the verdict what it needs.
+    The controller makes one, and adds each report to it in the main thread; when the session ends, `to_ending` returns
+    the input of the verdict.
     """
 
     def __init__(self) -> None:
-        #: tests that failed because of an answer, which gates may allow
+        #: Tests that failed because of an answer, which gates may allow.
         self._answers: dict[str, None] = {}
         self._broken_schemas: list[str] = []
-        #: one line for each other failed test, whose subtests may have failed too
+        #: One line for each other failed test, whose subtests may have failed too.
         self._failures: dict[str, None] = {}
-        #: failed reports, each of which pytest counts too
+        #: Number of failed reports; pytest counts each of them too.
         self._failed = 0
-        #: by test, how many of its subtests failed
+        #: Number of failed subtests by test.
         self._subtests: Counter[str] = Counter()
         self._stopped = ""
-        #: tests that ran to their end
+        #: Tests that ran to their end.
         self.ended: set[str] = set()
-        #: tests whose last run was reported as passed, and not as an expected failure
+        #: Tests whose last run was reported as passed, and not as an expected failure.
         self.reported_as_passed: set[str] = set()
-        #: tests with a report that is no success: failed, skipped, or made again
+        #: Tests with a report other than success: failed, skipped, or rerun.
         self._not_passed: set[str] = set()
-        #: whether some tests were not collected at all: a module that skipped itself, or could not be read
+        #: Whether some tests were not collected: a module that skipped itself, or could not be read.
         self.lacks_tests = False
-        #: tests during which their process died
+        #: Tests during which their process died.
         self.crashed: list[str] = []
 
     def add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Take note of a report."""
-        # plugins that repeat tests report earlier runs with outcomes of their own, such as "rerun"
+        """Process a report."""
+        # plugins that rerun tests report earlier runs with their own outcomes, such as "rerun"
         final = report.passed or report.failed or report.skipped
         if final and (report.when == "call" or (report.when == "setup" and not report.passed)):
             self.ended.add(report.nodeid)
@@ -405,7 +414,7 @@ class SessionEnding:
             return
         self._failed += 1
         kind = transport.failure_type_of(report)
-        # those of its subtests have been reported already
+        # its failed subtests have been reported already
         subtests = self._subtests[report.nodeid]
         plural = "s" if subtests > 1 else ""
         of_subtests = subtests > 0 and report.longrepr == f"contains {subtests} failed subtest{plural}"
@@ -417,12 +426,12 @@ class SessionEnding:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
             self._failures[f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}"] = None
-        if not kind and str(report.when) not in _PHASES:  # xdist's word for it is "???"
+        if not kind and str(report.when) not in _PHASES:  # xdist uses "???" here
             self.crashed.append(report.nodeid)
 
     @property
     def finished(self) -> set[str]:
-        """Name the tests that passed."""
+        """Names of the tests that passed."""
         return self.ended - self._not_passed
 
     @property
@@ -435,7 +444,7 @@ class SessionEnding:
         self._stopped = f"the session was stopped: {reason}"
 
     def to_ending(self, session: pytest.Session, deselected: int, others: Sequence[str]) -> Ending:
-        """Give the verdict on the run what it is decided from; no gate allows the other failures."""
+        """Return the input of the run verdict; no gate allows the other failures."""
         from pytest_jsbench.metrics.gates import Ending
 
         failures = [*self._failures, *others]

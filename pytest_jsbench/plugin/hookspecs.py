@@ -1,4 +1,4 @@
-"""The hooks a user's `conftest.py` or plugin may implement."""
+"""Declare the hooks that a `conftest.py` or plugin may implement."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 @pytest.hookspec(firstresult=True)
 def pytest_jsbench_classify(config: pytest.Config, record: Record) -> str | None:
-    """Called where tests run (the only process, or xdist's workers, in several threads) with each failed attempt; the
-    first answer that is not None is a code for it.
+    """
+    Return a code for a failed attempt; the first answer that is not None is used.
+
+    Called where tests run (the single process, or xdist's workers, in several threads).
     """
 
 
 def pytest_jsbench_record(config: pytest.Config, record: Record) -> None:
-    """Called where reports land (the only process, or xdist's controller) with each attempt's record as it arrives."""
+    """
+    Receive each attempt's record as it arrives, in the process that reports (the single one, or
+    xdist's controller).
+    """
 
 
 def pytest_jsbench_summary(config: pytest.Config, run: Run, summary: Summary) -> None:
-    """Called once, when the session ends, where reports land, with the whole run and its summary, before the exit
-    status is decided.
-    """
+    """Receive the whole run and its summary, once, when the session ends, before the exit status is decided."""

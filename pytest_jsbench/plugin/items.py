@@ -1,4 +1,4 @@
-"""The virtual suite: a collector without a file, one item per case; and how many tests would ask an engine."""
+"""Collect the suite: a collector without a file with one item per case; and count the tests that make calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_jsbench.plugin.context import (
     uses,
     variant_of,
 )
-from pytest_jsbench.plugin.options import ROOT
+from pytest_jsbench.plugin.pytest_options import ROOT
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing
 from pytest_jsbench.verdicts.verdicts import excerpt
@@ -46,7 +46,7 @@ class JSBenchSuite(pytest.Collector):
     """The root of the suite: `jsbench`."""
 
     def collect(self) -> Iterator[pytest.Collector]:
-        """Make a collector for each task, in the dataset's order."""
+        """Yield a collector for each task, in the dataset's order."""
         by_task: dict[str, list[CaseKey]] = {}
         for key in self.config.stash[RUN_CONTEXT].plan.keys:
             by_task.setdefault(key.task, []).append(key)
@@ -64,14 +64,14 @@ class JSBenchTask(pytest.Collector):
     keys: Iterable[CaseKey] = ()
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Make an item for each case, or for each attempt where a case has several: its variants stand side by side."""
+        """Yield an item for each case, or for each attempt if a case has several, with variants next to each other."""
         context = self.config.stash[RUN_CONTEXT]
         repeats = context.plan.repeats
         variants = {name: (mark("variant", name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)
             name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
-            # said as a text, since --lf does not know a node again whose name ends in brackets
+            # given as a text, since --lf does not recognize a node whose name ends in brackets
             nodeid = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
             item = JSBenchCase.from_parent(self, name=name, attempt=attempt, **nodeid)
             for marker in (*context.marks.get(key, ()), *variants[variant]):
@@ -80,12 +80,12 @@ class JSBenchTask(pytest.Collector):
 
 
 def of_suite(nodeid: str) -> bool:
-    """Say whether a node id is of one of the suite's cases."""
+    """Return whether a node id belongs to the suite."""
     return nodeid.startswith(f"{ROOT}::")
 
 
 def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
-    """Read the attempt of one of the suite's node ids; None for any other."""
+    """Return the attempt of one of the suite's node ids; None for any other node id."""
     if not of_suite(nodeid):
         return None
     name, _, variant = nodeid.removeprefix(f"{ROOT}::").removesuffix("]").partition("[")
@@ -94,25 +94,25 @@ def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
 
 
 class JSBenchCase(pytest.Item):
-    """A case, or one attempt of it, as `Attempt.name` calls it; its schema is read only when it runs."""
+    """A case, or one attempt at it, named by `Attempt.name`; its schema is read only when it runs."""
 
-    #: slots, since there may be a hundred thousand, and what is added to a dictionary later makes a larger one
+    #: slots, since there may be a hundred thousand items, and a dictionary grows when attributes are added later
     __slots__ = ("answered", "attempt", "has_passed", "has_run", "outcome")
 
     def __init__(self, *, attempt: Attempt, **options: Any) -> None:
         super().__init__(**options)
         self.attempt = attempt
-        #: the result of its attempt, from its call to its report
+        #: Result of its attempt, from the call until the report.
         self.outcome: AttemptResult | None = None
-        #: the answer that did not pass; where a plugin runs the test again, the model is not asked again
+        #: The answer that did not pass; if a plugin reruns the test, the model is not called again.
         self.answered: AttemptResult | None = None
-        #: whether it has run, and whether it has passed
+        #: Whether it has run, and whether it has passed.
         self.has_run = False
         self.has_passed = False
 
     @property
     def fixturenames(self) -> list[str]:
-        """With --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark knows a benchmark."""
+        """With --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark recognizes a benchmark."""
         option = self.config.option
         selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
         return ["benchmark"] if selects else []
@@ -121,10 +121,10 @@ class JSBenchCase(pytest.Item):
         """Do nothing; pytest-retry calls this method of every item, and a case has no fixtures to reset."""
 
     def runtest(self) -> None:
-        """Wait for the result of the attempt; fail or skip as its verdict says."""
-        if self.has_passed:  # run again by a plugin: its answer stands, and was reported
+        """Wait for the result of the attempt; fail or skip according to its verdict."""
+        if self.has_passed:  # rerun by a plugin: its answer is unchanged and was reported
             return
-        # no local name for it: the frames of an exception may stay in memory long after, and its record with them
+        # no local variable, since frames of an exception may keep it and its record in memory for long
         self.outcome = self.config.stash[RESULT_OF](self)
         self.has_run = True
         attempt = self.outcome.result
@@ -138,13 +138,16 @@ class JSBenchCase(pytest.Item):
         explanation = self._explanation(self.outcome.explanation or attempt.read().explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded and settings.selection.skips_invalid:
-            # what to do about it is done already
+            # without the next step, which is already done
             reason = explanation.partition("\n  next:")[0]
             raise pytest.skip.Exception(f"{self.nodeid}: {reason}", _use_item_location=True)
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
     def _explanation(self, explanation: str, attempt: AttemptOutcome) -> str:
-        """Say why the attempt did not pass: with the answer where few have failed, with -v also with the prompt."""
+        """
+        Explain why the attempt did not pass: with the answer for the first failures, with -v also
+        with the prompt.
+        """
         stash = self.config.stash
         stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
         lines = explanation.split("\n")
@@ -163,47 +166,47 @@ class JSBenchCase(pytest.Item):
         return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Write a few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
+        """Return a few lines for a failed case or one that pytest-timeout ended; a traceback for any other error."""
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             entry = excinfo.tb
-            while entry.tb_next is not None:  # dozens, to look at which takes long
+            while entry.tb_next is not None:  # there may be dozens, which take long to process
                 entry = entry.tb_next
             excinfo = pytest.ExceptionInfo.from_exc_info((excinfo.type, failed, entry))
         else:
-            # pytest looks into the frames that it shows, and keeps in each what it saw
+            # pytest reads the frames that it shows, and keeps their variables
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
             if not isinstance(failed, pytest.fail.Exception):
                 return super().repr_failure(excinfo, style)
         shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
         if (crash := shown.reprcrash) is not None:
-            # what the short summary and JUnit's message say; in place, for it stands in the chain too
+            # the text of the short summary and JUnit's message; changed in place, since the chain refers to it too
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name the item for headings, with a line number because `Node.warn` needs one."""
-        # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
+        # pytest replaces each dot of a name that its node id ends with by "::"; the space prevents this
         return self.config.rootpath / ROOT, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
 
 
-#: cases of this process whose failure has been told, and the most of which the answer is shown
+#: Number of cases of this process whose failure was explained, and the maximum number with the answer.
 _EXPLAINED = pytest.StashKey[int]()
 _MOST_EXPLAINED = 10
-#: whether it has been said that no more answers are shown
+#: Whether the note that further answers are hidden was printed.
 _HIDES_ANSWERS = pytest.StashKey[bool]()
 
 
-#: waits for the result of an item's attempt: the worker's
+#: Waits for the result of an item's attempt; set by the worker.
 RESULT_OF = pytest.StashKey[Callable[[JSBenchCase], "AttemptResult"]]()
 
 
 class Suite:
     """
-    Adds the virtual suite to the session, and each attempt's result to its report.
+    Adds the suite to the session, and each attempt's result to its report.
 
-    The activation makes one in every process. pytest calls its hooks, in the main thread: while it collects, after each
+    The activation makes one in every process. pytest calls its hooks in the main thread: during collection, after each
     phase of a test, and under xdist before and after a report is sent. It keeps the tracebacks of the running test.
     """
 
@@ -224,7 +227,7 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what the command line does not name, if it names cases; put first what an earlier run answered."""
+        """Deselect cases that the command line does not name, if it names any; put recorded cases first."""
         if chosen := self._context.settings.targets.chosen:
             cases = [item for item in items if isinstance(item, JSBenchCase)]
             nodeids = [case.nodeid for case in cases]
@@ -243,7 +246,7 @@ class Suite:
             self._begin_with_recorded(items)
 
     def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
-        """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
+        """Put cases answered by an earlier run first, so that the look-ahead contains cases to call."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
         cases.sort(key=lambda item: item.attempt not in self._context.session.recorded)
@@ -252,18 +255,18 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the attempt's result on the report of the call, which pytest or xdist carries to the controller."""
+        """Put the attempt's result on the report of the call, which pytest or xdist passes to the controller."""
         report = yield
         if not isinstance(item, JSBenchCase):
             return report
-        if self._context.handover.redaction is not None:  # what was logged meanwhile
+        if self._context.handover.redaction is not None:  # output captured meanwhile
             report.sections.clear()
         if report.when == "call" and item.outcome is not None:
             attempt = item.outcome.result
             transport.attach(report, [item.outcome], getattr(attempt, "failure_type", None))
             if (timing := getattr(attempt, "timing", None)) is not None:
                 report.duration = timing.tgt
-            item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
+            item.outcome = None  # pytest keeps the item, and the record is kept with the reports anyway
         return report
 
     @pytest.hookimpl(trylast=True)
@@ -293,10 +296,10 @@ class Suite:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """
-        Have pytest's terminal reporter let go of reports that nobody is shown: it keeps them all.
+        Remove reports that are not shown from pytest's terminal reporter, which keeps all of them.
 
-        Of the only process and of xdist's controller these are setups and teardowns, which it searches for each
-        failure; of a worker all, for what they carry has been sent.
+        In a single process and in xdist's controller these are setups and teardowns, which it searches for each
+        failure; in a worker all reports, since their content has been sent.
         """
         if self._context.worker is not None:
             transport.take(report)
@@ -310,7 +313,7 @@ class Suite:
 
 
 def _clear_frames(noted: TracebackType) -> None:
-    """Clear the local variables of the finished frames of a traceback, and of those that called them."""
+    """Clear the local variables of the finished frames of a traceback, and of their callers."""
     traceback.clear_frames(noted)
     caller = noted.tb_frame.f_back
     with suppress(RuntimeError):  # a frame that still runs
@@ -325,9 +328,10 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: bool = False) -> None:
     """
-    Set a test's properties in JUnit's file and other reports; those of an earlier run of the same test are removed.
+    Set a test's properties in JUnit's file and other reports, replacing those of an earlier run of the same test.
 
-    They are those of its only attempt, in a run of many cases a `few` of them; or how many it made and how many passed.
+    They are those of its only attempt, in a large run a `few` of them; or the number of its attempts, and how many
+    passed.
     """
     attempts = [result.result for result in results if isinstance(result.result, AttemptOutcome)]
     values: dict[str, object] = {"attempts": len(attempts), "passed": sum(attempt.passed for attempt in attempts)}
@@ -379,19 +383,19 @@ _KEY = "jsbench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The tests that would ask an engine, as this process has collected them; every worker collects the same."""
+    """The tests that make calls, as collected by this process; every worker collects the same."""
 
-    #: node ids of the project's tests that are to run, each with its variant
+    #: Node ids of the project's tests to run, each with its variant.
     project_tests: tuple[tuple[str, str], ...] = ()
-    #: node ids of those whose fixtures ask for answers that several tests look at
+    #: Node ids of tests whose fixtures share answers between tests.
     sharing: tuple[str, ...] = ()
-    #: how many are to run, and how many were deselected
+    #: Number of tests to run, and of deselected ones.
     selected: int = 0
     deselected: int = 0
 
     @classmethod
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
-        """Count the tests that will run, of as many as were collected before any was deselected."""
+        """Count the tests that will run, and those collected before any was deselected."""
         chosen = [item for item in items if would_ask(item)]
         return cls(
             project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
@@ -402,21 +406,21 @@ class Collected:
 
     @property
     def any(self) -> bool:
-        """Say whether any test was collected that would ask."""
+        """Whether any collected test makes calls."""
         return self.selected + self.deselected > 0
 
     def hand_back(self, config: pytest.Config) -> None:
-        """Give it to xdist, which carries it to the controller, if this is one of its workers."""
+        """Pass the counts to the controller through xdist, in a worker."""
         if (output := getattr(config, "workeroutput", None)) is not None:
             output[_KEY] = to_json(self)
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
-        """Read what a worker has given to xdist; None if it has given none."""
+        """Read the counts that a worker passed to xdist; None if it passed none."""
         data = output.get(_KEY)
         return None if data is None else from_json(cls, data)
 
 
 def would_ask(item: pytest.Item) -> bool:
-    """Say whether this test makes attempts when it runs."""
+    """Return whether this test makes attempts when it runs."""
     return isinstance(item, JSBenchCase) or uses(item, FIXTURE) or uses(item, SHARED)

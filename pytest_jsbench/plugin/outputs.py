@@ -1,4 +1,7 @@
-"""Additions to the files of others when the run has ended: pytest's JUnit file, the page of a workflow's step."""
+"""
+Complete the files of other tools when the run has ended: pytest's JUnit file, and the summary of a
+workflow's step.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def append_step_summary(
     page: Path, run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None
 ) -> str:
     """
-    Append the summary to the page of a GitHub workflow's step; what went wrong, or nothing.
+    Append the summary to that of a GitHub workflow's step; return the error, if any.
 
-    What was appended before of the same run, under another verdict, is taken away again.
+    An earlier summary of the same run, under another verdict, is removed.
     """
     text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:
@@ -41,7 +44,7 @@ def append_step_summary(
 
 
 def complete_junit(context: RunContext, run: Run, summary: Summary, decision: GateDecision) -> None:
-    """Add to pytest's JUnit file what it leaves out; of a large run, say where that is."""
+    """Add to pytest's JUnit file what it leaves out; for a large run, name the file that has it."""
     path = Path(os.path.expandvars(context.config.getoption("xmlpath"))).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
     costs = {attempt.name(several=True): cost for attempt, cost in prices.costs(run).attempts.items()}
@@ -53,5 +56,5 @@ def complete_junit(context: RunContext, run: Run, summary: Summary, decision: Ga
     try:
         junit.complete(path, properties, costs, details=details, hide=context.secrecy.out_of)
     except (OSError, ParseError) as error:
-        # the summary has been shown by now
+        # the summary has already been printed
         write_line(context.config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

@@ -1,4 +1,4 @@
-"""Lines while a run goes: how far it is, where a person watches, and that calls wait for a provider."""
+"""Write progress lines during a run, if a person watches, and lines on problems of a provider."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
-#: seconds to the first line, and between two of them at least and at most
+#: Seconds before the first line, and minimum and maximum seconds between lines.
 _SOONEST = 10.0
 _LATEST = 60.0
-#: answers, from which on a time is told that is left; of a large run it takes a tenth of it
+#: Minimum number of answers before the remaining time is estimated; in large runs a tenth of the attempts.
 _FEWEST = 8
 
 
 class Progress:
     """
-    Writes a line now and then on how far the run is: on a terminal, not under CI, not with -q.
+    Writes the progress of the run from time to time: on a terminal, not in CI, not with -q.
 
-    The activation makes one for the controller, which counts each attempt with it. pytest calls its hooks in the main
-    thread: the clock starts with the test loop, and a line may follow each test. It needs no end.
+    The activation creates one for the controller, which counts each attempt with it. pytest calls its hooks in the main
+    thread: the clock starts with the test loop, and a line may follow each test. It needs no closing.
     """
 
     def __init__(self, context: RunContext, state: RunState) -> None:
@@ -42,21 +42,21 @@ class Progress:
         self._state = state
         self._watched = False
         self._started = self._latest = time.perf_counter()
-        #: when the first answer came, before which an engine may have had to start; None while there is none
+        #: Time of the first answer, which may follow the start of an engine; None before.
         self._first: float | None = None
         self._done = self._called = self._failing = 0
-        #: those that this run has made, and no line has counted the cost of
+        #: Attempts of this run whose cost has not been added yet.
         self._made: list[AttemptOutcome] = []
         self._cost = 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Start the clock, and find out whether a person watches, which pytest does not know any earlier."""
+        """Start the clock, and check whether a person watches, which pytest does not know earlier."""
         self._started = self._latest = time.perf_counter()
         self._watched = is_watched(self._config)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
-        """Count an attempt; an earlier run has paid for a resumed one."""
+        """Count an attempt; a resumed one adds no cost."""
         if self._watched:
             self._done += 1
             self._failing += attempt.failing
@@ -83,7 +83,7 @@ class Progress:
         self._made.clear()
         planned = self._state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
-        # no time is told that is left before it can be known
+        # an earlier estimate of the remaining time would be unreliable
         if self._called >= max(_FEWEST, planned / 10) and seconds:
             rate = (self._called - 1) / seconds
             pace = f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
@@ -94,24 +94,24 @@ class Progress:
 
 
 def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
-    """Write a line of its own between those of the tests, or after them; none with -p no:terminal."""
+    """Write a line between or after those of the tests; nothing with -p no:terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.ensure_newline()
-    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path begins the line
         reporter.line("")
     reporter.write_line(printable(line, None), **markup)
 
 
 def from_here(path: Path) -> Path:
-    """Write a path as it is seen from the working folder, where it is below that."""
+    """Return a path relative to the working directory if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def is_watched(config: pytest.Config) -> bool:
-    """Say whether a person watches the run."""
+    """Return whether a person watches the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0:
         return False
@@ -119,26 +119,26 @@ def is_watched(config: pytest.Config) -> bool:
 
 
 def clock(seconds: float) -> str:
-    """Write minutes and seconds, and hours where there are any."""
+    """Format seconds as minutes and seconds, and hours if necessary."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-#: seconds between two looks
+#: Seconds between checks.
 _INTERVAL = 1.0
-#: with -q too it is said why nothing happens; with -qq nothing is said
+#: Lowest verbosity with lines on why nothing happens: they appear with -q, not with -qq.
 _QUIETEST = -1
 
 
 class ProviderWatch:
     """
-    Looks at the run's shared limits once a second, and writes a line where something has changed.
+    Checks the run's shared limits once a second, and writes a line when a provider's state has changed.
 
-    The activation makes one beside the controller. It looks in a thread of its own, from the start of the test loop to
-    the end of the session, since the main thread has nothing to do while all calls wait. Being down and being given up
-    is said to everybody; being slowed down only where a person watches. Where tests run in this process, pytest
-    captures what is written meanwhile, so the lines go past it, by a handle of their own.
+    The activation creates one next to the controller. It checks in its own thread, from the start of the test loop to
+    the end of the session, since the main thread is idle while all calls wait. A provider that is down or given up is
+    always reported, a slow one only if a person watches. If tests run in this process, pytest captures output
+    meanwhile, so the lines are written to a duplicate of the terminal's file handle.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -146,38 +146,38 @@ class ProviderWatch:
         self._context = context
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
-        #: what was last said of each provider, without its numbers
+        #: The state last reported of each provider.
         self._said: dict[str, str] = {}
-        #: None where nothing is captured
+        #: Handle of the terminal; None if output is not captured.
         self._terminal: TextIO | None = None
-        #: the test that began last, and whether any has ended
+        #: The test that began last, and whether any test has ended.
         self._nodeid, self._any_ended = "", False
-        #: the width of pytest's line and its test, when this last wrote
+        #: Width of pytest's current line, and its test, when a line was last written.
         self._written = (0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Begin to look; nothing is captured yet."""
+        """Start checking; output is not captured yet."""
         shown = self._config.pluginmanager.has_plugin("terminalreporter") and self._config.get_verbosity() >= _QUIETEST
         if shown and not self._context.settings.only_looks:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = _past_capturing()
-            with suppress(RuntimeError):  # no more threads: the calls themselves will say so
+            with suppress(RuntimeError):  # out of threads, which the calls themselves report
                 self._thread.start()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Remember it: with -v, lines of different tests may be equally wide."""
+        """Remember the test, since lines of different tests may have the same width with -v."""
         self._nodeid = nodeid
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
-        """From the first answer on, the tests themselves show that the run goes."""
+        """Note that a test has ended: from now on the tests themselves show progress."""
         self._any_ended = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Look a last time, and no more."""
+        """Check a last time and stop."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -192,7 +192,7 @@ class ProviderWatch:
                 if not (alive or ended or self._any_ended):
                     self._write("jsbench: waiting for the first answer")
                 alive = True
-                with suppress(sqlite3.Error):  # the calls themselves say what is wrong with the file
+                with suppress(sqlite3.Error):  # the calls themselves report problems with the file
                     for name, state in limits.providers().items():
                         if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
                             self._write(f"jsbench: {line}")
@@ -203,12 +203,12 @@ class ProviderWatch:
             return
         width = self._config.get_terminal_writer().width_of_current_line
         before, self._written = self._written, (width, self._nodeid)
-        with suppress(OSError):  # nobody reads it any more, and pytest itself will say so
+        with suppress(OSError):  # the terminal is closed, which pytest itself reports
             self._terminal.write(("\n" if width and self._written != before else "") + printable(line, None) + "\n")
             self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
-        """Say what is new of a provider; empty where nothing is, or nobody watches that it is slowed down."""
+        """Return a line on a changed provider; empty if nothing changed, or only the speed and no person watches."""
         slow = state.share_at(now) < 1
         standing = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
         before = self._said.get(name, "")
@@ -223,7 +223,7 @@ class ProviderWatch:
 
 
 def _past_capturing() -> TextIO | None:
-    """Keep the standard output as it is now, whatever pytest does to it later; None where it is no file."""
+    """Duplicate the current standard output, which pytest will redirect; None if it has no file descriptor."""
     try:
         handle = os.dup(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):

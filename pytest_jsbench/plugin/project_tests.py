@@ -1,4 +1,4 @@
-"""The project's tests that ask an engine through the fixture `jsbench`."""
+"""Run the project's tests that call an engine through the fixture `jsbench`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
@@ -26,11 +26,11 @@ from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
 from pytest_jsbench.plugin.items import set_properties
-from pytest_jsbench.plugin.project_runners import ProjectRunners, StandingAnswers
+from pytest_jsbench.plugin.project_runners import ProjectRunners, TestAnswers
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missed
+from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class ProjectTest:
-    """A run of a test: the arguments of its marker, and the attempts that it makes."""
+    """One run of a test: the arguments of its marker, and the attempts that it makes."""
 
     def __init__(
         self,
         terms: MarkerArguments,
-        standing: StandingAnswers,
+        answers: TestAnswers,
         tests: ProjectTests,
         serve: Callable[[Endpoint[Answer]], tuple[str, str]],
         rerun: str,
@@ -52,34 +52,34 @@ class ProjectTest:
         self.terms = terms
         self._tests = tests
         self._clean = tests.secrecy.out_of
-        self.attempts = Attempts(standing.key, self._ask, serve=serve, hide=self._clean)
-        #: whether the runs of a repeated test are under way
+        self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
+        #: True while the repeats of a test run.
         self.repeating = False
-        #: whether the test's function is running, so that a report is of a subtest
+        #: True while the test's function runs; a report is then one of a subtest.
         self.running = False
-        #: by repeat, how those that have ended did
+        #: Outcomes of the repeats that have ended, by repeat.
         self._ended: dict[int, OwnOutcome] = {}
-        #: how the function ended; None before its end
+        #: Outcome of the function; None before its end.
         self._function_end: OwnOutcome | None = None
-        #: how the failed subtests of this repeat did
+        #: Outcomes of this repeat's failed subtests.
         self._subtests: list[OwnOutcome] = []
-        #: why those of its repeats that failed did
+        #: Errors of the failed repeats.
         self._failures: list[BaseException] = []
-        self._standing = standing
+        self._answers = answers
         self._rerun = rerun
-        standing.begin()
-        #: what this run of the test has heard since it was last checked
-        self._heard: list[tuple[Question, Record]] = []
-        #: the calls of its application that were answered, and those of them after which it called again for the same
+        answers.begin()
+        #: Answers that this run of the test has received since the last check.
+        self._received: list[tuple[Question, Record]] = []
+        #: Answered calls of the test's application, and those that it repeated afterwards with the same schema.
         self._calls: list[Record] = []
         self._called_again: dict[Attempt, str] = {}
-        #: the results of its attempts, and how many of them are on a report
+        #: Results of the test's attempts, and the number of them that a report already contains.
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
     @contextmanager
     def repeat(self, number: int) -> Iterator[None]:
-        """Run the test for this time, from 0, for as many failures as it may have; a skip ends it as usual."""
+        """Run the test for the given repeat, from 0, and collect its failure; a skip ends the test as usual."""
         __tracebackhide__ = True
         if number == 0:
             self._failures.clear()
@@ -96,8 +96,8 @@ class ProjectTest:
         self._ended[number] = next(iter(self._subtests), of_error(None, self._clean))
 
     @contextmanager
-    def noting_its_end(self) -> Iterator[None]:
-        """Note how the function ends, for runs without a report of their own."""
+    def recording_outcome(self) -> Iterator[None]:
+        """Record the outcome of the function, for plugins that run it again without a report."""
         __tracebackhide__ = True
         try:
             yield
@@ -109,7 +109,7 @@ class ProjectTest:
         self._function_end = of_error(None, self._clean)
 
     def __enter__(self) -> None:
-        """Inside, the test's function runs; at its end what it has heard is checked."""
+        """Mark the test's function as running; at its end the received answers are checked."""
         self.running = True
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
@@ -119,19 +119,20 @@ class ProjectTest:
                 self.check()
             elif isinstance(error, Exception | pytest.fail.Exception):
                 for endpoint in self.attempts.endpoints:
-                    # one that fails because a limit forbids its application a call is skipped, as one that asks itself
+                    # a call of the application that a limit forbids skips the test, as a call of the test itself does
                     if isinstance(endpoint.refusal, pytest.skip.Exception):
                         raise endpoint.refusal from None
         finally:
             self.running = False
 
     def failure(self) -> BaseException | None:
-        """Say why the repeats failed, an assertion of the project first; None where enough of them passed."""
-        repeats, passed = self.terms.repeats, self.terms.repeats - len(self._failures)
+        """Return the failure of the repeats, preferably an assertion of the project; None if enough of them passed."""
+        repeats = self.terms.repeats
+        passed = repeats - len(self._failures)
         needed = repeats if self.terms.min_pass is None else self.terms.min_pass
         if passed >= needed:
             return None
-        # a gate may forgive an answer, and no assertion
+        # min_pass accepts failed answers, but an assertion is the better explanation of the failure
         failure = next((error for error in self._failures if not isinstance(error, CaseFailed)), self._failures[0])
         count = f"{passed} of {repeats} repeats passed, {needed} needed"
         failure.add_note(count)
@@ -141,33 +142,39 @@ class ProjectTest:
 
     def check(self) -> None:
         """
-        Fail the test unless all that it and its application have ended with passes.
+        Fail the test unless the calls of the test and its application ended with passed answers.
 
-        An answer that does not pass counts for nothing where the same conversation went on, or began again, with a call
-        for the same schema. A call that was not made skips the test, or fails it, with the reason.
+        A failed answer is ignored if the same conversation continued, or started again, with a call for the same
+        schema. A call that was not made skips or fails the test, with the reason.
         """
         __tracebackhide__ = True
         self.attempts.settle()
-        exchanges, self._heard = self._heard, []
+        exchanges = self._received
+        self._received = []
         for endpoint in self.attempts.endpoints:
             if endpoint.refusal is not None:
                 raise endpoint.refusal.with_traceback(None) from None
         for position, (question, record) in enumerate(exchanges, 1):
-            if not question.terms.check or not _fails(record):
+            if not question.terms.check or not _is_failed(record):
                 continue
-            if not any(_goes_on(later, record) for _, later in exchanges[position:]):
-                whose = "the application got this answer" if question.exchange else "the test caught this failure"
-                text = f"{record.explanation}\n  note:   {whose}; with check=False in the marker the test decides"
+            if not any(_continues(later, record) for _, later in exchanges[position:]):
+                if question.exchange:
+                    receiver = "the application received this answer"
+                else:
+                    receiver = "the test caught this failure"
+                text = (
+                    f"{record.explanation}\n  note:   {receiver}; set check=False in the marker to let the test decide"
+                )
                 raise CaseFailed(record, explanation=text, rerun=self._rerun)
 
     def forget(self) -> None:
-        """Drop what the test has heard, since it has failed of something else or was skipped."""
-        self._heard.clear()
+        """Discard the received answers, because the test was skipped or failed for another reason."""
+        self._received.clear()
         for endpoint in self.attempts.endpoints:
             endpoint.refusal = None
 
-    def conclude(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
-        """Give the results that are on no report yet, with the outcome of the test, once it has one."""
+    def add_test_outcome(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
+        """Return the results that no report contains yet, with the outcome of the test once it is known."""
         if self.running or (report.when == "setup" and report.passed):
             if report.failed:
                 self._subtests.append(of_report(report, error, self._clean))
@@ -176,71 +183,71 @@ class ProjectTest:
             ended = of_report(report, error, self._clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
         elif not self._ended and self._function_end is not None:
-            # pytest-retry runs a function again without making a report of it through pytest's hook
+            # pytest-retry runs a function again without calling pytest's hook for its report
             self._ended = {0: self._function_end}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
-        return [*map(self._concluded, results), *self._ended_without_calls()]
+        return [*map(self._with_test_outcome, results), *self._ended_without_calls()]
 
     def _ended_without_calls(self) -> Iterator[AttemptResult]:
-        """Yield the end of each repeat that made no call, once the repeat has ended."""
+        """Yield the outcome of each finished repeat that made no call."""
         called = {result.result.repeat for result in self.outcomes}
         for repeat, ended in self._ended.items():
             if repeat not in called:
                 yield AttemptResult(
                     result=Missing(
-                        key=self._standing.key,
+                        key=self._answers.key,
                         repeat=repeat,
-                        variant=self._standing.variant,
+                        variant=self._answers.variant,
                         reason=MissingReason.ERROR,
                         test_outcome=ended.without_words(),
                         is_planned=False,
                     )
                 )
 
-    def _concluded(self, result: AttemptResult) -> AttemptResult:
+    def _with_test_outcome(self, result: AttemptResult) -> AttemptResult:
         ended = self._ended.get(result.result.repeat)
         if ended is None:
             return result
         called_again = self._called_again.get(result.result.attempt, "")
-        return self._tests.session.keeper.conclude(result, ended, called_again=called_again)
+        return self._tests.session.keeper.add_test_outcome(result, ended, called_again=called_again)
 
-    def _ask(self, question: Question) -> Record:
+    def _answer_question(self, question: Question) -> Record:
         __tracebackhide__ = True
         before = self._calls[:]
         try:
-            outcome, result = self._tests.runners[self._standing.variant].ask(question, self._standing)
+            outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
-        except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
+        except BaseException as ended:  # raised during the call: a timeout of another plugin, or Ctrl-C
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
             refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
-            attempt = Attempt(question.case.key, question.repeat, self._standing.variant)
-            self.outcomes.append(AttemptResult(result=missed(attempt, refused)))
-            if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
+            attempt = Attempt(question.case.key, question.repeat, self._answers.variant)
+            self.outcomes.append(AttemptResult(result=missing_attempt(attempt, refused)))
+            if isinstance(ended, pytest.fail.Exception):  # the place within the call is irrelevant
                 raise ended.with_traceback(None) from None
             raise
         self.outcomes.append(outcome)
         if isinstance(result, Missing):
             raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
-        self._heard.append((question, result))
+        self._received.append((question, result))
         if question.exchange is not None:
             self._calls.append(result)
             for call in before:
-                # a passed answer that the application asks for anew is another sample
-                again = _fails(call) or result.prompt != call.prompt
-                if call.repeat == result.repeat and again and _goes_on(result, call):
+                # if an application repeats a call whose answer passed, that is another sample
+                again = _is_failed(call) or result.prompt != call.prompt
+                if call.repeat == result.repeat and again and _continues(result, call):
                     self._called_again[call.attempt] = result.key.id
         return result
 
 
-def _fails(record: Record) -> bool:
-    """Tell whether it did not pass; an answer that no schema describes is nobody's to judge."""
+def _is_failed(record: Record) -> bool:
+    """Return whether the attempt did not pass; an answer without a schema cannot fail."""
     return record.schema is not None and not record.verdict.passed
 
 
-def _goes_on(later: Record, record: Record) -> bool:
-    """Tell whether the later call asks by the same schema, or after a broken call, in the other's conversation."""
+def _continues(later: Record, record: Record) -> bool:
+    """Return whether a later call continues the record's conversation, with the same schema or after a failed call."""
     same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
     if record.prompt is None or later.prompt is None or not same:
         return False
@@ -248,15 +255,15 @@ def _goes_on(later: Record, record: Record) -> bool:
 
 
 _TEST = pytest.StashKey[ProjectTest]()
-_STANDING = pytest.StashKey[StandingAnswers]()
+_ANSWERS = pytest.StashKey[TestAnswers]()
 
 
 class ProjectTests:
     """
-    Reads the markers of the project's tests, runs repeated tests, and puts the results on the reports.
+    Reads the markers of the project's tests, runs repeated tests, and adds the results to the reports.
 
-    The activation makes one in every process. The fixture `jsbench` enters `fixture`; pytest calls the hooks, in the
-    main thread: while it collects, around each test function, and for each report. It ends with the session; engines
+    The activation creates one in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in the
+    main thread, during collection, around each test function, and for each report. It ends with the session; engines
     that only tests named are closed when pytest is unconfigured.
     """
 
@@ -267,51 +274,51 @@ class ProjectTests:
         self._lock = threading.Lock()
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: by the variant's name
+        #: Runners by the variant's name.
         self.runners = {
             name: ProjectRunners(context, variant, self._resources) for name, variant in context.plan.variants.items()
         }
         self._server: EndpointServer | None = None
-        #: the tests that have asked for the fixture
-        self._asking: set[str] = set()
-        #: the answers for several tests, by variant and name; and the results that are on no report yet
-        self._standing: dict[tuple[str, str], StandingAnswers] = {}
+        #: Tests that have requested the fixture.
+        self._requesting: set[str] = set()
+        #: Answers shared by several tests, by variant and name, and their results that no report contains yet.
+        self._answers: dict[tuple[str, str], TestAnswers] = {}
         self._shared_results: list[AttemptResult] = []
 
     def fixture(self, item: pytest.Item) -> JSBench:
-        """Make the object through which a test asks."""
-        self._asking.add(item.nodeid)
+        """Return the object through which a test calls the engine."""
+        self._requesting.add(item.nodeid)
         variant = variant_of(item)
-        self._require(variant, f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each")
+        self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, and cannot run once for each")
         line = None if item.location[1] is None else item.location[1] + 1
-        standing = StandingAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
-        standing = item.stash.setdefault(_STANDING, standing)
-        test = ProjectTest(read_terms(item), standing, self, partial(self._serve, variant), self._rerun(item))
+        answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
+        answers = item.stash.setdefault(_ANSWERS, answers)
+        test = ProjectTest(read_terms(item), answers, self, partial(self._serve, variant), self._rerun(item))
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def shared(self, variant: str) -> SharedJSBench:
-        """Make the object through which fixtures ask for several tests."""
-        self._require(variant, "jsbench_shared is got while a test runs, and cannot be asked of each")
+        """Return the object through which fixtures call the engine for several tests."""
+        self._require(variant, "jsbench_shared is requested at run time, and cannot be used once for each")
         return SharedJSBench(partial(self._open_shared, variant))
 
     def _require(self, variant: str, problem: str) -> None:
         if variant not in self.runners:
-            pytest.fail(f"{problem} of {', '.join(self.runners)}: name it as an argument", pytrace=False)
+            pytest.fail(f"{problem} variant ({', '.join(self.runners)}): name it as an argument", pytrace=False)
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         key = CaseKey(task=SHARED, id=safe_name(name))
-        if key.number != 1:  # no two names are one case, or a further question of one
+        if key.number != 1:  # two names must not become one case, or look like a further question of the same case
             key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
-        standing = StandingAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
+        answers = TestAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
-            standing = self._standing.setdefault((variant, name), standing)
-        test = ProjectTest(terms, standing, self, _serve_nobody, rerun="")
+            answers = self._answers.setdefault((variant, name), answers)
+        test = ProjectTest(terms, answers, self, _reject_endpoint, rerun="")
         test.outcomes = self._shared_results
         return JSBench(terms, test.attempts, folder=self._context.config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
-        """The test is over: its addresses answer no more, and what was asked after its function is checked."""
+        """Close the addresses of a finished test, and check the answers received after its function ended."""
         __tracebackhide__ = True
         test = item.stash[_TEST]
         for endpoint in test.attempts.endpoints:
@@ -319,7 +326,7 @@ class ProjectTests:
         test.check()
 
     def _serve(self, variant: str, endpoint: Endpoint[Answer]) -> tuple[str, str]:
-        """Open an address of this process for an application, and name its model; the server starts with the first."""
+        """Open an address for an application; return it with the model's name. The first call starts the server."""
         from pytest_jsbench.fixture.endpoint import EndpointServer
 
         with self._lock:
@@ -336,13 +343,13 @@ class ProjectTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """With --jsbench-redact, remove captured output from reports of subtests too."""
-        if self._context.handover.redaction is not None and report.nodeid in self._asking:
+        """Remove captured output from reports of subtests too, with --jsbench-redact."""
+        if self._context.handover.redaction is not None and report.nodeid in self._requesting:
             report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Make a marker that cannot be read an error of its module, before anything is paid for."""
+        """Report an invalid marker as an error of its module, before calls are made."""
         report = yield
         problems = list(_problems(report.result or ()))
         if not problems:
@@ -351,33 +358,34 @@ class ProjectTests:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
+        """Run a repeated test as often as its marker requires, and fail it if too few repeats passed."""
         __tracebackhide__ = True
         test = pyfuncitem.stash.get(_TEST, None)
         if test is None:
             return (yield)
         if test.repeating or test.terms.repeats == 1:
-            with test.noting_its_end(), test, self._skipping_broken_schemas():
+            with test.recording_outcome(), test, self._skipping_broken_schemas():
                 return (yield)
         last = test.terms.repeats - 1
         test.repeating = True
         try:
             for repeat in range(last):
                 with test.repeat(repeat), test, self._skipping_broken_schemas():
-                    # through the hook again, for whoever runs coroutines
+                    # through the hook again, for plugins that run coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             with test.repeat(last), test, self._skipping_broken_schemas():
                 yield
         finally:
             test.repeating = False
-        if (failure := test.failure()) is not None:
+        failure = test.failure()
+        if failure is not None:
             test.forget()
             raise failure
         return True
 
     @contextmanager
     def _skipping_broken_schemas(self) -> Iterator[None]:
-        """With --jsbench-invalid-schemas=skip, skip a test whose schema is broken, as a case of the dataset is."""
+        """Skip a test whose schema is invalid with --jsbench-invalid-schemas=skip, like a case of the dataset."""
         __tracebackhide__ = True
         try:
             yield
@@ -391,7 +399,7 @@ class ProjectTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the results on the report of the phase in which the attempts were made."""
+        """Add the results to the report of the phase in which the attempts were made."""
         test = item.stash.get(_TEST, None)
         if test is None and not uses(item, SHARED):
             return (yield)
@@ -405,33 +413,33 @@ class ProjectTests:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
         shared = self._shared_results[:]
-        del self._shared_results[: len(shared)]  # a thread may add one meanwhile
-        own = [] if test is None else test.conclude(report, failed)
+        del self._shared_results[: len(shared)]  # another thread may add results meanwhile
+        own = [] if test is None else test.add_test_outcome(report, failed)
         if report.failed and len(own) > 1:
-            report.sections.append(("calls", "\n".join(map(_listed, own))))
+            report.sections.append(("calls", "\n".join(map(_attempt_line, own))))
         redaction = self._context.handover.redaction
         if redaction is not None:
-            withhold(report, item, call, redaction, rerun=self._rerun(item))
+            redact_report(report, item, call, redaction, rerun=self._rerun(item))
         blamed = None
         if isinstance(failed, CaseFailed):
             if redaction is None:
-                _say_it_first(report.longrepr, failed)
+                _show_failure_type_first(report.longrepr, failed)
             if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
         return report
 
 
-def _serve_nobody(_: object) -> NoReturn:
+def _reject_endpoint(_: object) -> NoReturn:
     raise ContractError("jsbench_shared has no endpoint: an application is called by one test; use the fixture jsbench")
 
 
-#: where the fixture finds them
+#: Where the fixtures find the object.
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:
-    """Read the arguments of the test's markers; ContractError where one cannot be read."""
+    """Read the arguments of the test's markers; raise ContractError if one is invalid."""
     return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
 
 
@@ -445,16 +453,16 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
 
 
 def _check_subtests(item: pytest.Item, terms: MarkerArguments) -> None:
-    """Raise ContractError where a repeat may fail, and pytest fails the test for any failed subtest."""
+    """Raise ContractError if a failed repeat is allowed, but pytest would fail the test for its failed subtest."""
     if terms.min_pass is not None and terms.min_pass < terms.repeats and uses(item, "subtests"):
         raise ContractError(
             f"min_pass={terms.min_pass} of repeats={terms.repeats} cannot be combined with the fixture subtests, since "
-            "pytest fails a test of which any subtest failed: leave out min_pass, or assert without subtests"
+            "pytest fails a test if any subtest failed: remove min_pass, or assert without subtests"
         )
 
 
-def _listed(result: AttemptResult) -> str:
-    """Write one of a test's attempts on a line, with its end."""
+def _attempt_line(result: AttemptResult) -> str:
+    """Return one line on an attempt of a test, with its outcome."""
     attempt = result.result
     if isinstance(attempt, Missing):
         return f"{attempt.key}: not run ({attempt.reason})"
@@ -466,14 +474,14 @@ def _listed(result: AttemptResult) -> str:
     return f"{attempt.key}: {', '.join(facts)}"
 
 
-def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
+def _show_failure_type_first(longrepr: Any, failed: CaseFailed) -> None:
     """Show the failure type first, in the short summary, JUnit's message and the traceback."""
     crash = getattr(longrepr, "reprcrash", None)
     if crash is not None:
         crash.message = failed.headline
     name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
     traceback = getattr(longrepr, "reprtraceback", None)
-    if traceback is not None:  # where the test's end raised it, pytest says that all frames are hidden
+    if traceback is not None:  # pytest claims that all frames are hidden if the end of the test raised the error
         traceback.extraline = None
     for entry in getattr(traceback, "reprentries", ()):
         lines = getattr(entry, "lines", None)
@@ -481,43 +489,46 @@ def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
             entry.lines[:] = [line.replace(name, "", 1) if line.startswith("E ") else line for line in lines]
 
 
-#: what pytest-timeout says when it fails a test
+#: Beginning of pytest-timeout's message when it fails a test.
 _TIMED_OUT = re.compile(r"Timeout \(?>\d")
-#: on one line, where pytest begins to say where the values of an assertion are from
+#: Beginning of pytest's explanations of an assertion's values, after joining the lines.
 _WHERE = re.compile(r" \+ +where ")
 _FAILED = pytest.fail.Exception
 
 
 def of_report(report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
-    """Read the outcome of a test whose last phase ended with this report; `clean` takes secrets out of a message."""
+    """Return the outcome of a test whose last phase ended with this report; `clean` removes secrets from a message."""
     if report.passed:
         return OwnOutcome(end=End.PASSED)
     if hasattr(report, "wasxfail"):
         return OwnOutcome(end=End.XFAILED, message=one_line(clean(str(report.wasxfail))))
-    if error is None:  # a test that was to fail has passed
+    if error is None:  # a strict xfail test passed
         return OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message=one_line(clean(str(report.longrepr))))
     return of_error(error, clean)
 
 
 def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
-    """Read the outcome of a repeat of a test, which has raised this."""
+    """Return the outcome of a repeat that raised this error; without an error it passed."""
     if error is None:
         return OwnOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    decided = isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)  # whatever the test caught before
+    # a skip or xfail counts, even if the test caught an error before
+    decided = isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
     if not decided and _cause(error) is Cause.ERROR:
-        error = _telling(error)
-    # without pytest's lines on where each value is from, which repeat the answer
+        error = _informative_error(error)
+    # without pytest's explanations of values, which repeat the answer
     message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
-    cause, field = None, None
+    cause = None
+    field = None
     match error:
         case pytest.skip.Exception():
             end = End.SKIPPED
         case pytest.xfail.Exception():
             end = End.XFAILED
         case _:
-            end, cause = End.FAILED, _cause(error)
+            end = End.FAILED
+            cause = _cause(error)
     if isinstance(error, CaseFailed):
         message = error.headline
     elif isinstance(error, TypeRefused):
@@ -530,8 +541,8 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
     return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message)))
 
 
-def _telling(error: BaseException) -> BaseException:
-    """Find, of an exception and those that it was raised from, the first that says what an answer was; or itself."""
+def _informative_error(error: BaseException) -> BaseException:
+    """Return the first error in the chain that is about an answer; otherwise the error itself."""
     inner: BaseException | None = error
     seen: set[int] = set()
     while inner is not None and id(inner) not in seen:
@@ -552,19 +563,20 @@ def _cause(error: BaseException) -> Cause:
     return Cause.ASSERTION if isinstance(error, AssertionError | _FAILED) else Cause.ERROR
 
 
-class Withheld(Exception):
-    """A test of the project failed; its error is not shown because it may quote a prompt or an answer."""
+class RedactedError(Exception):
+    """Replaces the error of a failed project test that may quote a prompt or an answer."""
 
 
-def withhold(
+def redact_report(
     report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
 ) -> None:
     """Reduce the report of a project's test to the place and kind of its failure, and an answer to its digest."""
     report.sections.clear()
     if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
         return
-    failed, traceback = call.excinfo.value, call.excinfo.traceback
-    # the last line of the test's own file that the error went through
+    failed = call.excinfo.value
+    traceback = call.excinfo.traceback
+    # the innermost line of the test's own file
     last = ([entry for entry in traceback if entry.path == item.path] or list(traceback))[-1]
     place, line = str(last.path), last.lineno + 1
     shown: Exception
@@ -573,12 +585,13 @@ def withhold(
         headline = shown.headline
     else:
         where = f"{Path(place).name}:{line}"
-        headline = f"{type(failed).__name__} at {where}: what it says is left out (--jsbench-redact)"
-        shown = Withheld(headline)
+        headline = f"{type(failed).__name__} at {where}: message redacted (--jsbench-redact)"
+        shown = RedactedError(headline)
     try:
         raise shown
     except type(shown) as error:
         longrepr = pytest.ExceptionInfo.from_exception(error).getrepr(style="value", chain=False)
-    if (crash := longrepr.reprcrash) is not None:
+    crash = longrepr.reprcrash
+    if crash is not None:
         crash.path, crash.lineno, crash.message = place, line, headline
     report.longrepr = longrepr

@@ -1,4 +1,4 @@
-"""The terminal: a header line, letters and words for failure types, and the summary at the very end."""
+"""Write the run to the terminal: header lines, letters and words for failure types, and the summary at the very end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pytest_jsbench.core.text import counted, dollars, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
-from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.progress import from_here
+from pytest_jsbench.plugin.pytest_options import ROOT
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.records.settings import RECORDED
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.questions import each
+from pytest_jsbench.records.setting_differences import RECORDED
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
@@ -44,28 +44,28 @@ _LETTERS = {
     "wrong_decision": "D",
 }
 
-#: facts that are commands to be copied, each of which stands on one line
-_COMMANDS = frozenset({"page", "one case"})
-#: variants of which the header says what they are
+#: Labels of commands to be copied, which are not wrapped.
+_COMMANDS = frozenset({"report", "rerun"})
+#: Maximum number of variants that the header describes.
 _MOST_VARIANTS = 20
 #: Maximum number of pairs of variants whose comparison is printed without -v.
 _MOST_PAIRS = 3
-#: broken schemas that are read for the drafts in which they are valid
+#: Maximum number of invalid schemas that are checked for drafts in which they are valid.
 _MOST_BROKEN = 2000
-#: cases whose prompts are read before the first call, for what the run may cost
+#: Maximum number of cases whose prompts are read before the first call to estimate the cost.
 _MOST_PRICED = 1000
 
 
-#: own tests that failed beside their answers, of which the summary says why, and lines of the header on schemas
+#: Maximum number of failed own tests with passed answers in the summary, and of header lines on schemas.
 _MOST_TESTS = 10
 
 
 class Terminal:
     """
-    Shows the run on the terminal; decides nothing.
+    Writes the run to the terminal, without making decisions.
 
-    The activation makes one beside the controller. pytest calls its hooks in the main thread: for the header, for the
-    letter of each report, and for the summary, which it shows last. It keeps nothing of its own.
+    The activation creates one next to the controller. pytest calls its hooks in the main thread: for the header, for
+    the letter of each report, and for the summary, which is written last. It keeps no state.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -73,10 +73,11 @@ class Terminal:
         self._controller = controller
 
     def pytest_report_header(self) -> list[str]:
-        """Show the lines on the engine, the cases and what is resumed."""
-        context, metadata = self._context, self._context.handover.metadata
-        flying = sum(variant.concurrency for variant in context.plan.variants.values())
-        pace = f"{flying} in flight" if context.plan.batch is None else "handed in as a batch"
+        """Return the lines on the engine, the cases and the resumed run."""
+        context = self._context
+        metadata = context.handover.metadata
+        concurrency = sum(variant.concurrency for variant in context.plan.variants.values())
+        pace = f"{concurrency} in flight" if context.plan.batch is None else "submitted as a batch"
         cases = f"{_cases(context)}, {pace}{_limited(context)}"
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]
@@ -88,15 +89,16 @@ class Terminal:
         lines.append(_most_cost(context))
         lines += self._controller.schema_warnings[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
-        if (resumption := context.session.resumption) is not None:
+        resumption = context.session.resumption
+        if resumption is not None:
             lines.append(_resuming(resumption))
         if context.settings.targets.suite_only:
-            lines.append("only the schemas run; name a path to run a project's own tests too")
+            lines.append("only cases of the dataset run; add a path to run your own tests too")
         return [printable(f"jsbench: {line}", None) for line in lines if line]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Show the failure type as the letter of a failed case; it still counts, and is called, failed."""
+        """Return the failure type as the letter of a failed case, which still counts as failed."""
         failure_type = transport.failure_type_of(report)
         if not failure_type or not report.failed or transport.is_subtest(report):
             return None
@@ -104,7 +106,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Show the summary last, even where another plugin's summary raises."""
+        """Write the summary last, even if another plugin's summary raises."""
         try:
             self._controller.settle()
             return (yield)
@@ -119,7 +121,7 @@ class Terminal:
         if run is None or summary is None:
             return
         if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
-            return  # an engine that did not start: pytest says why, and there is nothing to sum up
+            return  # the engine did not start, which pytest reports; there is nothing to summarize
         from pytest_jsbench.reports.run_report import heading, report
         from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
 
@@ -148,7 +150,7 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.reports.markdown import workflow_commands
 
-            # the path as GitHub knows it: from the top of the repository that the workflow has checked out
+            # GitHub needs the path from the top of the checked-out repository
             root, workspace = self._context.config.rootpath, os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
             for line in workflow_commands(run, folder=folder):
@@ -159,68 +161,72 @@ class Terminal:
             show("verdict", verdict.text, green=verdict.passed, red=not verdict.passed, bold=True)
 
     def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
-        """Give the facts of where the run is kept, and what may be done with it; there may be no text."""
+        """Yield where the run is stored, and commands that use it; a text may be empty."""
         plan, handover = self._context.plan, self._context.handover
         recorded = plan.record or plan.replay
-        unasked = f"{counted(self._controller.unasked, 'recorded answer')} that no test asked for"
+        unused = f"{counted(self._controller.unasked, 'recorded answer')} not used by any test"
         if handover.folder is None:
-            yield "records", "not kept (--jsbench-output DIR keeps them)"
-            yield "unasked", unasked if self._controller.unasked else ""
+            yield "records", "not kept; set --jsbench-output=DIR to keep them"
+            yield "unused", unused if self._controller.unasked else ""
             return
         folder = from_here(handover.folder)
-        passing = "" if plan.output is not None else " (the last 5 runs; --jsbench-output DIR keeps them for good)"
-        yield "records", f"{folder}{passing}"
-        if plan.output is not None and (page := handover.folder / "report.html").exists():
-            yield "page", page.resolve().as_uri()
+        temporary = "" if plan.output is not None else " (last 5 runs only; set --jsbench-output=DIR to keep them)"
+        yield "records", f"{folder}{temporary}"
+        page = handover.folder / "report.html"
+        if plan.output is not None and page.exists():
+            yield "report", page.resolve().as_uri()
         else:
             install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-            runs = folder if plan.output is not None else folder.parent  # of which it takes the newest
-            yield "page", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
+            runs = folder if plan.output is not None else folder.parent  # the command uses the newest run in it
+            yield "report", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
-            yield "unasked", f"{unasked}; {command} lists them, and deletes them with --prune"
+            yield "unused", f"{unused}; list them with {command}, delete them with --prune"
         calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
         if summary.total.errors and calls and self._context.settings.targets.suite:
-            yield "go on", f"the same with --jsbench-resume={folder.parent} calls only what is missing"
+            yield "resume", f"rerun with --jsbench-resume={folder.parent} to make only the missing calls"
 
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
-        """Say what a person may do after a run of which cases failed, where nobody has set a gate."""
+        """Yield the next steps after a run with failed cases and without a gate."""
         if failing := run.failed():
             if outcome := next((outcome for outcome in failing if outcome.made), None):
-                yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{outcome.key}')}"
+                yield "rerun", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{outcome.key}')}"
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
-                yield "gate", f"none: --jsbench-min-pass-rate={least:g} passes a run like this, and fails a worse one"
+                yield "gate", f"not set; --jsbench-min-pass-rate={least:g} would pass this run"
 
 
 def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
-    """Name the drafts in which broken schemas without `$schema` are valid."""
+    """Yield the drafts in which invalid schemas without `$schema` would be valid."""
     broken = [outcome for outcome in run.outcomes if outcome.excluded][:_MOST_BROKEN]
     drafts = Counter(record.verdict.valid_in for record in Records(broken))
     for draft, number in drafts.most_common():
         if draft is not None:
-            schemas = f"{number:,} of {counted(len(broken), 'broken schema')}"
+            schemas = f"{number:,} of {counted(len(broken), 'invalid schema')}"
             are = "is" if number == 1 else "are"
-            yield "dialect", f"{schemas} {are} valid in {draft}: --jsbench-default-dialect={draft}"
+            yield "dialect", f"{schemas} {are} valid in {draft}; set --jsbench-default-dialect={draft}"
 
 
 def _cases(context: RunContext) -> str:
     if not context.settings.targets.suite:
-        return "a project's own tests"
-    plan, metadata = context.plan, context.handover.metadata
-    count, source, shard = counted(len(plan.keys), "case"), metadata.dataset["source"], ""
+        return "own tests"
+    plan = context.plan
+    metadata = context.handover.metadata
+    count = counted(len(plan.keys), "case")
+    source = metadata.dataset["source"]
+    shard = ""
     if len(metadata.variants) > 1:
-        count += f", each asked in {len(metadata.variants)} ways"
+        count += f" in {len(metadata.variants)} variants"
     if plan.shard is not None:
         origin = f" by {plan.shard.origin}," if plan.shard.origin else ""
         shard = f" (shard {plan.shard}{origin} of {metadata.dataset['cases']:,})"
     if plan.cases.labelled is None:
         return f"dataset {source}, {count}{shard}"
-    return f"labelled answers of {source} (no model is called), {count}{shard}"
+    return f"labelled answers of {source} (no model calls), {count}{shard}"
 
 
 def _who(metadata: RunMetadata) -> str:
-    """Name engine and model, and how they are asked."""
+    """Return engine and model, and how they are called."""
     switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
     adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
     settings = ", ".join([metadata.response_format, *switches, *adapt])
@@ -228,7 +234,7 @@ def _who(metadata: RunMetadata) -> str:
 
 
 def _prompt(context: RunContext, metadata: RunMetadata) -> str:
-    """Name the prompt, where it is not the usual one; empty where it is, or no model is asked."""
+    """Return the prompt if it is not the default; empty if it is, or if no model is called."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
     shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -241,7 +247,7 @@ def _variant(context: RunContext, metadata: RunMetadata) -> str:
     if context.plan.batch is None:
         line += f", {context.plan.variants[metadata.variant].concurrency} in flight"
     unlimited = context.plan.limits.max_cost is not None and metadata.provider is None
-    return f"{line}, no price known, so not among what the run may cost" if unlimited else line
+    return f"{line}, price unknown and not counted in the cost limit" if unlimited else line
 
 
 def _limited(context: RunContext) -> str:
@@ -252,7 +258,7 @@ def _limited(context: RunContext) -> str:
 
 
 def _most_cost(context: RunContext) -> str:
-    """Say what the suite may cost at most, where a price is published; for it each prompt is read."""
+    """Return the maximum cost of the suite if its price is published; this reads each prompt."""
     plan, settings = context.plan, context.settings
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
     if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:
@@ -260,17 +266,17 @@ def _most_cost(context: RunContext) -> str:
     from pytest_jsbench.run.estimate import most_cost
 
     cost = most_cost(plan, context.handover.metadata)
-    return "" if cost is None else f"at most {dollars(cost)} by the published price; --jsbench-dry-run tells more"
+    return "" if cost is None else f"at most {dollars(cost)} by the published price; details with --jsbench-dry-run"
 
 
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
-        return f"no answer to go on with in {resumption.source}: it was broken off before the first"
+        return f"nothing to resume in {resumption.source}: it was interrupted before the first answer"
     counts = (
-        (len(resumption.answers), "answer", "taken over"),
-        (len(resumption.project_answers), "answer", "to own tests, taken over where they ask the same"),
-        (resumption.broken, "broken call", "made again"),
-        (resumption.left_out, "answer", "to other questions left out"),
+        (len(resumption.answers), "answer", "reused"),
+        (len(resumption.project_answers), "answer", "to own tests, reused if unchanged"),
+        (resumption.broken, "failed call", "retried"),
+        (resumption.left_out, "answer", "to other questions ignored"),
     )
-    parts = [f"{counted(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "taken over"]
-    return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
+    parts = [f"{counted(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "reused"]
+    return f"resuming {resumption.metadata.run_id}: {', '.join(parts)}"

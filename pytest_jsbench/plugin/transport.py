@@ -1,4 +1,4 @@
-"""Carries between the processes of a run: to xdist's workers their input, and back the results, on reports."""
+"""Pass data between the processes of a run: input to xdist's workers, and results back on reports."""
 
 from __future__ import annotations
 
@@ -22,66 +22,66 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType
 
 _INPUT = "jsbench"
-#: the results of attempts: themselves where reports land in the same process, and else each as one ASCII text: execnet
-#: carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
+#: Results of attempts: objects in the single process, otherwise one ASCII text each, since execnet carries only
+#: builtins, and lone surrogates, enums or deep nesting would break it.
 _RESULTS = "jsbench_results"
 _FAILURE_TYPE = "jsbench_failure_type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInput:
-    """The part of a run that a worker cannot find out for itself."""
+    """The part of a run that a worker cannot determine itself."""
 
     handover: Handover
-    #: by the variant's name, the engine as the controller has prepared it
+    #: The engine as the controller has prepared it, by variant.
     prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
-    #: the cases, as the controller has written them down
+    #: The cases, as the controller has written them.
     selected: Mapping[str, Any] = field(default_factory=dict)
-    #: whether xdist may give a worker's tests to another, so that it must not call ahead of them
+    #: Whether xdist may move a worker's tests to another, so that it must not call ahead of them.
     steals: bool = False
-    #: how many workers make the run's calls
+    #: Number of workers that make the run's calls.
     workers: int = 1
 
     @classmethod
     def of(cls, config: pytest.Config) -> WorkerInput | None:
-        """Read what the controller has handed to this worker; None in any other process."""
+        """Read the controller's input for this worker; None in any other process."""
         given = getattr(config, "workerinput", {})
         if _INPUT not in given:
             return None
         return replace(from_json(cls, json.loads(given[_INPUT])), workers=int(given.get("workercount", 1)))
 
     def hand_to(self, node: Any) -> None:
-        """Give it to a worker, as one JSON text: xdist carries builtins only."""
+        """Pass the input to a worker as one JSON text, since xdist carries only builtins."""
         node.workerinput[_INPUT] = json.dumps(to_json(self))
 
 
 def attach(
     report: pytest.TestReport, results: Iterable[AttemptResult], failure_type: FailureType | None = None
 ) -> None:
-    """Put the results of a test's attempts on its report, and how the answer failed because of which the test did."""
+    """Put the results of a test's attempts on its report, with the failure type if an answer made the test fail."""
     report.__dict__[_RESULTS] = list(results)
     if failure_type is not None:
         report.__dict__[_FAILURE_TYPE] = failure_type.value
 
 
 def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Read how the answer failed because of which a test did; empty for any other report."""
+    """Return the failure type of the answer that made a test fail; empty for any other report."""
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
 def is_subtest(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Tell whether the report is of a subtest, which pytest's own plugin names in its own words."""
+    """Return whether the report is of a subtest, which pytest's own plugin labels."""
     return hasattr(report, "context")
 
 
 def take(report: pytest.TestReport) -> list[AttemptResult]:
-    """Take the results of attempts off a report, which pytest keeps for the whole session."""
+    """Remove the results of attempts from a report, which pytest keeps for the whole session, and return them."""
     carried = report.__dict__.pop(_RESULTS, ())
     return [from_json(AttemptResult, parse_json(each)) if isinstance(each, str) else each for each in carried]
 
 
 def write_out(data: dict[str, Any]) -> None:
-    """Write each result as text in a report that will be sent or stored."""
+    """Convert each result to text in a report that will be sent or stored."""
     if _RESULTS in data:
         data[_RESULTS] = [_write(result) for result in data[_RESULTS]]
 

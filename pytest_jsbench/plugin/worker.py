@@ -1,4 +1,4 @@
-"""Makes the attempts of the run, in the only process or in each of xdist's workers."""
+"""Make the attempts of the run, in the single process or in each of xdist's workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missed
+from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 
 class Worker:
@@ -39,21 +39,21 @@ class Worker:
         self._context = context
         self._run = context.session
         self._lookahead: LookAhead[AttemptResult] | None = None
-        #: why no calls can be made at all; each test says so, since xdist would take another end for a crash
+        #: Why no calls can be made at all; each test reports it, since xdist would take another end for a crash.
         self._cannot: Refused | None = None
-        #: None before the collection, and where xdist's workers collect
+        #: None before collection, and if xdist's workers collect.
         self.collected: Collected | None = None
         context.config.add_cleanup(self._run.close)
-        #: whether no test of the project's own runs, which may look at what is collected
+        #: Whether none of the project's own tests runs, which could inspect the collected items.
         self._only_cases = False
-        # after pytest's own cleanup, which goes through all that is not frozen five times
+        # after pytest's own cleanup, which processes all unfrozen objects five times
         context.config.add_cleanup(gc.unfreeze)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Count the tests that would ask an engine, and those of them that remain selected."""
+        """Count the tests that make calls, and how many of them remain selected."""
         before = sum(map(would_ask, items))
         yield
         self.collected = Collected.of(items, before=before)
@@ -81,7 +81,7 @@ class Worker:
         self._freeze()
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
-        """Build the engines that the tests ask, and what calls them ahead of the cases."""
+        """Build the engines that the tests call, and the look-ahead for the cases."""
         of_cases = {item.attempt.variant for item in cases}
         of_tests = {variant_of(item) for item in session.items if would_ask(item) and not isinstance(item, JSBenchCase)}
         with self._context.secrecy.usage_errors():
@@ -92,7 +92,7 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue the attempts that will be needed next."""
+        """Queue the attempts of the next tests."""
         if self._lookahead is not None:
             self._lookahead.advance(item, nextitem)
 
@@ -103,13 +103,16 @@ class Worker:
         self._run.close()
 
     def leave_records(self) -> None:
-        """Begin no more attempts; calls still in flight write to another file, because the run is summed up."""
+        """Begin no more attempts; calls still in flight write to another file, because the run is being summarized."""
         self._stop()
         self._run.leave()
         self._freeze()
 
     def _freeze(self) -> None:
-        """Have the collector pass by the hundreds of thousands of objects that stay, also when the interpreter ends."""
+        """
+        Exclude the hundreds of thousands of objects that stay from garbage collection, also at the
+        interpreter's end.
+        """
         if self._only_cases:
             gc.freeze()
             atexit.unregister(gc.freeze)
@@ -123,13 +126,13 @@ class Worker:
     def result(self, item: JSBenchCase) -> AttemptResult:
         """Wait for the result of the item's attempt."""
         if self._cannot is not None:
-            return AttemptResult(result=missed(item.attempt, self._cannot))
+            return AttemptResult(result=missing_attempt(item.attempt, self._cannot))
         if self._lookahead is None:
             raise RuntimeError(f"{item.nodeid} runs outside pytest's own loop")
         return self._lookahead.result(item)
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """Make an attempt, in a thread of the look-ahead, or find the answer of an earlier run of its test."""
+        """Make an attempt, in a thread of the look-ahead, or return the answer of an earlier run of its test."""
         if item.answered is not None:
             return item.answered
         made = self._run.attempt(item.attempt, planned_at)
@@ -141,17 +144,17 @@ class Worker:
 
 class Interruption:
     """
-    Lets no call begin after Ctrl-C or SIGTERM, and has SIGTERM end the session as Ctrl-C does.
+    Prevents calls after Ctrl-C or SIGTERM, and makes SIGTERM end the session like Ctrl-C.
 
-    The activation makes one in every process; a cleanup of pytest's configuration puts the handlers of before back.
-    A second SIGTERM does what it would have done without us. The handler takes no lock, which the main thread may hold
-    where it is interrupted: it makes a file, for which each `Admission` of the run looks before a call.
+    The activation makes one in every process; a cleanup of pytest's configuration restores the previous handlers.
+    A second SIGTERM has its original effect. The handler takes no lock, which the interrupted main thread may hold: it
+    creates a file, and each `Admission` of the run checks for that file before a call.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._file = context.handover.interrupted
         self._before: dict[int, Any] = {}
-        if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        if threading.current_thread() is not threading.main_thread():  # no handler can be set there
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
@@ -161,7 +164,7 @@ class Interruption:
         context.config.add_cleanup(self._put_back)
 
     def _interrupt(self, number: int, frame: object) -> None:
-        __tracebackhide__ = True  # what is shown is where the session was
+        __tracebackhide__ = True  # the traceback shows where the session was
         before = self._before[number]
         try:
             if not callable(before):
@@ -174,7 +177,7 @@ class Interruption:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Have all processes stop calling before anybody describes where the session was, which takes a second."""
+        """Stop calls in all processes before pytest describes where the session was, which takes a second."""
         with suppress(OSError):
             self._file.touch()
 
@@ -189,11 +192,11 @@ T = TypeVar("T")
 
 class LookAhead(Generic[T]):
     """
-    Keeps attempts going for the items that pytest will run next, in its order, for each variant apart.
+    Keeps attempts in progress for the items that pytest will run next, in its order, separately for each variant.
 
-    More attempts are queued than may be in flight, so that a slow one at the head does not idle the rest; under
-    `--maxfail` none beyond those in flight, so that little is paid for tests that will not run. A variant that is slow
-    holds up no other until that one's queue is full of results.
+    More attempts are queued than may be in flight, so that a slow one at the front does not idle the rest; with
+    `--maxfail` none beyond those in flight, so that little is paid for tests that will not run. A slow variant does not
+    delay another one until the other's queue is full of results.
 
     The worker makes it when the test loop begins, if there are cases to run. Its methods are called in the main thread:
     `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`. It ends with
@@ -210,19 +213,21 @@ class LookAhead(Generic[T]):
     ) -> None:
         self._session = session
         self._call = call
-        #: by the variant's name; a call is known by its item as an object, because it takes time to write a node id
+        #: Calls by variant; a call's key is its item object, because building a node id takes time.
         self._calls: dict[str, CallsInFlight[T]] = {name: CallsInFlight(count) for name, count in concurrency.items()}
         times = 1 if session.config.option.maxfail else 4
         self._depths = {name: times * count for name, count in concurrency.items()}
-        #: the cases that nobody has looked at, in the order of the session
+        #: Cases that have not been queued, in the order of the session.
         self._upcoming = {name: self._cases_of(name) for name in concurrency}
-        #: the item for which `advance` was last called
+        #: The item for which `advance` was last called.
         self._latest: pytest.Item | None = None
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue the attempts of `item` and of the tests after it, as far as there is room."""
-        if isinstance(self._latest, JSBenchCase):  # its test may have been skipped, or broken, before it asked
+        """Queue the attempts of `item` and of the tests after it, as far as there is space."""
+        if isinstance(
+            self._latest, JSBenchCase
+        ):  # its test may have been skipped, or failed, before it needed the result
             self._calls[self._latest.attempt.variant].drop(id(self._latest))
         self._latest = item
         if hasattr(self._session.config, "workerinput"):
@@ -238,7 +243,7 @@ class LookAhead(Generic[T]):
         return self._calls[item.attempt.variant].take(id(item))
 
     def stop(self) -> None:
-        """Begin no more attempts; those in flight are left to themselves."""
+        """Begin no more attempts; those in flight are not waited for."""
         for calls in self._calls.values():
             calls.stop()
 
@@ -257,7 +262,7 @@ class LookAhead(Generic[T]):
             calls.add(id(item), lambda: self._call(item, planned_at))
 
     def _queue_sent(self, items: list[pytest.Item]) -> None:
-        """Queue the attempts of these items, and of those that xdist has sent this worker beyond them."""
+        """Queue the attempts of these items, and of those that xdist has sent this worker after them."""
         waiting = set(filter(self._has_room, self._calls))
         for item in itertools.chain(items, self._queued_by_xdist() if waiting else ()):
             if isinstance(item, JSBenchCase) and not item.has_run and item.attempt.variant in waiting:
@@ -268,7 +273,7 @@ class LookAhead(Generic[T]):
                 break
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
-        """Read what xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""
+        """Return what xdist has sent this worker after `nextitem`; nothing if its private structure is unexpected."""
         if self._worker_queue is None:
             return []
         try:
@@ -280,7 +285,7 @@ class LookAhead(Generic[T]):
 
 
 def _worker_queue(config: pytest.Config) -> Any:
-    """The queue of xdist's `WorkerInteractor`, known by its shape; None where there is none."""
+    """Return the queue of xdist's `WorkerInteractor`, recognized by its shape; None if there is none."""
     for plugin in config.pluginmanager.get_plugins():
         candidate = getattr(plugin, "torun", None)
         if hasattr(candidate, "lock"):

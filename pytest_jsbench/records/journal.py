@@ -66,8 +66,8 @@ def new_folder(parent: Path, name: str) -> Path:
             exists = isinstance(error, FileExistsError)
             option = f"--jsbench-output={parent}"
             if not (exists and parent.is_dir() and number < 1000):
-                problem = f"{option} is not a directory" if exists else f"cannot write to {option}: {error.strerror}"
-                message = f"{problem}; name a writable directory"
+                problem = f"{option} is not a folder" if exists else f"cannot write to {option}: {error.strerror}"
+                message = f"{problem}; choose a writable directory"
                 raise JournalError(message, found=parent, option="output") from None
         number += 1
 

@@ -16,8 +16,8 @@ from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.questions import difference, together
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.variants import difference, together
 
 #: Maximum number of attempts of all parts.
 MOST_ATTEMPTS = 1_000_000

@@ -118,7 +118,7 @@ def next_step(
         case FailureType.UNSUPPORTED_SCHEMA:
             return _after_declining(verdict)
         case FailureType.REFUSAL:
-            return "-v shows the prompt that was refused"
+            return "-v shows the refused prompt"
         case FailureType.SYNTAX_ERROR:
             return _after_syntax_error(verdict, generation)
         case FailureType.UNJUDGED:
@@ -130,9 +130,9 @@ def next_step(
         case FailureType.NO_CALL:
             return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
         case FailureType.UNKNOWN_TOOL:
-            return "declare the tool in the request, or list the available tools in the prompt"
+            return "declare the tool in the request, or list the declared tools in the prompt"
         case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
-            return "report it to the server's project, as only one call was allowed; or set parallel_tool_calls"
+            return "report it to the server, which should allow only one call; or allow several (parallel_tool_calls)"
         case FailureType.WRONG_TOOL:
             return "allow the tool in tool_choice, or explain in each tool's description when to call it"
         case FailureType.WRONG_DECISION:
@@ -180,7 +180,7 @@ def _after_declining(verdict: Verdict) -> str:
         return "use a model with a longer context, or shorten the prompt and the schema's descriptions"
     if verdict.reason == DeclineReason.UNSUPPORTED_MESSAGES:
         return "use an engine that accepts such messages, or write the conversation as one message"
-    return "the engine does not take this schema: change what it names, or see `jsbench adapt`"
+    return "the engine does not accept this schema: change what the message names, or see `jsbench adapt`"
 
 
 def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
@@ -189,7 +189,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
         if sent.by_application:
             # the endpoint passes on the application's request as it is, whatever the run's response format
             return "the application's request named no format: add response_format (or text.format) to its call"
-        return "no format was requested: --jsbench-response-format=json_schema requests JSON"
+        return "no response format was set: --jsbench-response-format=json_schema requests JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
         engine = _library(generation) or "the engine"
@@ -243,8 +243,8 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
     text = generation.text if isinstance(generation, Completion) else ""
     if _repeats(text):
         return (
-            "the answer repeats itself, so a higher limit would not help: use a larger model, or limit the repeated "
-            "part (maxLength, maxItems, named properties)"
+            "the answer repeats itself, so a higher limit would not help: try a larger model, or bound what repeats "
+            "there (maxLength, maxItems, named properties)"
         )
     limit = "" if params is None else f"={2 * params.max_tokens} (it is {params.max_tokens:,})"
     return f"raise the limit: --jsbench-max-tokens{limit}; the model's context may be smaller"
@@ -258,27 +258,29 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
-        return f"{keywords} was removed for the engine: state it in the prompt, or try --jsbench-adapt=verbatim"
+        return f"{keywords} was left out for the engine: state it in the prompt, or try --jsbench-adapt=verbatim"
     if Note.NOT_ENFORCED in verdict.notes:
-        return "send the schema with the request: the client dropped it"
+        return "send the schema with the request: a layer in between left it out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
-        return f"state in the prompt what {keywords} allows, or show an example; -v shows the prompt"
+        return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
-        return "the answer is a schema, not an instance: use a larger model, or show an example (--jsbench-shots=1)"
+        return (
+            "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
+        )
     ways: dict[str, list[str]] = {}
     for keyword in broken:
         way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
         if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
-    advice = f"write {restated}" if restated else "`jsbench probe` shows which keywords it enforces"
+    advice = f"rewrite {restated}" if restated else "`jsbench probe` shows what it enforces"
     them = "them" if len(broken) > 1 else "it"
     if library := _library(generation):
         # a grammar decides which tokens are allowed, whatever the model is
         return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
-    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or use a larger model"
+    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or try a larger model"
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:

@@ -22,7 +22,7 @@ from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, End, OwnOutcome, Record
-from pytest_jsbench.records.settings import HANDED_IN, REMEMBERED
+from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import UNDESCRIBED, WITHOUT_SCHEMA, FailureType, Note

@@ -19,9 +19,9 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
+from pytest_jsbench.records.questions import difference, match, unmatched_variants
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
-from pytest_jsbench.records.variants import difference, match, unmatched_variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, MergeError, MissingRequirement
 from pytest_jsbench.core.files import make_private_folder, private
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.records.journal import LARGEST
 

@@ -18,11 +18,11 @@ from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered, quantile, quantile_interval
 from pytest_jsbench.records import journal
 from pytest_jsbench.reports.blocks import Column, Marked, Row, TableBlock
-from pytest_jsbench.reports.evaluations import firsts
+from pytest_jsbench.reports.run_json import firsts
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.run_json import Evaluation
 
 #: Keywords in the schema of a case, by the case and the digits of its schema's digest.
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]

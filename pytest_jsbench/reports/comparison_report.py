@@ -14,15 +14,15 @@ from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
-from pytest_jsbench.records.settings import Bearing, SettingDifference, distinguishing
+from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, distinguishing
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
-from pytest_jsbench.reports.evaluations import firsts, settings_apart
+from pytest_jsbench.reports.run_json import firsts, settings_apart
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.breakdown import Breakdown
-    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.run_json import Evaluation
 
 _MOST_NAMED = 10
 _MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000

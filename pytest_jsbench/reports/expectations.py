@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.reports.blocks import Fact
-    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.run_json import Evaluation
     from pytest_jsbench.settings.plan import Plan
 
 
@@ -93,7 +93,7 @@ class Expectations:
                 _check_measured(name, metrics, repeats)
         if path is None:
             return cls(gates=gates)
-        from pytest_jsbench.reports.evaluations import counterparts, with_cases
+        from pytest_jsbench.reports.run_json import counterparts, with_cases
 
         with errors_about("--jsbench-baseline"):
             baseline, outcomes = with_cases(path)
@@ -111,7 +111,7 @@ class Expectations:
     def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate."""
         from pytest_jsbench.metrics.gates import check_all
-        from pytest_jsbench.reports.evaluations import against
+        from pytest_jsbench.reports.run_json import against
 
         comparisons = {} if self.baseline is None else against(self.baseline, metadata, summary)
         gates = check_all(self.gates, summary, comparisons)

@@ -25,10 +25,10 @@ from pytest_jsbench.metrics.comparison import Comparison, adjust_together, compa
 from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.settings import SettingDifference, differences
+from pytest_jsbench.records.setting_differences import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
-from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
+from pytest_jsbench.reports.run_json import Evaluation, kept_of_run
 
 #: Version of a line; raised when a field is added.
 HISTORY_VERSION = "1.0"

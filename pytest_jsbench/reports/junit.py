@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.metrics.figures import FIGURES, bounded
-from pytest_jsbench.records.variants import engine_settings
+from pytest_jsbench.records.questions import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
 
 if TYPE_CHECKING:

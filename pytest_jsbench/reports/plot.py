@@ -17,13 +17,13 @@ from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Figure, Kind, named
-from pytest_jsbench.reports.evaluations import settings_apart
+from pytest_jsbench.reports.run_json import settings_apart
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import Series
+    from pytest_jsbench.reports.run_json import Evaluation
 
 #: Names of counts in other tools' metrics.
 _COUNT = re.compile(r"^(num|n)_|_count$|_?tokens$")

@@ -30,7 +30,7 @@ def write_files(
     everything: bool = True,
 ) -> list[str]:
     """Write run.json and, if the user keeps the run, all other files; return a line for each that failed."""
-    from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+    from pytest_jsbench.reports.run_json import run_to_dict, write_run
 
     gates = decision.gates
     compared = decision.comparisons

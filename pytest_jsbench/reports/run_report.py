@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, proporti
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
-from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
+from pytest_jsbench.records.setting_differences import RECORDED, distinguishing, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
@@ -395,7 +395,10 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
-        yield "redacted", "digests replace prompts, schemas and answers: nothing can be judged again or replayed"
+        yield (
+            "redacted",
+            "prompts, schemas and answers are replaced by digests: nothing can be judged again or replayed",
+        )
     if run.resumed:
         yield "resumed", f"{counted(run.resumed, 'answer')} reused from {run.metadata.resumed_from}"
     if total.errors:
@@ -466,7 +469,7 @@ def _sampling(metadata: RunMetadata) -> str:
     if metadata.repeats == 1 or not sampled:
         return labels
     if sampled[0].name == "temperature" and sampled[0].value == 0:
-        return f"{labels}: attempts at a case give the same answer if the engine is deterministic"
+        return f"{labels}: the attempts at a case are identical if the engine is deterministic"
     return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
 
 

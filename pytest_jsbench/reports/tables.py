@@ -19,7 +19,7 @@ from pytest_jsbench.core.errors import ExportError, JournalError, JSBenchError, 
 from pytest_jsbench.core.files import private, unwritable, write_atomically
 from pytest_jsbench.core.generations import COUNTS, Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.questions import each
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run describes what its answers depend on, in the same way whoever runs it: the plugin, or a program."""
+"""Describe what the answers of a run depend on, in the same way for the plugin and for `evaluate`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.base import ServingFactory
-from pytest_jsbench.engines.secrets import describe
+from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
-from pytest_jsbench.records.variants import together
+from pytest_jsbench.records.questions import together
 from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Variant
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
-#: a folder for each GPU, of NVIDIA's driver for Linux
+#: Directory with one directory per GPU (NVIDIA's driver for Linux).
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: the source of the cases of a run without the suite
+#: The source of the cases of a run without the suite.
 _PROJECT_SOURCE = "own tests"
 
 
 def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMetadata:
-    """Describe all that the answers of a run depend on; a mere listing leaves open what cannot be found out."""
+    """Return the metadata of a run; for a mere listing, facts that cannot be determined are left out."""
     now = datetime.now(UTC)
     policy = asdict(plan.policy)
     infos: dict[str, EngineInfo] = {}
@@ -71,7 +71,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
 
 
 def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata]) -> RunMetadata:
-    """Describe one way to ask, as a run of its own."""
+    """Return the metadata of one variant, as if it were a separate run."""
     return shared(
         variant=variant.name,
         engine=info.engine,
@@ -106,7 +106,7 @@ def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
 
 
 def _file_digest(path: Path) -> str:
-    """Digest a model's file, which is read once for all of a process, as long as nobody has written it anew."""
+    """Return the digest of a model's file; an unchanged file is read once per process."""
     status = path.stat()
     return _read_digest(path, status.st_size, status.st_mtime_ns)
 
@@ -118,7 +118,7 @@ def _read_digest(path: Path, size: int, changed: int) -> str:  # noqa: ARG001  t
 
 
 def _describe_cases(plan: Plan) -> dict[str, Any]:
-    if not plan.suite:  # the cases are whatever the project's tests ask
+    if not plan.suite:  # the project's tests define the cases
         return {"source": _PROJECT_SOURCE, "cases": 0}
     keys = plan.cases.source.keys()  # of all shards
     return {
@@ -131,9 +131,9 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
 
 
 def _host() -> dict[str, object]:
-    """Describe the machine: its memory where the system says it, its GPUs where a driver (NVIDIA's, on Linux) does."""
+    """Describe the machine: memory if the system reports it, GPUs if a driver does (NVIDIA's on Linux)."""
     host: dict[str, object] = {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
-    if hasattr(os, "sysconf"):  # Windows has none
+    if hasattr(os, "sysconf"):  # not on Windows
         host["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     lines: list[str] = []
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The calls, tokens, cost and time of a run, estimated before its first call."""
+"""Estimate the calls, tokens, cost and time of a run before its first call."""
 
 from __future__ import annotations
 
@@ -21,77 +21,82 @@ if TYPE_CHECKING:
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:
     """
-    Say what the attempts would take, a few facts for each of the run's variants; nobody is called.
+    Yield a label and a text for each estimate of the attempts, per variant; no calls are made.
 
-    Tokens of prompts are a low estimate from their texts, those of answers the most that may come. The cost is what a
-    limit of it holds back: of prompt and schema, which most engines send too, the most tokens that there may be.
+    Prompt tokens are a low estimate from the texts; answer tokens are the maximum. The cost is what a cost limit
+    reserves: it counts the most tokens that the prompt and the schema, which most engines send too, can have.
     """
     planned = list(attempts)
     for name, variant in plan.variants.items() if planned else ():
         of_variant = [attempt for attempt in planned if attempt.variant == name]
-        yield from _facts(plan, variant, metadata.of_variant(name), of_variant)
+        yield from _estimates(plan, variant, metadata.of_variant(name), of_variant)
 
 
 def most_cost(plan: Plan, metadata: RunMetadata) -> float | None:
-    """Sum up what all calls of the suite may cost at most; None, and no prompt is read, where a price is not known."""
+    """Return the maximum cost of all calls of the suite; None, without reading a prompt, if a price is unknown."""
     try:
         prices = {name: price_of(metadata.of_variant(name), batch=plan.batch is not None) for name in plan.variants}
     except PriceError:
         return None
     total = 0.0
     for name, variant in plan.variants.items():
-        cost = prices[name](_most(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])))
+        cost = prices[name](_max_usage(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])))
         if cost is None:
             return None
         total += plan.repeats * cost
     return total
 
 
-def _facts(plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]) -> Iterator[tuple[str, str]]:
-    engine, requests = metadata.engine_asked, _requests(plan, variant, attempts)
-    tokens, usage = sum(estimate(request.prompt).tokens for request in requests), _most(requests)
-    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {engine.engine} {engine.model}, retries apart"
-    yield "tokens", f"about {tokens:,} in, {usage.output_tokens:,} out at most"
+def _estimates(
+    plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]
+) -> Iterator[tuple[str, str]]:
+    engine = metadata.engine_asked
+    requests = _requests(plan, variant, attempts)
+    tokens = sum(estimate(request.prompt).tokens for request in requests)
+    usage = _max_usage(requests)
+    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {engine.engine} {engine.model}, plus retries"
+    yield "tokens", f"about {tokens:,} in, at most {usage.output_tokens:,} out"
     yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
     yield "time", _time(plan, variant, len(requests), tokens)
 
 
 def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Request]:
-    return [request for attempt in attempts if (request := _request(plan, variant, attempt)) is not None]
+    return [request for attempt in attempts if (request := _first_request(plan, variant, attempt)) is not None]
 
 
-def _most(requests: list[Request]) -> Usage:
+def _max_usage(requests: list[Request]) -> Usage:
     most = [most_of(request) for request in requests]
-    prompts, answers = sum(each.input_tokens for each in most), sum(each.output_tokens for each in most)
-    return Usage(input_tokens=prompts, output_tokens=answers)
+    return Usage(
+        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
+    )
 
 
-def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
-    """The request of an attempt, its schema as the case has it; None where it would not be asked."""
+def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
+    """Return the request of an attempt, with the case's original schema; None if no call would be made."""
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
     try:
         prompt = prompt_of(case, variant.template.render)
-    except JSBenchError:  # the run says so of this case
+    except JSBenchError:  # the run reports this problem for the case
         return None
     return Request(key=attempt.key, repeat=attempt.repeat, prompt=prompt, schema=case.schema, params=variant.params)
 
 
 def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
     if metadata.provider is None:
-        return f"none is known: calls of engine '{metadata.engine}' have no published price"
+        return f"unknown: calls of engine '{metadata.engine}' have no published price"
     try:
         cost = price_of(metadata, batch=batch)(usage)
     except PriceError:
         cost = None
     if cost is None:
-        return f"none is known: no published price of {metadata.provider} {metadata.model}"
-    return f"{dollars(cost)} at most, by the published price"
+        return f"unknown: no published price for {metadata.provider} {metadata.model}"
+    return f"at most {dollars(cost)}, by the published price"
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
-    """Say how many times as long as one call it takes, or a batch, and the least that the limits want."""
+    """Describe the duration as a multiple of one call or batch, and the minimum that the rate limits impose."""
     if plan.batch is not None:
         return "as long as the provider takes for a batch"
     pairs = ((calls, plan.limits.requests_per_minute), (tokens, plan.limits.tokens_per_minute))

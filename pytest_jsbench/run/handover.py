@@ -1,4 +1,4 @@
-"""The start of a run hands its findings to each process of it."""
+"""Pass the results of a run's start to each process of the run."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pytest_jsbench.records.redaction import Redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """The findings of a run's start, which none of its other processes can make for itself."""
+    """Results of a run's start, which the run's other processes cannot compute themselves."""
 
     metadata: RunMetadata
-    #: where records are written; None: nowhere
+    #: Directory of the run's files; None if they are not kept.
     folder: Path | None
-    #: what its processes tell each other while the run lasts
+    #: Directory through which the processes communicate while the run lasts.
     shared: Path
-    #: the records of an earlier run; None: there are none
+    #: File with the records of an earlier run; None for a new run.
     recorded: Path | None = None
-    #: what replaces texts of records by digests; None: they are written as they are
+    #: Replaces texts of records by digests; None to write the texts.
     redaction: Redaction | None = None
 
     @property
     def records(self) -> Path:
-        """The folder of the records while the run lasts: where nothing is kept, that which the processes share."""
+        """Directory of the records while the run lasts: the shared one if records are not kept."""
         return self.shared if self.folder is None else self.folder
 
     @property
     def answers(self) -> Path:
-        """The answers of a provider's batches, where the cases are handed in as such."""
+        """File with the answers of a provider's batches."""
         return self.shared / "batch.jsonl"
 
     @property
     def interrupted(self) -> Path:
-        """A file that is there once the run is interrupted, so that no process calls any more."""
+        """File that exists once the run is interrupted, so that no process makes further calls."""
         return self.shared / "interrupted"

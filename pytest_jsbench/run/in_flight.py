@@ -1,4 +1,4 @@
-"""Calls in flight: made by threads of their own, ahead of who needs their results."""
+"""Make calls in threads, ahead of the tests that need their results."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 class CallsInFlight(Generic[T]):
     """
-    So many calls at once, each known by a key until its result is taken.
+    Makes several calls concurrently and keeps each result, by a key, until it is taken.
 
-    Who runs the cases makes it, and calls its methods from one thread; the calls run in its own threads, as many as
-    may be in flight. After `stop` no call begins. The threads do not keep the interpreter alive, so that after Ctrl-C
-    nobody waits for the calls that are under way; each ends after `stop`, with its call.
+    All methods are called from the one thread that runs the cases; the calls run in threads of this object, as many as
+    may be in flight. After `stop` no call begins. The threads are daemons, so that the interpreter exits after Ctrl-C
+    without waiting for calls in flight; after `stop` each thread ends with its call.
     """
 
     def __init__(self, concurrency: int) -> None:
-        #: None: the thread that takes it ends
+        #: Calls to make; None ends the thread that takes it.
         self._queue: queue.SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
         self._futures: dict[Hashable, Future[T]] = {}
         self.stopped = False
@@ -32,15 +32,15 @@ class CallsInFlight(Generic[T]):
             try:
                 threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
             except RuntimeError as error:
-                message = f"fewer than {concurrency} threads for calls in flight could be started: {exhausted(error)}"
+                message = f"only {number} of {concurrency} threads for calls in flight started: {exhausted(error)}"
                 raise EngineError(message, found=number, expected=concurrency, option="concurrency") from error
 
     def __len__(self) -> int:
-        """The number of calls that are queued, under way, or wait for their result to be taken."""
+        """Return the number of calls that are queued, in flight, or finished and not yet taken."""
         return len(self._futures)
 
     def __contains__(self, key: Hashable) -> bool:
-        """True for the key of a call."""
+        """Return whether there is a call with this key."""
         return key in self._futures
 
     def add(self, key: Hashable, call: Callable[[], T]) -> None:
@@ -49,15 +49,15 @@ class CallsInFlight(Generic[T]):
         self._queue.put((future, call))
 
     def take(self, key: Hashable) -> T:
-        """Wait for the result of this key's call; what the call raised is raised here."""
+        """Wait for the result of this key's call; raise the exception of the call, if any."""
         return self._futures.pop(key).result()
 
     def drop(self, key: Hashable) -> None:
-        """Nobody will take the result of this key's call, if there is one."""
+        """Discard this key's pending result, if any."""
         self._futures.pop(key, None)
 
     def stop(self) -> None:
-        """Begin no more calls; those under way are left to themselves."""
+        """Begin no more calls; do not wait for those in flight."""
         self.stopped = True
         for _ in range(self._threads):
             self._queue.put(None)
@@ -67,7 +67,7 @@ class CallsInFlight(Generic[T]):
             pass
 
     def _make_next(self) -> bool:
-        """Make a call if there is to be one; by itself, so that a thread that waits for the next holds no result."""
+        """Make the next call, or return False; a separate method, so that a waiting thread keeps no result alive."""
         if (taken := self._queue.get()) is None:
             return False
         future, call = taken
@@ -75,6 +75,6 @@ class CallsInFlight(Generic[T]):
             return True
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
+        except BaseException as error:  # noqa: BLE001  raised again for the waiting thread
             future.set_exception(error)
         return True

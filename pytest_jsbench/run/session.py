@@ -1,28 +1,28 @@
 """
-A run, in the order in which it goes. The plugin drives it from its hooks, `evaluate` with a window, the probe by hand.
+Run attempts and write their records, in the order of the steps below; used by the plugin, `evaluate` and the probe.
 
-1. `Plan.of` reads what is asked of whom, and how, and `over` the cases. Nothing is on disk.
-2. `RunSession.start`, once, in the process that will sum the run up. It describes the run for the run's files. What
-   cannot be built, paid for or recorded is refused, and what an earlier run has answered is read. Then the run's folder
-   is made, with an empty `records.jsonl`; `batch.json` in it names the batches that the earlier run has handed in,
-   `records.resumed.jsonl` holds its answers. All this is a `Handover`, of which each of xdist's workers makes a session
-   of its own.
-3. `begin` and `open`, in each process that makes attempts. It has a records file of its own, `records.jsonl` or such as
-   `records.gw0.jsonl`. The judge, the engines and their limits are built; `limits.db`, in the folder that goes with the
-   run, is there once there is a limit, or a provider has refused or broken a call.
-4. `batching`, in the process that started, only where the suite is handed in as batches of a provider: it hands in and
-   waits. Each batch is in `batch.json` before it is paid for; the answers are in a file that all processes share.
-5. `attempt`, in the threads of the calls in flight. A record that an earlier run or a dead worker has left is taken
-   over. Any other attempt is admitted, and what it may cost is in `limits.db` before the engine is asked; the answer is
-   judged, classified and redacted, and its record is in the records file before anybody hears of the result.
-6. `refuse` lets no more calls begin. `leave` does, too, at the end: what calls that are still under way bring goes to
-   `records.late.jsonl`, is not of this run, and is found by whoever resumes it.
-7. `finish`, in the process that started: all records files become one `records.jsonl`, and those of single processes
-   go.
-8. `close`, in each process, ends what was built.
+1. `Plan.of` reads the settings, and `over` adds the cases. Nothing is on disk yet.
+2. `RunSession.start` runs once, in the process that creates the summary. It describes the run for the run's files,
+   rejects an engine, a price or a recording that cannot work, and reads the answers of an earlier run. It then creates
+   the run's directory with an empty `records.jsonl`, `batch.json` for batches that the earlier run submitted, and
+   `records.resumed.jsonl` for its answers. The resulting `Handover` is sent to each xdist worker, which creates a
+   session from it.
+3. `begin` and `open` run in each process that makes attempts. Each has its own records file, `records.jsonl` or for
+   example `records.gw0.jsonl`. They build the judge, the engines and their limits. `limits.db`, in the directory that
+   the processes share, is created when there is a limit, or when a provider has refused a call or a call has failed.
+4. `batching` submits the suite as batches to a provider and waits for them, in the process that started the run. Each
+   batch is written to `batch.json` before it costs anything; the answers go to a file that all processes share.
+5. `attempt` runs in the threads of the calls in flight. The record of an earlier run or a dead worker is reused. For
+   any other attempt, the maximum cost is reserved in `limits.db` before the call; the answer is judged, classified and
+   redacted, and its record is written before the result is reported.
+6. `refuse` prevents further calls. So does `leave`, at the end of the run: calls still in flight then write to
+   `records.late.jsonl`, which is not part of this run and is read when the run is resumed.
+7. `finish` merges all records files into one `records.jsonl`, in the process that started the run, and deletes those
+   of the other processes.
+8. `close` releases the resources of each process.
 
-Whoever kills a process at any moment loses the calls in flight and nothing else. What these may have cost counts as
-spent, and an attempt that has a record is never made again.
+If a process is killed, only its calls in flight are lost. Their maximum cost counts as spent, and an attempt that has a
+record is not repeated.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
+from pytest_jsbench.engines.engine_secrets import build, check, describe
+from pytest_jsbench.engines.engine_secrets import prepare as prepare_engine
 from pytest_jsbench.engines.registry import require_acceptor
-from pytest_jsbench.engines.secrets import build, check, describe
-from pytest_jsbench.engines.secrets import prepare as prepare_engine
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, newest_alike, resume
-from pytest_jsbench.records.variants import each
 from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
-from pytest_jsbench.run.batching import batch_room
+from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
     from pytest_jsbench.records.resumption import Resumption
-    from pytest_jsbench.run.batching import Batching, BatchPart
+    from pytest_jsbench.run.batch_attempts import Batching, BatchPart
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
@@ -77,12 +77,12 @@ T = TypeVar("T", Engine, Acceptor)
 
 class RunSession:
     """
-    The part of one process in a run.
+    The share of a run that one process executes.
 
-    `start` makes it in the process that sums the run up, and its constructor, of a `Handover`, in any other. One thread
-    calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight enter
-    `attempt`; a project's tests enter `judge`, `runner`, `admission`, `recording` and the keeper from whichever thread
-    they ask in; any thread may call `refuse`.
+    `start` creates it in the process that creates the summary; other processes construct it from a `Handover`. One
+    thread calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight call
+    `attempt`; a project's tests use `judge`, `runner`, `admission`, `recording` and the keeper from any thread; any
+    thread may call `refuse`.
     """
 
     def __init__(
@@ -98,17 +98,18 @@ class RunSession:
     ) -> None:
         self.plan = plan
         self.handover = handover
-        #: what was taken over from an earlier run; None in other processes than that which started
+        #: Answers reused from an earlier run; None in processes other than the one that started the run.
         self.resumption = resumption
-        #: those that the earlier run has handed in
+        #: Batches that the earlier run submitted.
         self.earlier_batches = earlier_batches
-        #: what an earlier run has answered; empty where there is none
+        #: Records of the earlier run; empty for a new run.
         self.recorded = Recorded(handover.recorded)
-        #: one of several processes; empty: the only one, or the one that sums up
+        #: Name of this process if there are several; empty for the only process and for the one that creates the
+        #: summary.
         self._process = process
-        #: by the variant's name, the engine as another process has prepared it
+        #: Engine configuration prepared by another process, by the name of the variant.
         self._prepared = prepared
-        #: by the variant's name, engines that somebody else has opened, and closes
+        #: Engines that the caller has opened and closes, by the name of the variant.
         self._engines = engines
         self._lock = threading.RLock()
         self._resources = ExitStack()
@@ -117,9 +118,10 @@ class RunSession:
         self._judge: Judge | None = None
         self._runners: dict[str, Runner] = {}
         self._suite_runners: dict[str, Runner | AcceptanceRunner] = {}
-        #: by variant, by engine and model, which decide the price, and by the server, which has limits of its own
+        #: Limits by variant, by engine and model, which determine the price, and by server, which has its own rate
+        #: limit.
         self._admissions: dict[tuple[str, AnsweredBy, str], Admission] = {}
-        #: why no more calls are made; None while they are made
+        #: Reason why no more calls are made; None while calls are made.
         self._refusal: Refused | None = None
 
     @classmethod
@@ -133,9 +135,9 @@ class RunSession:
         engines: Mapping[str, Engine] = MappingProxyType({}),
     ) -> RunSession:
         """
-        Describe the run, take over an earlier one, and make the folder of this one.
+        Describe the run, resume an earlier one, and create this run's directory.
 
-        Where the plan names no folder of all runs, `elsewhere` makes one of the run's name, or none.
+        If the plan names no output directory, `elsewhere` returns a directory for a run of that name, or None.
         """
         for name, variant in plan.variants.items():
             with errors_of(name):
@@ -162,13 +164,13 @@ class RunSession:
             resumption = resume(earlier, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
-            batches = batch_room().take_over(resumption.folder, metadata, batch=plan.batch is not None)
+            batches = load_batch_support().take_over(resumption.folder, metadata, batch=plan.batch is not None)
         name = metadata.run_id
         folder = elsewhere(name) if plan.output is None else journal.new_folder(plan.output, name)
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
-            if batches:  # before anything else of this run, which from now on is the newest
-                batch_room().keep(folder, metadata, batches)
+            if batches:  # before the run's other files: from now on this is the newest run
+                load_batch_support().keep(folder, metadata, batches)
         recorded = None
         if resumption is not None and resumption.metadata is not None:
             metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
@@ -177,7 +179,7 @@ class RunSession:
         return cls(plan, handover, engines=engines, resumption=resumption, earlier_batches=batches)
 
     def begin(self, attempts: Iterable[Attempt]) -> None:
-        """Name the records file of this process, whose header says what is to be attempted; nothing is on disk yet."""
+        """Name this process's records file and prepare its header with the planned attempts; nothing is written yet."""
         name = f"records.{self._process}.jsonl" if self._process else "records.jsonl"
         self._journal = Journal(self.handover.records / name, self.handover.metadata.with_plan(attempts))
         self._keeper = RecordKeeper(
@@ -185,7 +187,10 @@ class RunSession:
         )
 
     def open(self, *, cases: Collection[str], tests: Collection[str] = ()) -> None:
-        """Open the records file, and build what asks the variants of the cases, and those of a project's tests."""
+        """
+        Open the records file; build the engines of the variants with cases, and of those that a
+        project's tests use.
+        """
         assert self._journal is not None
         self._journal.open()
         for name in self.plan.variants:
@@ -195,48 +200,50 @@ class RunSession:
                 self.runner(name)
 
     def attempt(self, attempt: Attempt, planned_at: float) -> AttemptResult:
-        """Make an attempt, queued at that time, and write its record; or take its record over from who left it."""
+        """Make an attempt, queued at that time, and write its record; or return its record if there is one already."""
         return self.keeper.make_or_find(attempt, lambda: self._make(attempt, planned_at))
 
     def batching(self) -> Batching:
-        """Make what hands the suite's attempts in as batches of the provider, before the first of them is made."""
-        return batch_room().batching(self)
+        """Return the batching of the suite's attempts, to submit before the first of them is made."""
+        return load_batch_support().batching(self)
 
     @property
     def keeper(self) -> RecordKeeper:
-        """The keeper of this process's records; there is one as soon as attempts may be made."""
+        """The keeper of this process's records; available after `begin`."""
         assert self._keeper is not None
         return self._keeper
 
     def judge(self) -> Judge:
-        """Make what judges all answers of this process, when it is first needed."""
+        """Return the judge of this process's answers, created at first use."""
         with self._lock:
             if self._judge is None:
-                # others of this process may go on with it
+                # other sessions of this process may still use it
                 self._resources.callback(guarded_calls().let_go)
                 self._judge = self._resources.enter_context(Judge(self.plan.policy, calls=guarded_calls()))
             return self._judge
 
     def runner(self, variant: str) -> Runner:
-        """Make what asks the variant's engine, when it is first needed."""
+        """Return the runner of the variant's engine, created at first use."""
         with self._lock:
             if variant not in self._runners:
-                way = self.plan.variants[variant]
-                # it takes as long to start as an engine takes to import what it needs
+                settings = self.plan.variants[variant]
+                # the judge starts while the engine imports its dependencies
                 self.judge().start()
-                engine = self._engines.get(variant) or self._build(way, lambda config: build(way.factory, config))
-                self._runners[variant] = self._new_runner(way, engine)
+                engine = self._engines.get(variant)
+                if engine is None:
+                    engine = self._build(settings, lambda config: build(settings.factory, config))
+                self._runners[variant] = self._new_runner(settings, engine)
             return self._runners[variant]
 
     def suite_runner(self, variant: str) -> Runner | AcceptanceRunner:
-        """Make what asks the suite's attempts of the variant, when it is first needed."""
+        """Return the runner of the suite's attempts of the variant, created at first use."""
         with self._lock:
             if variant not in self._suite_runners:
                 self._suite_runners[variant] = self._new_suite_runner(self.plan.variants[variant])
             return self._suite_runners[variant]
 
     def recording(self, variant: str, engine: Engine) -> Engine:
-        """The engine; where the variant's answers are recorded, each of its own is written to a file."""
+        """Return the engine, wrapped to write its answers to a file if the variant records them."""
         recording = self.plan.variants[variant].recording
         if recording is None:
             return engine
@@ -251,11 +258,11 @@ class RunSession:
         )
 
     def admission(self, variant: str, who: AnsweredBy, config: EngineConfig) -> Admission:
-        """The limits as they hold for an engine's calls; PriceError if cost is limited and the model has no price."""
-        key = variant, who, f"{config.name}{_at(config)}{_with(config)}"
+        """Return the limits of an engine's calls; PriceError if cost is limited and the model has no price."""
+        key = variant, who, f"{config.name}{_address_suffix(config)}{_key_suffix(config)}"
         with self._lock:
             if key not in self._admissions:
-                # beside variants that are paid for, one's own server costs nothing, and the header says so
+                # a local server without a price is free next to paid variants, and the header reports it
                 free = self.plan.limits.max_cost is None or (who.provider is None and bool(variant))
                 price = None
                 if not free:
@@ -275,7 +282,7 @@ class RunSession:
             return self._admissions[key]
 
     def limits_file(self) -> LimitsFile:
-        """Open the file of the run's limits, which all of its processes share."""
+        """Open the file of limits that all processes of the run share."""
         return LimitsFile(self.handover.shared / "limits.db", self.plan.limits)
 
     def refuse(self, refusal: Refused) -> None:
@@ -286,32 +293,37 @@ class RunSession:
                 admission.stop(refusal)
 
     def stop(self) -> None:
-        """Make no more calls, since the session ends; those under way are broken off, and their faults not written."""
+        """Make no more calls because the session ends; calls in flight are aborted without a record of their faults."""
         self.refuse(Refused(MissingReason.STOPPED, "the session ended first"))
         if self._keeper is not None:
             self._keeper.stopped = True
 
     def leave(self) -> None:
-        """Make no more calls; those still under way write to another file, because the run is summed up."""
+        """
+        Make no more calls; calls still in flight write to another file, because this run's summary
+        is being created.
+        """
         self.stop()
         if self._journal is not None:
             self._journal.go_on_in(self._journal.path.with_name(journal.LATE))
 
     def finish(self, state: RunState) -> Run:
-        """Make the run, its records one file where it is kept; the state's warnings say what could not be written."""
-        run, folder = state.to_run(self.handover.metadata), self.handover.folder
+        """Return the run with its records merged into one file; warn in the state if a file could not be written."""
+        run = state.to_run(self.handover.metadata)
+        folder = self.handover.folder
         if folder is None:
             return run
         try:
             run = journal.gather(folder / "records.jsonl", run)
-        except JSBenchError as error:  # a disk that is full: the records are where they were first written
+        except JSBenchError as error:  # for example a full disk: the records stay in the files they were written to
             state.warn(str(error))
             return run
         kept = {journal.LATE}
         if self.resumption is not None:
             answers = (*self.resumption.answers, *self.resumption.project_answers)
-            # what was taken over need not be kept apart
-            kept |= set() if state.has_all(answer.attempt for answer in answers) else {journal.RESUMED}
+            # a file of resumed records is kept only if some of them are missing from the run
+            if not state.has_all(answer.attempt for answer in answers):
+                kept.add(journal.RESUMED)
         try:
             for path in folder.glob("records.*.jsonl"):
                 if path.name not in kept:
@@ -323,7 +335,7 @@ class RunSession:
     def close(self) -> None:
         """Make no more calls; close the engines, the judge, the limits and the records file."""
         self.stop()
-        with ExitStack() as last:  # each ends, whatever another says
+        with ExitStack() as last:  # each is closed even if another raises
             if self._journal is not None:
                 last.callback(self._journal.close)
             for admission in self._admissions.values():
@@ -331,20 +343,21 @@ class RunSession:
             last.callback(self._resources.close)
 
     def _make(self, attempt: Attempt, planned_at: float) -> Record:
-        """Make an attempt; Refused where it may not be made."""
-        labelled, runner = self.plan.cases.labelled, self.suite_runner(attempt.variant)
+        """Make an attempt; raise Refused if it is not allowed."""
+        runner = self.suite_runner(attempt.variant)
         if isinstance(runner, AcceptanceRunner):
+            labelled = self.plan.cases.labelled
             assert labelled is not None
-            case, instances = labelled.case(attempt.key), labelled.instances(attempt.key)
-            record = runner.attempt(case, instances, planned_at=planned_at)
+            instances = labelled.instances(attempt.key)
+            record = runner.attempt(labelled.case(attempt.key), instances, planned_at=planned_at)
         else:
-            # the answer of a batch is here: nobody waits for it
+            # the answer of a batch is already there, so the queue time means nothing
             queued = planned_at if self.plan.batch is None else None
             record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
         return structs.replace(record, variant=attempt.variant) if attempt.variant else record
 
     def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
-        """Ask the variant's engine, its grammar about labelled answers, or the answers of a provider's batches."""
+        """Return a runner for labelled answers, for a provider's batches, or for the variant's engine."""
         if self.plan.cases.labelled is not None:
             factory = require_acceptor(variant.factory, variant.engine.name)
             acceptor: Acceptor = self._build(variant, factory.build_acceptor)
@@ -352,7 +365,7 @@ class RunSession:
         if self.plan.batch is None:
             return self.runner(variant.name)
         info = replace(describe(variant.factory, variant.engine), streaming=False)
-        runner = self._new_runner(variant, batch_room().engine(self.handover.answers, info))
+        runner = self._new_runner(variant, load_batch_support().engine(self.handover.answers, info))
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
@@ -380,7 +393,7 @@ class RunSession:
 
 
 def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig]:
-    """Start what all processes of the run share of a variant's engine; where no model is called, nothing."""
+    """Start the resources of a variant's engine that the run's processes share; none if no model is called."""
     if plan.cases.labelled is not None:
         return nullcontext(variant.engine)
     return prepare_engine(variant.factory, variant.engine)
@@ -388,18 +401,18 @@ def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig
 
 def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[EngineConfig]) -> str:
     """
-    Name who is called, for what is known and said of how a provider is doing.
+    Return the name under which the provider's state is tracked and reported.
 
-    Where the run's variants ask at several addresses, or with several keys, one may be down, or a key wrong, alone.
+    It includes the address or the key's variable if the run's variants differ in it: one may fail while others work.
     """
-    at = _at(config) if len({engine.base_url for engine in engines}) > 1 else ""
-    key = _with(config) if len({engine.api_key_env for engine in engines}) > 1 else ""
+    at = _address_suffix(config) if len({engine.base_url for engine in engines}) > 1 else ""
+    key = _key_suffix(config) if len({engine.api_key_env for engine in engines}) > 1 else ""
     return f"{who.engine} {who.model}{at}{key}"
 
 
-def _at(config: EngineConfig) -> str:
+def _address_suffix(config: EngineConfig) -> str:
     return f" at {without_credentials(config.base_url)}" if config.base_url else ""
 
 
-def _with(config: EngineConfig) -> str:
+def _key_suffix(config: EngineConfig) -> str:
     return f" with {config.api_key_env}" if config.api_key_env else ""

@@ -1,4 +1,4 @@
-"""The state of a run: its attempts, their outcomes, what is missing and why, and what went wrong beside them."""
+"""Keep the state of a run: attempts, outcomes, missing attempts with reasons, and warnings."""
 
 from __future__ import annotations
 
@@ -20,58 +20,62 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.run.record_keeper import AttemptResult
 
-#: reasons that hold for all attempts of a process, and that none of them shows
+#: Reasons that apply to all attempts of a process; they are warnings, since no single attempt shows them.
 _WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
 
 
 class RunState:
     """
-    The attempts of the run, and the outcomes that have been reported; the records stay on disk.
+    The attempts of the run and the outcomes reported so far; the records stay on disk.
 
-    Whoever drives a run makes one, in the process that sums it up, and fills it in one thread: with the plan, then with
-    each result. When the run ends, `add_from` adds what was written and not reported, and `to_run` makes the run of it.
+    The process that creates the summary has one, and fills it in one thread: with the plan, then with each result. When
+    the run ends, `add_from` adds what was written but not reported, and `to_run` returns the run.
     """
 
     def __init__(self, keys: Sequence[CaseKey], *, variants: Iterable[str] = ("",)) -> None:
-        #: of the dataset, in its order
+        #: Keys of the dataset, in its order.
         self._keys = keys
-        #: the place of each of the run's variants among them
+        #: Position of each of the run's variants, by name.
         self._variants = {name: place for place, name in enumerate(variants)}
-        #: the suite's attempts, in the dataset's order; empty until they are collected
+        #: The suite's attempts, in the dataset's order; empty until they are collected.
         self.planned: tuple[Attempt, ...] = ()
-        #: attempts of the project's tests, which are known only when they are made
-        self._of_project: set[Attempt] = set()
+        #: Attempts of the project's tests, which are known only once they are made.
+        self._project_attempts: set[Attempt] = set()
         self._outcomes: dict[Attempt, AttemptOutcome] = {}
         self._missing: dict[Attempt, Missing] = {}
-        #: How the project's tests ended of which an attempt is missing, or which made none.
+        #: Outcomes of the project's tests that made no attempt, or whose attempt is missing.
         self._test_ends: dict[Attempt, OwnOutcome] = {}
         self._resumed: set[Attempt] = set()
-        #: one line each: what could not be written or read
+        #: One line for each problem in writing or reading.
         self.warnings: list[str] = []
-        #: by the error of a classifier or a metric: the first attempt that it broke at, and how many
-        self._broken: dict[str, tuple[Attempt, int]] = {}
-        #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
+        #: The first attempt at which a classifier or a metric raised, and the number of such attempts, by error.
+        self._classifier_errors: dict[str, tuple[Attempt, int]] = {}
+        #: The first record that was not written, the number of such records, and the warning with that number, by
+        #: problem.
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
     def plan(self, attempts: Iterable[Attempt]) -> None:
         """Set the suite's attempts, in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
         self.planned = tuple(
-            sorted(attempts, key=lambda attempt: (position[attempt.key], attempt.repeat, self._place(attempt.variant)))
+            sorted(
+                attempts,
+                key=lambda attempt: (position[attempt.key], attempt.repeat, self._variant_position(attempt.variant)),
+            )
         )
 
-    def _place(self, variant: str) -> int:
+    def _variant_position(self, variant: str) -> int:
         return self._variants.get(variant, len(self._variants))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """The attempts of the suite and of the project's tests."""
-        return (*self.planned, *sorted(self._of_project))
+        return (*self.planned, *sorted(self._project_attempts))
 
     @property
     def count(self) -> int:
-        """The number of attempts, as far as they are known."""
-        return len(self.planned) + len(self._of_project)
+        """The number of attempts known so far."""
+        return len(self.planned) + len(self._project_attempts)
 
     @property
     def complete(self) -> bool:
@@ -79,31 +83,35 @@ class RunState:
         return self.has_all(self.planned)
 
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
-        """Say whether all these attempts have records."""
+        """Return whether all these attempts have records."""
         return all(attempt in self._outcomes for attempt in attempts)
 
     def warn(self, *messages: str) -> None:
-        """Add these lines to the warnings, each once; an empty one is none."""
+        """Add these lines to the warnings, each once, without empty ones."""
         self.warnings += [line for line in dict.fromkeys(messages) if line and line not in self.warnings]
 
-    def take(self, made: AttemptResult, *, of_project: bool = False) -> AttemptOutcome | None:
-        """Note the result of an attempt; its outcome, or None if the attempt has one already or is missing."""
+    def take(self, made: AttemptResult, *, from_project_test: bool = False) -> AttemptOutcome | None:
+        """
+        Add the result of an attempt; return its outcome, or None if the attempt is missing or has
+        an outcome already.
+        """
         result = made.result
         attempt = result.attempt
         if isinstance(result, Missing) and result.test_outcome is not None:
             self._test_ends[attempt] = result.test_outcome
             if not result.is_planned:
                 return None
-        if of_project:
-            self._of_project.add(attempt)
+        if from_project_test:
+            self._project_attempts.add(attempt)
         if isinstance(result, Missing):
             self._missing[attempt] = result
-            if result.reason in _WARNED and not of_project:
+            if result.reason in _WARNED and not from_project_test:
                 self.warn(result.message)
             return None
         before = self._outcomes.get(attempt)
         if before is not None and (before == result or not before.failed):
-            # a test was run again: the first answer stands, and only a broken call and the test's own outcome do not
+            # A test was run again: its first answer counts; only a failed call and the outcome of the test are
+            # replaced.
             if structs.replace(result, test_outcome=before.test_outcome, source=before.source) == before:
                 self._outcomes[attempt] = result
             return None
@@ -112,22 +120,22 @@ class RunState:
         if made.journal_error:
             self._warn_unwritten(made.journal_error, result)
         for error in made.classifier_errors:
-            first, count = self._broken.get(error, (attempt, 0))
-            self._broken[error] = first, count + 1
+            first, count = self._classifier_errors.get(error, (attempt, 0))
+            self._classifier_errors[error] = first, count + 1
         self.warn(made.recording_error)
         return result
 
     @property
     def failures(self) -> list[str]:
-        """Name each error of a classifier or a metric, with the first attempt that it broke at, and how many more."""
+        """One line for each error of a classifier or a metric: the first attempt, and the number of others."""
         several = any(attempt.repeat for attempt in self.attempts)
         return [
             f"{error}, at {first.name(several=several)}" + (f" and {count - 1:,} more" if count > 1 else "")
-            for error, (first, count) in self._broken.items()
+            for error, (first, count) in self._classifier_errors.items()
         ]
 
     def _warn_unwritten(self, problem: str, outcome: AttemptOutcome) -> None:
-        """Warn that a record is not on disk; all that one problem kept off it are one warning."""
+        """Warn that a record is not on disk, in one warning per problem."""
         first, count, before = self._unwritten.get(problem, (outcome, 0, ""))
         others = f" and {count:,} more are" if count else " is"
         warning = f"{problem}; the record of {first.key}{others} not on disk"
@@ -137,48 +145,48 @@ class RunState:
         else:
             self.warn(warning)
 
-    def miss(self, attempt: Attempt, reason: MissingReason) -> None:
-        """Note why an attempt of the suite is missing."""
+    def add_missing(self, attempt: Attempt, reason: MissingReason) -> None:
+        """Record why an attempt of the suite is missing."""
         self._missing[attempt] = Missing(**attempt._asdict(), reason=reason)
 
-    def miss_project_tests(self, first_attempts: Iterable[Missing]) -> None:
-        """Note that tests of the project would have asked, by their first attempts; those that did ask are left out."""
-        made = {(attempt.key, attempt.variant) for attempt in self._of_project}
+    def add_missing_project_tests(self, first_attempts: Iterable[Missing]) -> None:
+        """Add the first attempts of the project's tests that did not run; tests that made attempts are left out."""
+        made = {(attempt.key, attempt.variant) for attempt in self._project_attempts}
         for missing in first_attempts:
             if (missing.key, missing.variant) not in made:
-                self._of_project.add(missing.attempt)
+                self._project_attempts.add(missing.attempt)
                 self._missing.setdefault(missing.attempt, missing)
 
     def add_from(self, folder: Path) -> None:
-        """Add what the processes of the run have written and not reported; a file that cannot be read is put aside."""
+        """Add what the run's processes wrote but did not report; rename files that cannot be read."""
         for path in sorted(folder.glob("records*.jsonl")):
-            # not judged by this run where it was not reported; or of no part of this run
+            # resumed records are judged by this run only when they are reported, and late ones are not part of it
             if path.name in (journal.RESUMED, journal.LATE):
                 continue
             try:
                 content = journal.read(path)
             except JSBenchError as error:
-                self.warn(f"{error}; {self._put_aside(path)}")
+                self.warn(f"{error}; {self._rename_unreadable(path)}")
                 continue
             self.warn(*content.warnings)
             self.add(content.outcomes)
 
     def add(self, outcomes: Iterable[AttemptOutcome]) -> None:
-        """Add attempts whose records were found on disk, where they have not been reported."""
+        """Add attempts whose records were found on disk and not reported."""
         planned = frozenset(self.planned)
         for outcome in outcomes:
             if outcome.asked_by is not None:
-                self._of_project.add(outcome.attempt)
+                self._project_attempts.add(outcome.attempt)
             if outcome.asked_by is not None or outcome.attempt in planned:
                 self._outcomes.setdefault(outcome.attempt, outcome)
 
-    def _put_aside(self, path: Path) -> str:
-        """Rename a file that cannot be read whole, so that it is kept and not overwritten; what was done, in words."""
+    def _rename_unreadable(self, path: Path) -> str:
+        """Rename a file that cannot be read whole, so that it is not overwritten; return a description of that."""
         try:
             aside = path.rename(path.with_name(f"{path.name}.unreadable"))
         except OSError as error:
-            return f"it stays where it is: {error}"
-        # what was reported of it stands before the line that is broken, or after it
+            return f"it is not renamed: {error}"
+        # the lines that were reported are intact, and are now in the renamed file
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:
                 source = structs.replace(outcome.source, path=aside)
@@ -195,7 +203,7 @@ class RunState:
                 yield EndedTest(task=key.task, id=key.of_first.id, repeat=repeat, variant=variant, cause=outcome.cause)
 
     def to_run(self, metadata: RunMetadata) -> Run:
-        """Make the run as it is known."""
+        """Return the run as known now."""
         attempts = self.attempts
         keys = tuple(attempt.key for attempt in attempts)
         position = {key: number for number, key in enumerate(keys)}
@@ -205,7 +213,7 @@ class RunState:
                 position.get(outcome.key, len(position)),
                 outcome.key,
                 outcome.repeat,
-                self._place(outcome.variant),
+                self._variant_position(outcome.variant),
             ),
         )
         return Run(
@@ -213,7 +221,7 @@ class RunState:
             planned=keys,
             outcomes=tuple(outcomes),
             missing=tuple(
-                # without a reported reason the session ended first
+                # without a reported reason the session ended before the attempt
                 self._missing.get(attempt) or Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
                 for attempt in attempts
                 if attempt not in self._outcomes

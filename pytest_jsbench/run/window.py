@@ -1,4 +1,4 @@
-"""A window of attempts in flight over the plan of a run, for who does not run tests."""
+"""Make the attempts of a run concurrently, for callers without tests: `evaluate` and the probe."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.run.state import RunState
 
-#: attempts that are queued for each that may be in flight
+#: Number of queued attempts for each that may be in flight.
 _AHEAD = 4
 
 
 class Window:
     """
-    Makes the attempts of a run, of each variant as many at once as may be in flight, and takes their results.
+    Makes the attempts of a run, each variant with its own concurrency, and takes their results.
 
-    One thread calls `make_all`, once; the threads of the calls in flight make the attempts and hand their results to
-    it. Any other thread may call `stop`, before it too: no more attempts begin, and `make_all` returns.
+    One thread calls `make_all`, once; the threads of the calls in flight make the attempts and pass on their results.
+    Any thread may call `stop`, even before `make_all`: then no more attempts begin, and `make_all` returns.
     """
 
     def __init__(self) -> None:
-        #: None: there is nothing more to wait for
+        #: Finished attempts; None ends the waiting.
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        #: set once no more attempts are to begin
+        #: Set when no more attempts are to begin.
         self.stopped = threading.Event()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class Window:
         self._done.put(None)
 
     def make_all(self, session: RunSession, state: RunState, taken: Callable[[], object]) -> None:
-        """Make the attempts that the state has planned; `taken` is called after each of them."""
+        """Make the attempts that the state has planned; call `taken` after each of them."""
         calls: dict[str, CallsInFlight[AttemptResult]] = {}
         waiting: dict[str, Iterator[Attempt]] = {}
         try:
@@ -70,7 +70,9 @@ class Window:
         def make() -> AttemptResult:
             try:
                 return session.attempt(attempt, planned_at)
-            except THIRD_PARTY_ERRORS as error:  # of a function of the program: it ends its case, not the run
+            except (
+                THIRD_PARTY_ERRORS
+            ) as error:  # an error in a function of the calling program fails one case, not the run
                 message = str(error) if isinstance(error, JSBenchError) else described(error)
                 missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
                 return AttemptResult(result=missing)

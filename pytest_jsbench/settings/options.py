@@ -26,7 +26,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def shown_assignment(text: str) -> str:
     """Return the text with the value hidden, as `KEY=…`, if it may contain a secret."""
-    from pytest_jsbench.engines.secrets import HIDDEN, shown_option
+    from pytest_jsbench.engines.engine_secrets import HIDDEN, shown_option
 
     key, value = assignment(text)
     return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
@@ -108,7 +108,7 @@ def publication(name: str) -> dict[str, Any]:
     """Return the options of a publication from an installed package."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import MEND, extension
-    from pytest_jsbench.core.secrets import one_line
+    from pytest_jsbench.core.secret_masking import one_line
     from pytest_jsbench.core.text import described
 
     try:

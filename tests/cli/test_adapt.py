@@ -42,7 +42,7 @@ def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(sch
     assert lines[3] == ["openai@2026-08", "1", "1", "1", "3"]
     assert shown.splitlines()[-2:] == [
         "openai@2026-08: first obstacle: uniqueItems 1",
-        "left out: 1 of 4, which hold no schema",
+        "left out: 1 of 4, without a schema",
     ]
 
 
@@ -52,7 +52,7 @@ def test_where_there_is_no_schema_none_is_taken(tmp_path: Path) -> None:
     status, shown = ran("adapt", tmp_path, OPENAI)
 
     assert status == 1
-    assert shown.splitlines()[-1] == "left out: 1 of 1, which hold no schema"
+    assert shown.splitlines()[-1] == "left out: 1 of 1, without a schema"
 
 
 def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:

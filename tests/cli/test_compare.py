@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.metrics import comparison
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import comparison_report
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from tests import examples
 from tests.cli.commands import failed, of_variants, run, shown
 from tests.examples import record

@@ -14,7 +14,7 @@ import pytest
 from pytest_jsbench.cli import main, project_files
 from pytest_jsbench.cli.init import providers
 from pytest_jsbench.cli.project_sources import find_sources
-from pytest_jsbench.engines.options import is_installed
+from pytest_jsbench.engines.engine_options import is_installed
 from tests.plugin.conftest import Bench, bench, not_a_worker  # noqa: F401  fixtures
 
 MODELS = """

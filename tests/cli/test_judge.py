@@ -12,8 +12,8 @@ from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.rejudging import matched
-from pytest_jsbench.records.settings import differences
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.records.setting_differences import differences
+from pytest_jsbench.reports import run_json
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer
@@ -227,16 +227,16 @@ def test_a_run_that_is_judged_again_is_written_and_can_be_compared(tmp_path: Pat
 
     assert (status, lenient) == (1, 0)
     assert said.splitlines()[-1] == f"written    {tmp_path / 'strict'}"
-    strict, other = (evaluations.read(tmp_path / name) for name in ("strict", "lenient"))
+    strict, other = (run_json.read(tmp_path / name) for name in ("strict", "lenient"))
     assert (strict.figures["pass_rate"], other.figures["pass_rate"]) == (0, 1)
     assert [one.name for one in differences([strict.settings, other.settings])] == ["judge.formats"]
     assert strict.run["versions"]["judge"] == JUDGE_VERSION
-    assert len({one.run["uuid"] for one in (strict, other, evaluations.read(path))}) == 3
+    assert len({one.run["uuid"] for one in (strict, other, run_json.read(path))}) == 3
     assert journal.read_run(tmp_path / "strict").outcomes[0].failure_type is FailureType.SCHEMA_VIOLATION
     assert journal.read_run(path).outcomes[0].passed
     again = tmp_path / "again"
     judged(tmp_path / "lenient", "--formats=assert", f"--output={again}")
-    assert differences([evaluations.read(again).settings, strict.settings]) == ()
+    assert differences([run_json.read(again).settings, strict.settings]) == ()
 
 
 def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +245,10 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
 
     assert judged(path / "records.jsonl", f"--output={path}")[0] == 2
 
-    assert "holds the run 20261121T100000Z-scripted-m, which is kept: name another folder" in capsys.readouterr().err
+    assert (
+        "contains the run 20261121T100000Z-scripted-m, which is not replaced: choose another directory"
+        in capsys.readouterr().err
+    )
     assert (path / "records.jsonl").read_bytes() == before
     shutil.copytree(path, tmp_path / "copy")
     assert judged(path, f"--output={tmp_path / 'copy'}")[0] == 2
@@ -289,7 +292,8 @@ def test_values_are_compared_again_as_the_run_compared_them_or_as_is_said_now(tm
     again = judged(run, "--comparer=total=tolerance:0.0001", "-o", str(tmp_path / "again"))[1]
 
     assert "values     1/2" in again
-    assert evaluations.read(tmp_path / "again").run["comparers"] == {"total": "tolerance:0.0001", "vendor": "casefold"}
+    run_settings = run_json.read(tmp_path / "again").run
+    assert run_settings["comparers"] == {"total": "tolerance:0.0001", "vendor": "casefold"}
 
 
 def test_a_function_that_a_run_names_is_not_loaded_but_asked_for_in_one_line(

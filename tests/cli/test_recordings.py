@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.engines.recorded.recordings import Recordings
 from tests import examples
 from tests.cli.commands import failed, shown
@@ -21,7 +21,7 @@ def kept(tmp_path: Path) -> Path:
     path = record(folder, request({"type": "object"}), examples.completion())
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
-        unasked.write(tmp_path / run, folder, [path])
+        unused_files.write(tmp_path / run, folder, [path])
     return folder
 
 
@@ -34,7 +34,7 @@ def deleted(kept: Path, *runs: str) -> int:
 
 
 def test_of_several_runs_only_what_none_asked_for_is_deleted(kept: Path) -> None:
-    unasked.write(kept.parent / "two", kept, [])
+    unused_files.write(kept.parent / "two", kept, [])
     assert deleted(kept, "one", "two") == 0
     assert deleted(kept, "one") == 1
     assert deleted(kept, "one") == 0
@@ -45,7 +45,7 @@ def test_of_a_folder_of_runs_it_is_the_newest(kept: Path) -> None:
         run = kept.parent / "runs" / name
         run.mkdir(parents=True)
         (run / "records.jsonl").touch()
-        unasked.write(run, kept, unused)
+        unused_files.write(run, kept, unused)
 
     assert deleted(kept, "runs") == 1
 
@@ -77,8 +77,10 @@ def test_what_cannot_be_listed_is_one_line(kept: Path, capsys: pytest.CaptureFix
     (kept.parent / "part").mkdir()
 
     assert "is no folder" in failed(capsys, "recordings", kept / "no", "--run", run)
-    assert "only a run of all tests with" in failed(capsys, "recordings", kept, "--run", kept.parent / "part")
+    assert "unused recordings are known only for a complete run" in failed(
+        capsys, "recordings", kept, "--run", kept.parent / "part"
+    )
     (run / "recordings.json").write_text('{"unasked": {"a": 1}}')
-    assert "is no list of recordings: unasked[...] is wrong: expected str, got int" in failed(
+    assert "is not a list of recordings: unasked[...] is wrong: expected str, got int" in failed(
         capsys, "recordings", kept, "--run", run
     )

@@ -22,7 +22,7 @@ from pytest_jsbench.engines.base import AcceptorFactory
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.verdicts import Verdict, judge
 from tests import examples
 from tests.docs.blocks import blocks_of

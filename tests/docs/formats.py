@@ -26,8 +26,8 @@ from pytest_jsbench.records import metadata
 from pytest_jsbench.records.journal import Header
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
-from pytest_jsbench.reports.evaluations import RUN_VERSION, FinishedRun, RunFile, VariantFigures
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
+from pytest_jsbench.reports.run_json import RUN_VERSION, FinishedRun, RunFile, VariantFigures
 from pytest_jsbench.verdicts import Verdict
 from tests import examples
 
@@ -264,7 +264,7 @@ def evaluation() -> dict[str, Any]:
     """Return the JSON Schema of an evaluation file of any project."""
     from pydantic.json_schema import models_json_schema
 
-    from pytest_jsbench.library.evaluation_models import EvalMetrics, EvalOutput
+    from pytest_jsbench.library.pydantic_models import EvalMetrics, EvalOutput
 
     _, made = models_json_schema([(EvalOutput, "validation")], ref_template="#/$defs/{model}")
     file, metrics = (_flat(made["$defs"][kind.__name__]) for kind in (EvalOutput, EvalMetrics))

@@ -301,7 +301,7 @@ def _cells(preset: ProviderPreset) -> Iterator[str]:
     yield "; ".join((f"`{api}`: " if named else "") + ", ".join(listed) for api, listed in preset.formats.items())
     strict = preset.strict
     yield ", ".join(f"`{one}`" for one in strict) if isinstance(strict, tuple) else _yes(strict)
-    yield streams(preset) + ("" if preset.stream_options else ", usage unasked")
+    yield streams(preset) + ("" if preset.stream_options else ", without usage")
     yield _yes(any("tool" in listed for listed in preset.formats.values()))
     asked = [field for field in (preset.effort_field, preset.budget_field) if isinstance(field, str)]
     yield ", ".join(f"`{field}`" for field in asked) or "not known"
@@ -316,7 +316,7 @@ def subsets() -> str:
     rows = [
         f"| `{one.version}` | {', '.join(_facts(one))} | [documentation]({one.source}) |" for one in PROFILES.values()
     ]
-    return "\n".join(["| profile | what it wants | source |", "|---|---|---|", *rows])
+    return "\n".join(["| profile | requirements | source |", "|---|---|---|", *rows])
 
 
 def _facts(subset: Subset) -> Iterator[str]:

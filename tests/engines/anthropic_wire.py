@@ -1,4 +1,4 @@
-"""What Anthropic servers send, made by hand."""
+"""Examples of what Anthropic servers send, written by hand."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ __all__ = ["CITY", "complete", "request"]
 
 
 def decline(engine: Engine, asked: Request | None = None) -> Declined:
-    """The decline; anything else is a failure of the test."""
+    """Return the decline; fail the test for any other outcome."""
     outcome = engine.generate(asked or request())
     assert isinstance(outcome, Declined), outcome
     return outcome
 
 
 def fault(engine: Engine, asked: Request | None = None) -> CallError:
-    """The fault; an outcome is a failure of the test."""
+    """Return the fault; fail the test for any outcome."""
     try:
         outcome = engine.generate(asked or request())
     except CallError as error:
@@ -33,32 +33,32 @@ def fault(engine: Engine, asked: Request | None = None) -> CallError:
 
 
 def generation_of(config: EngineConfig, question: Request | None = None) -> Completion | Declined:
-    """What an engine of its own makes of the question."""
+    """Return the result of a new engine for the request."""
     with closing(find(config.name).build(config)) as engine:
         return engine.generate(question or request())
 
 
 def completion_of(config: EngineConfig, asked: Request | None = None) -> Completion:
-    """The completion that an engine of its own gives; anything else is a failure of the test."""
+    """Return the completion of a new engine; fail the test for any other result."""
     with closing(find(config.name).build(config)) as engine:
         return complete(engine, asked)
 
 
 def fault_of(config: EngineConfig, asked: Request | None = None) -> CallError:
-    """The fault of an engine of its own; an outcome is a failure of the test."""
+    """Return the fault of a new engine; fail the test for any outcome."""
     with closing(find(config.name).build(config)) as engine:
         return fault(engine, asked)
 
 
-def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
-    """What a provider's error is; an answer in it is a failure of the test."""
-    decided = classify_error(error, sent=sent, secret=secret)
-    assert not isinstance(decided, Completion)
-    return decided
+def classify_without_answer(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    """Classify a provider's error; fail the test if it contains an answer."""
+    outcome = classify_error(error, sent=sent, secret=secret)
+    assert not isinstance(outcome, Completion)
+    return outcome
 
 
 def fetch(url: str, *, authorization: str = "") -> tuple[int, str]:
-    """Status and text of a GET, past any proxy; OSError where nobody answers."""
+    """Send a GET without a proxy, and return status and text; raise OSError if there is no server."""
     asked = urllib.request.Request(url, headers={"authorization": authorization} if authorization else {})
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=30) as answer:

@@ -1,4 +1,4 @@
-"""How Claude is asked in a cloud, and the frames in which Amazon answers; the rest are Anthropic's words."""
+"""How Claude is called in a cloud, and the frames of Amazon's answers; the content is Anthropic's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.engines.provider import Provider, Reply, stream_reply
 
 SECRET = anthropic_wire.SECRET
 MODEL = "us.anthropic.claude-test-v1:0"
-#: at home, as a user names them
+#: The clouds' own addresses, as a user configures them.
 BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
 VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
-#: as AWS gives them for some hours
+#: Temporary credentials as issued by AWS.
 AWS: Mapping[str, str] = {
     "AWS_ACCESS_KEY_ID": "ASIATESTTESTTEST0123",
     "AWS_SECRET_ACCESS_KEY": "never-sent/0123456789abcdef",
@@ -41,7 +41,7 @@ def vertex(provider: Provider, *, options: dict[str, Any] | None = None, **chang
 
 
 def frame(payload: bytes, **headers: str) -> bytes:
-    """One frame; `event_type` is the header `:event-type`."""
+    """Return one frame; `event_type` is the header `:event-type`."""
     named = {f":{name.replace('_', '-')}": value for name, value in headers.items()}
     head = b"".join(
         struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
@@ -53,7 +53,7 @@ def frame(payload: bytes, **headers: str) -> bytes:
 
 
 def framed(events: str) -> bytes:
-    """The server-sent events of Anthropic, as Bedrock sends them."""
+    """Return Anthropic's server-sent events in Bedrock's frames."""
     datas = [line.removeprefix("data: ") for line in events.splitlines() if line.startswith("data: ")]
     payloads = [json.dumps({"bytes": base64.b64encode(data.encode()).decode(), "p": "abcd"}) for data in datas]
     return b"".join(frame(each.encode(), message_type="event", event_type="chunk") for each in payloads)
@@ -64,6 +64,6 @@ def exception(kind: str, words: str) -> bytes:
 
 
 def bedrock_stream(*chunks: str | bytes, pause: float = 0.0) -> Reply:
-    """Events as frames; bytes as they are."""
+    """Return a stream: events become frames, bytes stay as they are."""
     pieces = (framed(chunk) if isinstance(chunk, str) else chunk for chunk in chunks)
     return stream_reply(*pieces, pause=pause, kind="application/vnd.amazon.eventstream")

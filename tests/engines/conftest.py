@@ -17,7 +17,7 @@ _CLOUDS_OWN = (
 
 @pytest.fixture(autouse=True)
 def _starts_fast() -> None:
-    """A model's server and a grammar's process import what nothing else does: each is a new interpreter."""
+    """Speed up model servers and grammar processes: each is a new interpreter with many imports."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What Gemini sends, made by hand."""
+"""Examples of what Gemini sends, written by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def part(text: str, **more: Any) -> dict[str, Any]:
 
 
 def whole(*parts: Any, finish: Any = "STOP", usage: Any = USAGE | THOUGHTS, **more: Any) -> dict[str, Any]:
-    """An answer, or one event of a stream."""
+    """Return an answer, or one event of a stream."""
     candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}
     if finish is not None:
         candidate["finishReason"] = finish
@@ -26,7 +26,7 @@ def whole(*parts: Any, finish: Any = "STOP", usage: Any = USAGE | THOUGHTS, **mo
 
 
 def chunk(*parts: Any, finish: Any = None, usage: Any = None, **more: Any) -> str:
-    """The counts of an event in the middle are those so far."""
+    """Return an event before the last, with the token counts so far."""
     return event(whole(*parts, finish=finish, usage=usage or {"promptTokenCount": 20}, **more))
 
 
@@ -51,7 +51,7 @@ def error_body(message: str, status: str = "INVALID_ARGUMENT", *details: Any, co
 
 
 def quota(period: str, delay: str = "36s") -> dict[str, Any]:
-    """The two details of a 429, as issue trackers quote them."""
+    """Return the two details of a 429, as quoted in issue trackers."""
     violation = {
         "quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_requests",
         "quotaId": f"GenerateRequestsPer{period}PerProjectPerModel-FreeTier",

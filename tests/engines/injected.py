@@ -1,4 +1,4 @@
-"""The faults that the fault-injecting run serves, and what each must come to."""
+"""The injected faults, and the expected outcome of each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_jsbench.core.generations import DeclineReason, FaultKind
 from tests.engines.provider import Reply, dripping, dripping_head, event, json_reply, raw_reply, stream_reply
 from tests.engines.speakers import Speaker
 
-#: bytes: `LONGEST_BODY` while the run lasts, so that an oversized answer is no load
+#: `LONGEST_BODY` in bytes during the run, so that an oversized answer is cheap.
 OVERSIZED = 300_000
-#: seconds between two drops; each read of the client is in time
+#: Seconds between two bytes; each single read of the client is in time.
 DRIP = 0.1
 
 
@@ -25,11 +25,11 @@ class Injected:
     expected: FaultKind | DeclineReason
     serve: Callable[[Speaker], Reply]
     status: int | None = None
-    #: takes as long as a call may
+    #: Takes the whole time of a call.
     slow: bool = False
-    #: seconds that the server asks to wait
+    #: Seconds that the server asks to wait.
     retry_after: float | None = None
-    #: what the outcome's message holds
+    #: Expected part of the outcome's message.
     words: str = ""
 
 
@@ -45,12 +45,12 @@ def _status(number: int, expected: FaultKind, *, retry_after: float | None = Non
 
 
 def _slow(name: str, serve: Callable[[Speaker], Reply]) -> Injected:
-    """A fault that takes as long as a call may."""
+    """Return a fault that takes the whole time of a call."""
     return Injected(name=name, expected=FaultKind.TIMEOUT, serve=serve, slow=True)
 
 
 def _body(name: str, body: Callable[[Speaker], bytes], kind: str, words: str = "") -> Injected:
-    """A 200 whose body is none of what the API says."""
+    """Return a 200 whose body is not an answer of the API."""
     return Injected(
         name=name,
         expected=FaultKind.BAD_RESPONSE,
@@ -71,7 +71,7 @@ def _error_inside(speaker: Speaker) -> Reply:
 
 
 def _half(speaker: Speaker, *, reset: bool = False) -> Reply:
-    """The connection ends in the middle of the body."""
+    """Return a fault that closes the connection in the middle of the body."""
     if speaker.streaming:
         return stream_reply(speaker.events[0], reset=reset, cut=True)
     whole = speaker.good().pieces[0]
@@ -79,7 +79,7 @@ def _half(speaker: Speaker, *, reset: bool = False) -> Reply:
 
 
 def _ended_early(speaker: Speaker) -> Reply:
-    """The transfer is whole, the answer is not."""
+    """Return a fault with a complete transfer of an incomplete answer."""
     if speaker.streaming:
         return stream_reply(speaker.events[0])
     return raw_reply(json.dumps(speaker.body).encode()[:-20], kind="application/json")

@@ -1,4 +1,4 @@
-"""What OpenAI servers send, made by hand."""
+"""Examples of what OpenAI servers send, written by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def configured(provider: Provider, **changes: Any) -> EngineConfig:
     return replace(config, **changes)
 
 
-#: of the API of an Azure resource, which answers in OpenAI's words
+#: API version of an Azure resource, which answers in OpenAI's format.
 AZURE_VERSION = "2025-04-01-preview"
 
 

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that answers as it is told, faults included, and remembers what it was asked."""
+"""A loopback HTTP server with scripted answers and faults, which records the requests."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request, as it came over the wire, and when."""
+    """One request as it arrived, and when."""
 
     path: str
     headers: Mapping[str, str]
-    #: bytes where it is no JSON, None where there is none
+    #: Parsed JSON; bytes if it is not JSON, None without a body.
     body: Any
     at: float
     method: str = "POST"
@@ -32,25 +32,25 @@ class Reply:
 
     pieces: tuple[bytes, ...]
     pause: float = 0.0
-    #: end with a TCP reset
+    #: End with a TCP reset.
     reset: bool = False
-    #: wait before the first byte
+    #: Seconds to wait before the first byte.
     silence: float = 0.0
-    #: at the end neither close nor say anything more
+    #: Stop at the end without closing the connection.
     hang: bool = False
-    #: leave the connection open for the next request
+    #: Keep the connection open for the next request.
     keep: bool = False
 
 
 @dataclass(slots=True)
 class Provider:
-    """Replies are given out in the order in which they were put in; the last one again and again."""
+    """Send replies in the order in which they were added; the last one is repeated."""
 
     replies: deque[Reply] = field(default_factory=deque)
     asked: list[Asked] = field(default_factory=list)
-    #: the reply to what was asked, instead of the next in order
+    #: Chooses the reply by the request, instead of the next in order.
     choose: Callable[[Asked], Reply] | None = None
-    #: connections that clients have opened, and of these the ones that are over
+    #: Number of connections that clients have opened, and of those that are closed.
     opened: int = 0
     closed: int = 0
     _socket: socket.socket = field(init=False)
@@ -75,15 +75,15 @@ class Provider:
         return f"http://{host}:{port}"
 
     def json(self, body: object, **how: Any) -> None:
-        """Answer with a JSON body, as `json_reply` takes it."""
+        """Answer with a JSON body; the arguments are those of `json_reply`."""
         self.replies.append(json_reply(body, **how))
 
     def raw(self, body: bytes, **how: Any) -> None:
-        """Answer with these bytes, as `raw_reply` takes them."""
+        """Answer with these bytes; the arguments are those of `raw_reply`."""
         self.replies.append(raw_reply(body, **how))
 
     def stream(self, *chunks: str, **how: Any) -> None:
-        """Answer with a server-sent stream of these chunks, as `stream_reply` takes them."""
+        """Answer with a server-sent stream of these chunks; the arguments are those of `stream_reply`."""
         self.replies.append(stream_reply(*chunks, **how))
 
     def _serve(self) -> None:
@@ -105,7 +105,7 @@ class Provider:
             self.closed += 1
 
     def _answer(self, connection: socket.socket) -> bool:
-        """Read a request and answer it; whether the connection stays."""
+        """Read a request and answer it; return whether the connection stays open."""
         asked = _read(connection)
         with self._lock:
             self.asked.append(asked)
@@ -128,7 +128,7 @@ class Provider:
 
 
 def json_reply(body: object, **how: Any) -> Reply:
-    """A JSON body, as `raw_reply` takes what else there is to say."""
+    """Return a reply with a JSON body; further arguments are those of `raw_reply`."""
     return raw_reply(json.dumps(body).encode(), kind="application/json", **how)
 
 
@@ -140,7 +140,7 @@ def raw_reply(
     headers: Mapping[str, str] | None = None,
     silence: float = 0.0,
 ) -> Reply:
-    """These bytes, in a single write."""
+    """Return a reply that writes these bytes at once."""
     head = _head(status, {"content-type": kind, "content-length": str(len(body)), **(headers or {})})
     return Reply(pieces=(head + body,), silence=silence)
 
@@ -148,7 +148,7 @@ def raw_reply(
 def stream_reply(
     *chunks: str | bytes, pause: float = 0.0, reset: bool = False, cut: bool = False, kind: str = "text/event-stream"
 ) -> Reply:
-    """A stream of these chunks, server-sent events by default; a reset, or a cut, leaves it without an end."""
+    """Return a stream of these chunks, by default as server-sent events; with `reset` or `cut`, it has no end."""
     head = _head(200, {"content-type": kind, "transfer-encoding": "chunked"})
     pieces = [_chunk(text if isinstance(text, bytes) else text.encode()) for text in chunks if text]
     end = b"" if reset or cut else b"0\r\n\r\n"
@@ -160,20 +160,20 @@ def stream_reply(
 
 
 def dripping(reply: Reply, *, pause: float) -> Reply:
-    """The same head at once, and then a byte at a time."""
+    """Return the same reply with its body sent one byte at a time."""
     head, _, body = b"".join(reply.pieces).partition(b"\r\n\r\n")
     drops = (body[place : place + 1] for place in range(len(body)))
     return Reply(pieces=(head + b"\r\n\r\n", *drops), pause=pause)
 
 
 def dripping_head(reply: Reply, *, pause: float) -> Reply:
-    """The same from its first byte on, a byte at a time."""
+    """Return the same reply, sent one byte at a time from its first byte."""
     whole = b"".join(reply.pieces)
     return Reply(pieces=tuple(whole[place : place + 1] for place in range(len(whole))), pause=pause)
 
 
-def kept(reply: Reply) -> Reply:
-    """The same, and the connection stays open."""
+def keep_open(reply: Reply) -> Reply:
+    """Return the same reply with the connection kept open."""
     pieces = (reply.pieces[0].replace(b"connection: close\r\n", b"", 1), *reply.pieces[1:])
     return replace(reply, pieces=pieces, keep=True)
 
@@ -196,7 +196,7 @@ def _value(headers: Mapping[str, str], body: bytes) -> Any:
         return body or None
     try:
         return json.loads(body)
-    except ValueError:  # Google's SDK calls JSON lines JSON
+    except ValueError:  # Google's SDK declares JSON lines as JSON
         return body
 
 
@@ -217,7 +217,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 def event(data: object, *, name: str | None = None) -> str:
-    """One server-sent event."""
+    """Return one server-sent event."""
     prefix = f"event: {name}\n" if name else ""
     return f"{prefix}data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
 
@@ -226,7 +226,7 @@ DONE = event("[DONE]")
 
 
 def unreachable_url() -> str:
-    """An address of this machine at which nobody listens."""
+    """Return an address of this machine without a server."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port: int = closed.getsockname()[1]
     return f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Answers that are read straight out of what a server sends, and bodies straight out of a request: without a server."""
+"""Parse answers from what a server sends, and build bodies from requests, without a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENT = Sent(response_format=ResponseFormat.TOOL)
 
 
 class Body:
-    """A response, as far as it matters to a stream."""
+    """A response with the attributes that a stream needs."""
 
     def __init__(self, *pieces: str | bytes) -> None:
         self.unread = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
@@ -28,21 +28,21 @@ class Body:
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
-            time.sleep(0.001)  # so that times are in order
+            time.sleep(0.001)  # so that times increase
             yield self.unread.pop(0)
 
     def shorten(self) -> None:
-        """What follows the last words is read in a moment."""
+        """Do nothing: the rest is available at once."""
 
 
 def events(*pieces: str | bytes) -> EventStream:
-    """The events of a body that comes in these pieces."""
+    """Return the events of a body that arrives in these pieces."""
     body: Any = Body(*pieces)
     return EventStream(body)
 
 
 def outcome(wire: WireFormat, content: EventStream | object) -> Completion | Declined | CallError:
-    """What an engine makes of these events, or of an answer in one piece."""
+    """Return an engine's outcome for these events, or for an answer in one piece."""
 
     def read() -> Completion | Declined:
         with reading():
@@ -60,7 +60,7 @@ def outcome(wire: WireFormat, content: EventStream | object) -> Completion | Dec
 
 
 def body_of(config: EngineConfig, **asked: Any) -> dict[str, Any]:
-    """What an engine that is configured so is asked for a request."""
+    """Return the body of a request from an engine with this configuration."""
     settings = find(config.name).settings(config)  # type: ignore[attr-defined]
     body: dict[str, Any] = settings.wire.to_body(settings, request(**asked))
     return body

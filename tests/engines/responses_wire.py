@@ -1,4 +1,4 @@
-"""What servers of the Responses API send, made by hand."""
+"""Examples of what servers of the Responses API send, written by hand."""
 
 from __future__ import annotations
 

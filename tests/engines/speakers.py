@@ -1,4 +1,4 @@
-"""The servers of every API that is spoken over HTTP, streaming and not, as the fault-injecting run needs them."""
+"""Servers of each HTTP API, streaming and not, for the runs with injected faults."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _CUT = len(TEXT) // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """One API, in one way to answer."""
+    """One API, streaming or not."""
 
     name: str
     engine: str
-    #: what the engine needs
+    #: Package that the engine requires.
     package: str = "urllib3"
     streaming: bool = True
     secret: str
     configured: Callable[..., EngineConfig]
-    #: an answer as events: the first half of its text, the rest, and the end
+    #: An answer as events: the first half of its text, the rest, and the end.
     events: tuple[str, str, str]
-    #: the same answer in one piece
+    #: The same answer in one piece.
     body: dict[str, Any]
     error_event: Callable[[str], str]
 
     def config(self, provider: Provider) -> EngineConfig:
-        """The engine's configuration."""
+        """Return the engine's configuration."""
         return self.configured(provider, options={"stream": self.streaming})
 
     def good(self) -> Reply:
-        """An answer that conforms."""
+        """Return an answer that conforms."""
         return stream_reply(*self.events) if self.streaming else json_reply(self.body)
 
     def error(self, words: str) -> dict[str, Any]:
-        """An error's body."""
+        """Return an error's body."""
         return {"type": "error", "error": {"type": "some_error", "message": words}}
 
 
@@ -94,7 +94,7 @@ _STREAMING = (CHAT, RESPONSES, MESSAGES, GEMINI)
 _WHOLE = tuple(
     replace(speaker, name=speaker.name.replace("streaming", "in one piece"), streaming=False) for speaker in _STREAMING
 )
-#: the clouds each in one of the two ways: what reads their answers is that of the others
+#: Each cloud either streaming or not, because the other APIs already test how answers are parsed.
 SPEAKERS = (
     *_STREAMING,
     *_WHOLE,

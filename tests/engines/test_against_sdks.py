@@ -1,4 +1,4 @@
-"""What is sent and read, beside the official SDKs: the same body to the same place, the same answer out of it."""
+"""Compare requests and answers with the official SDKs: the same body to the same path, the same parsed answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a caller takes out of an answer."""
+    """What a caller reads from an answer."""
 
     text: str
     input_tokens: int | None
@@ -84,13 +84,13 @@ SDKS: dict[str, Callable[[Provider, dict[str, Any]], Reading]] = {
 BESIDE = [speaker for speaker in SPEAKERS if speaker.name.partition(",")[0] in SDKS]
 
 
-def told(provider: Provider, config: EngineConfig) -> tuple[Asked, Completion]:
+def call_provider(provider: Provider, config: EngineConfig) -> tuple[Asked, Completion]:
     answer = completion_of(config)
     return provider.asked[-1], answer
 
 
 def _good(speaker: Speaker) -> Reply:
-    """A good answer; anthropic's SDK reads no block whose beginning it has not seen."""
+    """Return a valid answer; anthropic's SDK ignores a block whose start it has not seen."""
     if speaker.engine != "anthropic" or not speaker.streaming:
         return speaker.good()
     block = anthropic_wire.typed("content_block_start", index=0, content_block={"type": "text", "text": ""})
@@ -101,11 +101,11 @@ def _good(speaker: Speaker) -> Reply:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("speaker", BESIDE, ids=lambda speaker: speaker.name)
-def test_the_same_call_goes_out_and_the_same_answer_is_read(speaker: Speaker, form: ResponseFormat) -> None:
+def test_request_and_answer_match_the_sdk(speaker: Speaker, form: ResponseFormat) -> None:
     with Provider() as provider:
         provider.replies.append(_good(speaker))
         config = speaker.configured(provider, options={"stream": speaker.streaming}, response_format=form)
-        ours, answer = told(provider, config)
+        ours, answer = call_provider(provider, config)
         reading = SDKS[speaker.name.partition(",")[0]](provider, dict(ours.body))
         theirs = provider.asked[-1]
 
@@ -156,7 +156,7 @@ def _called_messages(provider: Provider, *, streamed: bool) -> tuple[str, list[l
 
 ASKED = [{"role": "user", "content": "a?"}]
 CALLING = {"chat": _called_chat, "responses": _called_responses, "messages": _called_messages}
-#: answers as the provider itself sends them; the other rows are servers' own ways, which the SDKs do not read
+#: Answers in the providers' own form; the other rows are variants of other servers, which the SDKs cannot parse.
 OFFICIAL = {
     "chat": {
         *("a tool's arguments", "a tool's arguments in pieces", "two calls and a text 1", "two calls and a text 5"),
@@ -170,7 +170,7 @@ OFFICIAL = {
     },
     "messages": {
         *(f"answer {number}" for number in (1, 2, 3, 4, 5, 6)),
-        *("two calls and a text 3", "what the cache holds", "reasoning in one piece: messages"),
+        *("two calls and a text 3", "cached input tokens", "reasoning in one piece: messages"),
     },
 }
 
@@ -179,7 +179,7 @@ READABLE = [row for row in ROWS if row["name"] in OFFICIAL.get(row["wire"], ())]
 
 
 @pytest.mark.parametrize("row", READABLE, ids=[f"{row['wire']}, {row['name']}" for row in READABLE])
-def test_an_sdk_reads_the_same_text_calls_and_refusal_out_of_an_answer(row: dict[str, Any]) -> None:
+def test_sdk_reads_the_same_text_calls_and_refusal(row: dict[str, Any]) -> None:
     with Provider() as provider:
         provider.replies.append(stream_reply(*row["events"]) if "events" in row else json_reply(row["body"]))
         reading = CALLING[row["wire"]](provider, streamed="events" in row)
@@ -220,7 +220,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_the_sdks_variables_mean_what_they_mean_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sdk_variables_have_the_sdks_meaning(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(asked: Asked) -> Reply:
         whole = anthropic_wire.whole(anthropic_wire.TEXT) if "messages" in asked.path else openai_wire.whole()
         return json_reply(whole)
@@ -231,7 +231,7 @@ def test_the_sdks_variables_mean_what_they_mean_there(name: str, monkeypatch: py
             monkeypatch.setenv(variable, value)
         base = provider.url if name == "anthropic" else f"{provider.url}/v1"
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", base)
-        ours, _ = told(provider, EngineConfig(name=name, model="m", options={"stream": False}))
+        ours, _ = call_provider(provider, EngineConfig(name=name, model="m", options={"stream": False}))
         if name == "openai":
             openai.OpenAI().chat.completions.create(**ours.body)
         else:
@@ -247,7 +247,7 @@ def test_the_sdks_variables_mean_what_they_mean_there(name: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_a_configured_client_says_where_its_server_is_and_how_it_is_called(name: str) -> None:
+def test_sdk_client_sets_address_key_headers_and_query(name: str) -> None:
     with Provider() as provider:
         provider.json(openai_wire.whole() if name == "openai" else anthropic_wire.whole(anthropic_wire.TEXT))
         base = f"{provider.url}/v1" if name == "openai" else provider.url
@@ -263,6 +263,6 @@ def test_a_configured_client_says_where_its_server_is_and_how_it_is_called(name:
     assert not any("stainless" in header for header in headers)
 
 
-def test_what_is_no_client_is_refused_by_name() -> None:
+def test_invalid_client_is_rejected_by_name() -> None:
     with pytest.raises(EngineError, match=r"client is a dict without base_url: expected openai\.OpenAI"):
         open_engine("openai", client={})

@@ -1,4 +1,4 @@
-"""A run in which every API, streaming and not, is served every fault: once before an answer, and for ever."""
+"""A run with every fault for every API, streaming and not: once before a valid answer, and permanently."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.http import client as http_client
-from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts
@@ -35,7 +35,7 @@ from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
-#: seconds for one call: of a slow fault, which takes all of them, and of any other, which takes none on a quiet machine
+#: Seconds for one call: a slow fault uses all of them, any other one hardly any on an idle machine.
 SHORT, LONG = 2.5, 60.0
 RETRIES = 1
 
@@ -46,7 +46,7 @@ if not _SPOKEN:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One case: a fault of one API, mended by the next call or not."""
+    """One case: a fault of one API, transient or permanent."""
 
     speaker: Speaker
     fault: Injected
@@ -59,7 +59,7 @@ class Script:
 
     @property
     def retries(self) -> int:
-        """How often the runner must try again."""
+        """Expected number of retries."""
         waits = self.fault.retry_after
         return RETRIES if self.fault.expected in RETRIED and (waits is None or waits < 120) else 0
 
@@ -77,7 +77,7 @@ SCRIPTS = tuple(
 
 @dataclass(slots=True)
 class Result:
-    """The records of the run, and what the servers and the log saw of it."""
+    """The records of the run, and what servers and log have recorded."""
 
     records: dict[CaseKey, Record] = field(default_factory=dict)
     asked: dict[CaseKey, list[Asked]] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def result() -> Result:
             params = GenerationParams(max_tokens=64, timeout=SHORT if script.fault.slow else LONG)
             return replace(runner, params=params).attempt(Case(key=script.key, schema=CITY))
 
-        # all that are slow at once: each waits for seconds, and does nothing else
+        # all slow calls at once, because they only wait
         with ThreadPoolExecutor(sum(1 for script in SCRIPTS if script.fault.slow)) as pool:
             result.records.update(zip(scripts, pool.map(attempt, SCRIPTS), strict=True))
     return result
@@ -161,7 +161,7 @@ def _runner(speaker: Speaker, provider: Provider, judge: Judge, stack: ExitStack
 
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if s.retries and s.mended], ids=lambda s: " ".join(_words(s)))
-def test_a_fault_that_mends_costs_a_retry_and_no_answer(result: Result, script: Script) -> None:
+def test_transient_fault_costs_a_retry(result: Result, script: Script) -> None:
     record = result.records[script.key]
     assert isinstance(record.generation, Completion), record.generation
     assert record.generation.text == TEXT
@@ -172,7 +172,7 @@ def test_a_fault_that_mends_costs_a_retry_and_no_answer(result: Result, script: 
 @pytest.mark.parametrize(
     "script", [s for s in SCRIPTS if not (s.retries and s.mended)], ids=lambda s: " ".join(_words(s))
 )
-def test_a_fault_that_stays_is_recorded_as_what_it_was(result: Result, script: Script) -> None:
+def test_permanent_fault_is_recorded_with_its_kind(result: Result, script: Script) -> None:
     record = result.records[script.key]
     assert _outcome(record) == script.fault.expected.value, record.generation
     assert record.retries == script.retries
@@ -191,21 +191,21 @@ def _words(script: Script) -> list[str]:
     return [script.key.task, script.key.id]
 
 
-def test_nothing_is_lost_and_nothing_is_asked_twice(result: Result) -> None:
+def test_each_script_has_its_record_and_number_of_calls(result: Result) -> None:
     assert len(result.records) == len(SCRIPTS)
     for key, record in result.records.items():
         assert record.key == key
         assert len(result.asked[key]) == record.retries + 1
 
 
-def test_a_server_is_not_asked_again_before_it_wants_to_be(result: Result) -> None:
+def test_retry_after_is_respected(result: Result) -> None:
     for script in SCRIPTS:
         if script.fault.retry_after is not None and script.retries:
             first, second = result.asked[script.key]
             assert second.at - first.at >= script.fault.retry_after
 
 
-def test_only_what_the_server_sent_is_said_to_be_unsupported(result: Result) -> None:
+def test_unsupported_schema_needs_a_schema_in_the_request(result: Result) -> None:
     unsupported = [key for key, r in result.records.items() if _outcome(r) == DeclineReason.UNSUPPORTED_SCHEMA.value]
     assert unsupported == [script.key for script in SCRIPTS if script.fault.name == "a rejected schema"]
 

@@ -56,7 +56,7 @@ class TestContract(EngineContract, ServedByAModel):
         return local_config
 
 
-def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: EngineConfig) -> None:
+def test_info_names_the_engine_without_its_address(engine: Engine, local_config: EngineConfig) -> None:
     info = engine.info
     assert info.engine == "local"
     assert info.model == local_config.model
@@ -65,7 +65,7 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
     assert info.details == {"xllamacpp": metadata.version("xllamacpp"), "bounded": True, "slots": 4, "context": 4096}
 
 
-def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> None:
+def test_open_schema_is_narrowed_and_completed(engine: Engine) -> None:
     answer = complete(engine, request(OPEN, max_tokens=120))
     assert answer.sent is not None
     assert answer.sent.schema == {
@@ -81,7 +81,7 @@ def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> N
     assert len(instance["tags"]) <= 2
 
 
-def test_a_schema_is_sent_as_it_is_and_the_answer_is_read_in_one_piece_where_that_is_wanted(
+def test_options_turn_off_narrowing_and_streaming(
     local_config: EngineConfig,
 ) -> None:
     config = replace(local_config, options={"bounded": False, "stream": False})
@@ -103,9 +103,9 @@ def test_other_response_formats_send_no_schema(local_config: EngineConfig, respo
         assert answer.text.lstrip().startswith("{")
 
 
-def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine: Engine) -> None:
+def test_answers_do_not_depend_on_earlier_or_concurrent_calls(engine: Engine) -> None:
     filler = "river stone lamp green door walk seven quiet under paper glass horse winter song metal open "
-    # it is long sums, over long prompts, that come out differently when they are split by what runs beside
+    # long sums over long prompts give other results if they are split by concurrent calls
     asked = [request(prompt=f"{filler * (9 + n)} Tell of number {n}.", max_tokens=16) for n in range(2)]
     alone = [complete(engine, one).text for one in asked]
     with ThreadPoolExecutor(2) as pool:
@@ -122,7 +122,7 @@ RESPONSES = {"input": IN_OSLO, "text": {"format": {"type": "json_schema", **SHAP
 
 
 class Application:
-    """An application, as far as it takes an answer."""
+    """An application that receives answers."""
 
     begun = False
 
@@ -133,7 +133,7 @@ class Application:
     def breaks(self) -> None: ...
 
 
-def passed_on(engine: Engine, path: str, body: dict[str, Any], max_tokens: int = 64) -> Completion:
+def forward_call(engine: Engine, path: str, body: dict[str, Any], max_tokens: int = 64) -> Completion:
     call = ApplicationCall(path, {"temperature": 0, **body}, {}, cast("Any", Application()), contract=None)
     return complete(engine, replace(request(prompt=IN_OSLO, max_tokens=max_tokens), origin=Origin(exchange=call)))
 
@@ -141,10 +141,10 @@ def passed_on(engine: Engine, path: str, body: dict[str, Any], max_tokens: int =
 @pytest.mark.parametrize(
     ("path", "body", "stream"), [("/chat/completions", CHAT, False), ("/responses", RESPONSES, True)]
 )
-def test_an_application_s_call_is_held_to_its_schema(
+def test_schema_of_an_application_call_is_enforced(
     engine: Engine, path: str, body: dict[str, Any], stream: bool
 ) -> None:
-    assert json.loads(passed_on(engine, path, {**body, "stream": stream}).text).keys() == {"city", "old"}
+    assert json.loads(forward_call(engine, path, {**body, "stream": stream}).text).keys() == {"city", "old"}
 
 
 @pytest.mark.parametrize(
@@ -156,19 +156,19 @@ def test_an_application_s_call_is_held_to_its_schema(
         ("/messages", {"messages": [STORY]}, "max_tokens"),
     ],
 )
-def test_an_application_s_answer_comes_to_an_end_where_it_says_or_else_the_run(
+def test_application_call_uses_its_own_token_limit_or_the_runs(
     engine: Engine, path: str, body: dict[str, Any], said: str
 ) -> None:
-    assert passed_on(engine, path, {**body, said: 3}).usage.output_tokens == 3
-    assert passed_on(engine, path, {**body, said: None}, max_tokens=5).usage.output_tokens == 5
+    assert forward_call(engine, path, {**body, said: 3}).usage.output_tokens == 3
+    assert forward_call(engine, path, {**body, said: None}, max_tokens=5).usage.output_tokens == 5
 
 
-def test_an_application_s_answer_depends_on_nothing_but_its_call(engine: Engine) -> None:
+def test_application_answer_depends_only_on_its_call(engine: Engine) -> None:
     call = {**CHAT, "max_tokens": 1}
-    assert [passed_on(engine, "/chat/completions", call).usage.cached_tokens for _ in range(2)] == [0, 0]
+    assert [forward_call(engine, "/chat/completions", call).usage.cached_tokens for _ in range(2)] == [0, 0]
 
 
-def test_temperature_and_seed_are_taken_where_given(engine: Engine) -> None:
+def test_temperature_and_seed_are_sent_if_set(engine: Engine) -> None:
     first, again, other = (
         complete(engine, request({}, prompt="Tell a story.", max_tokens=6, temperature=1.5, seed=seed)).text
         for seed in (1, 1, 2)
@@ -177,7 +177,7 @@ def test_temperature_and_seed_are_taken_where_given(engine: Engine) -> None:
     assert first != other
 
 
-#: what llama.cpp cannot read, or has no sentence for
+#: Schemas that llama.cpp cannot read, or for which its grammar has no sentence.
 UNREADABLE: list[Any] = [
     False,
     {"type": "foo"},
@@ -197,7 +197,7 @@ def test_a_schema_it_cannot_do_is_declined(engine: Engine, schema: Any) -> None:
     assert declined.sent is not None
 
 
-#: what has brought servers down, or let a model speak freely
+#: Schemas that have crashed servers, or left a model unconstrained.
 DELICATE: list[Any] = [
     True,
     {},
@@ -214,7 +214,7 @@ DELICATE: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", DELICATE, ids=str)
-def test_a_schema_that_is_delicate_gets_json_from_the_start(engine: Engine, schema: Any) -> None:
+def test_delicate_schema_gets_json_output(engine: Engine, schema: Any) -> None:
     answer = complete(engine, request(schema, max_tokens=4))
     assert answer.text.lstrip()[:1] in '{["-0123456789tfn'
 
@@ -226,7 +226,7 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
     assert decline(engine, request(deep)).message == "the schema cannot be bounded as it is nested too deeply"
 
 
-def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
+def test_built_in_schemas_work_with_the_local_engine(engine: Engine) -> None:
     folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
     paths = sorted(folder.glob("*/*.json"))[:: each(1)]
     assert len(paths) > 10
@@ -244,7 +244,7 @@ def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
     assert outcomes <= {Completion, DeclineReason.UNSUPPORTED_SCHEMA}
 
 
-def test_a_prompt_longer_than_the_context_is_known_before_the_call_and_declined_by_it(engine: Engine) -> None:
+def test_prompt_longer_than_the_context_is_declined(engine: Engine) -> None:
     asked = request(prompt="word " * 6000)
     assert isinstance(engine, TokenCounter)
     tokens = engine.count_tokens(asked.prompt)
@@ -254,7 +254,7 @@ def test_a_prompt_longer_than_the_context_is_known_before_the_call_and_declined_
     assert decline(engine, asked).reason is DeclineReason.CONTEXT_LENGTH
 
 
-def test_a_prompt_is_counted_as_the_call_counts_it_and_a_text_taken_apart(engine: Engine) -> None:
+def test_token_count_and_tokenization_match_the_call(engine: Engine) -> None:
     asked = request(prompt="naïve 漢字 \n  {}")
     assert isinstance(engine, TokenCounter)
     assert isinstance(engine, TextTokenizer)
@@ -264,7 +264,7 @@ def test_a_prompt_is_counted_as_the_call_counts_it_and_a_text_taken_apart(engine
     assert [type(token) for token in tokens] == [int] * 3
 
 
-def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: EngineConfig) -> None:
+def test_local_server_requires_its_key(local_config: EngineConfig) -> None:
     assert local_config.base_url is not None
     assert local_config.api_key is not None
     assert local_config.base_url.startswith("http://127.0.0.1:")
@@ -279,9 +279,7 @@ def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: Engine
     assert "not-the-key" not in error.message
 
 
-def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
-    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_server_is_called_without_a_proxy(local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, unreachable_url())
     for name in ("NO_PROXY", "no_proxy"):
@@ -289,7 +287,7 @@ def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
     assert completion_of(local_config).text
 
 
-def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_model_is_reported_with_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
 
     def absent(name: str) -> None:
@@ -314,7 +312,7 @@ def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
     assert find("local").describe(config).model == "My-Model.Q8_0"
     (tmp_path / "text.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     for name in ("none.gguf", "text.gguf"):
-        reason = rf"finds no GGUF file at .*{name}: --jsbench-model is the path of one"
+        reason = rf"{name} is not a GGUF file; --jsbench-model must be the path of one"
         with pytest.raises(MissingRequirement, match=reason):
             find("local").check(EngineConfig(name="local", model=str(tmp_path / name)))
 
@@ -322,13 +320,13 @@ def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"base_url": "http://127.0.0.1:1/v1"}, "starts a server of its own"),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "starts its own server"),
         ({"response_format": ResponseFormat.TOOL}, "no response format 'tool'"),
         ({"options": {"slot": 2}}, "no option 'slot': did you mean 'slots'"),
         ({"options": {"slots": 0}}, "a whole number above 0"),
     ],
 )
-def test_what_it_cannot_do_is_refused_before_anything_starts(changes: dict[str, Any], message: str) -> None:
+def test_unsupported_settings_are_rejected_before_the_start(changes: dict[str, Any], message: str) -> None:
     config = EngineConfig(name="local", **changes)
     with pytest.raises(EngineError, match=message):
         find("local").check(config)
@@ -337,14 +335,14 @@ def test_what_it_cannot_do_is_refused_before_anything_starts(changes: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["local", "outlines"])
-def test_one_server_serves_the_whole_run_and_the_engine_is_built_only_with_it(name: str) -> None:
+def test_prepare_starts_one_server_that_build_requires(name: str) -> None:
     factory = find(name)
     assert (factory.shared, factory.concurrency) == (True, 4)
-    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
+    with pytest.raises(EngineError, match=r"has no server yet: build it with the configuration from prepare\(\)"):
         factory.build(EngineConfig(name=name))
 
 
-def test_the_model_holds_to_a_schema_in_a_conversation_of_several_turns(engine: Engine) -> None:
+def test_local_answer_conforms_in_a_conversation(engine: Engine) -> None:
     turns = [{"role": "developer", "content": "Answer with JSON."}, *TURNS[5:]]
     question = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
     last_turn = replace(question, prompt=Prompt(messages=read_messages(TURNS[6:])))
@@ -356,13 +354,15 @@ def test_the_model_holds_to_a_schema_in_a_conversation_of_several_turns(engine: 
     assert conversed.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None, enforced_by=GRAMMAR)
 
 
-def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine) -> None:
+def test_local_prompt_is_declined_if_the_template_omits_calls(engine: Engine) -> None:
     declined = decline(engine, replace(request(), prompt=PROMPT))
     assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
-    assert "does not show that the assistant called 'find_order'; nothing was sent" in declined.message
+    assert "omits the assistant's call of 'find_order'; nothing was sent" in declined.message
 
 
-def test_its_chat_holds_answers_to_schemas(local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_shows_that_llama_cpp_chat_enforces_schemas(
+    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PROBED_KEY", str(local_config.api_key))
     whom = ["--engine=openai", f"--base-url={local_config.base_url}", f"--model={local_config.model}"]
     what = ["--api-key-env=PROBED_KEY", "--engine-option=stream=true", "--temperature=0"]
@@ -375,10 +375,13 @@ def test_its_chat_holds_answers_to_schemas(local_config: EngineConfig, monkeypat
     (mode,) = data["modes"]
     assert (mode["enforcement"], mode["conforming"], mode["decided"]) == ("enforced", 3, 3)
     controls = {control["shown_in"]: control["conforms"] for control in data["controls"]}
-    assert (controls, data["calls"]) == ({"prompt": 0, "system message": 0}, 9)  # shown, without enforcement
+    assert (controls, data["calls"]) == (
+        {"prompt": 0, "system message": 0},
+        9,
+    )  # included in the prompt, without enforcement
 
 
-def test_its_responses_take_a_schema_and_hold_no_answer_to_it(local_config: EngineConfig) -> None:
+def test_llama_cpp_responses_do_not_enforce_the_schema(local_config: EngineConfig) -> None:
     config = replace(local_config, name="openai", options={"api": "responses"})
     answer = completion_of(config, request({"const": {}}, max_tokens=8, temperature=0))
     assert answer.text.strip()[:1] != "{"

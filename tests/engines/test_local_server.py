@@ -59,7 +59,7 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
     return False
 
 
-def test_settings_survive_the_pipe_and_the_key_is_not_shown() -> None:
+def test_server_settings_are_serializable_without_printing_the_key() -> None:
     given = settings(Path("m.gguf"))
     assert ServerSettings(**json.loads(json.dumps(asdict(given)))) == given
     assert len(given.key) >= 32
@@ -67,7 +67,7 @@ def test_settings_survive_the_pipe_and_the_key_is_not_shown() -> None:
     assert given.key != settings(Path("m.gguf")).key
 
 
-def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
+def test_invalid_model_file_is_reported_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "no.gguf"
     path.write_bytes(b"GGUF nonsense")
     with pytest.raises(EngineError) as caught, serving(settings(path), timeout=60):
@@ -78,7 +78,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
-def test_a_library_of_the_system_that_is_missing_is_said_with_how_to_install_it(
+def test_missing_system_library_is_reported_with_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader = "libgomp.so.1: cannot open shared object file: No such file or directory"
@@ -90,12 +90,12 @@ def test_a_library_of_the_system_that_is_missing_is_said_with_how_to_install_it(
         pytest.fail("started")
 
 
-def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jsbench_mute.py").write_text("import time\ndef address_of(settings): time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_mute:address_of")
     started = time.perf_counter()
-    with pytest.raises(EngineError, match=r"it said nothing within 0\.3 s"), serving(settings(tmp_path), timeout=0.3):
+    with pytest.raises(EngineError, match=r"no response within 0\.3 s"), serving(settings(tmp_path), timeout=0.3):
         pytest.fail("started")
     assert time.perf_counter() - started < 10
 
@@ -119,7 +119,7 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
         os.kill(int(pid.read_text()), 0)
 
 
-def test_the_server_ends_with_its_block_even_when_a_test_breaks(local_config: EngineConfig) -> None:
+def test_server_ends_with_its_block_after_an_error(local_config: EngineConfig) -> None:
     config = EngineConfig(name="local", options={"slots": 1, "context": 256})
     serving_it = find("local").prepare(config)
     url = serving_it.__enter__().base_url
@@ -130,7 +130,7 @@ def test_the_server_ends_with_its_block_even_when_a_test_breaks(local_config: En
     assert not listening(url)
 
 
-def test_a_page_in_the_users_browser_can_neither_ask_the_server_nor_read_it(local_config: EngineConfig) -> None:
+def test_local_server_allows_no_cross_origin_requests(local_config: EngineConfig) -> None:
     url = str(local_config.base_url)
     page = {"Origin": "https://a-page.example", "Access-Control-Request-Method": "POST"}
     for method, path in (("GET", "/models"), ("OPTIONS", "/chat/completions"), ("POST", "/chat/completions")):
@@ -145,8 +145,8 @@ def test_a_page_in_the_users_browser_can_neither_ask_the_server_nor_read_it(loca
         assert set(allowed.values()) <= {"", "false"}
 
 
-def hold(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """Another process that holds a server, from a folder with files named like the server's own modules."""
+def run_server_in_process(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    """Run another process with a server, in a directory with files named like the server's modules."""
     for name in ("json.py", "secrets.py", "xllamacpp.py"):
         (folder / name).write_text("raise SystemExit('the wrong module')")
     environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONSAFEPATH": "1"}
@@ -158,7 +158,7 @@ def hold(folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 def test_the_server_ends_when_its_parent_is_killed(local_config: EngineConfig, tmp_path: Path) -> None:
-    process, url = hold(tmp_path)
+    process, url = run_server_in_process(tmp_path)
     with process:
         assert listening(url)
         process.kill()
@@ -166,13 +166,13 @@ def test_the_server_ends_when_its_parent_is_killed(local_config: EngineConfig, t
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
-def test_ctrl_c_is_the_parents_to_answer(local_config: EngineConfig, tmp_path: Path) -> None:
-    process, url = hold(tmp_path)
+def test_local_server_ignores_ctrl_c(local_config: EngineConfig, tmp_path: Path) -> None:
+    process, url = run_server_in_process(tmp_path)
     with process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         if not children.exists():
             process.kill()
-            pytest.skip("the system does not tell a process's children")
+            pytest.skip("the system does not list a process's children")
         for child in children.read_text().split():
             os.kill(int(child), signal.SIGINT)
         time.sleep(0.3)

@@ -27,8 +27,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines import presets, registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import is_preset
+from pytest_jsbench.engines.providers.anthropic_messages import messages_settings
 from pytest_jsbench.engines.providers.gemini import gemini_settings
-from pytest_jsbench.engines.providers.messages import messages_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, sampled
 from tests.engines.asking import complete, fault, request
@@ -69,8 +69,8 @@ number = 3
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module in the current folder, which is nowhere on the path."""
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of a module in the current directory, which is not on the import path."""
     (tmp_path / "jsbench_own_engine.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
@@ -80,32 +80,32 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_every_built_in_name_is_found_and_listed() -> None:
     assert {"anthropic", "local", "openai", "scripted"} <= set(names())
-    # of a room that nobody imports
+    # from a package that has not been imported
     assert {"llguidance", "outlines", "xgrammar"} <= set(names())
     for name in names():
         assert find(name).concurrency >= 1
 
 
-def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+def test_unknown_engine_is_rejected_with_the_nearest_name() -> None:
     with pytest.raises(UnknownEngine, match=r"unknown engine 'opanai': did you mean 'openai'\? \(one of "):
         find("opanai")
 
 
-def test_a_class_of_ones_own_is_an_engine(own: str) -> None:
-    name = f"{own}:Parrot"
-    factory, config = find(name), EngineConfig(name=f"{own}:Parrot")
+def test_own_class_is_an_engine(own_module: str) -> None:
+    name = f"{own_module}:Parrot"
+    factory, config = find(name), EngineConfig(name=f"{own_module}:Parrot")
     assert factory.concurrency == 3
     factory.check(config)
     with factory.prepare(config) as prepared:
         assert prepared == config
     assert complete(factory.build(config)).text == "Name a city, as JSON."
     assert factory.describe(config).model == "parrot"
-    assert len(sys.modules[own].closed) == 1  # what was built to be described
+    assert len(sys.modules[own_module].closed) == 1  # built only for `describe`
 
 
-def test_the_options_of_a_class_are_told_apart_in_its_details_and_no_text_of_them_is_there(own: str) -> None:
+def test_details_of_a_class_distinguish_options_without_their_texts(own_module: str) -> None:
     def details(**options: object) -> dict[str, Any]:
-        name = f"{own}:Parrot"
+        name = f"{own_module}:Parrot"
         return dict(find(name).describe(EngineConfig(name=name, options=options)).details)
 
     warm, cold = details(mode="warm", depth=2, api_key="one"), details(mode="cold", depth=2, api_key="one")
@@ -117,7 +117,7 @@ def test_the_options_of_a_class_are_told_apart_in_its_details_and_no_text_of_the
     assert details() == {}
 
 
-def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
+def test_own_factory_is_used_unchanged() -> None:
     reference = "pytest_jsbench.engines.scripted:FACTORY"
     assert find(reference) is find("scripted")
     assert type(find("pytest_jsbench.engines.scripted:ScriptedFactory")) is type(find("scripted"))
@@ -133,26 +133,26 @@ def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
         ("empty", "built an? object without info and generate"),
     ],
 )
-def test_what_is_or_builds_no_engine_is_refused_in_one_line(own: str, name: str, message: str) -> None:
-    reference = f"{own}:{name}"
+def test_invalid_engine_object_is_rejected_in_one_line(own_module: str, name: str, message: str) -> None:
+    reference = f"{own_module}:{name}"
     with pytest.raises(EngineError, match=message) as caught:
         find(reference).build(EngineConfig(name=reference))
     assert "\n" not in str(caught.value)
 
 
-def test_a_number_of_calls_at_once_that_is_none_is_refused(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    factory = find(f"{own}:Parrot")
-    monkeypatch.setattr(sys.modules[own].Parrot, "concurrency", 0)
-    with pytest.raises(EngineError, match="concurrency is a whole number above 0, not 0"):
+def test_invalid_concurrency_is_rejected(own_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = find(f"{own_module}:Parrot")
+    monkeypatch.setattr(sys.modules[own_module].Parrot, "concurrency", 0)
+    with pytest.raises(EngineError, match="concurrency must be a whole number above 0, found 0"):
         assert factory.concurrency
 
 
-def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
+def test_application_engine_raises_an_error_with_advice() -> None:
     config, factory = EngineConfig(name="application", model="m"), find("application")
     factory.check(config)
     engine = factory.build(config)
     error = fault(engine)
-    assert "asks nobody: jsbench.check" in error.message
+    assert "cannot generate answers: pass" in error.message
     assert (error.kind, engine.info.model) == (FaultKind.ENGINE, "m")
     with pytest.raises(EngineError, match="engine 'application' has no option 'strem': none exists"):
         factory.check(EngineConfig(name="application", options={"strem": True}))
@@ -171,16 +171,14 @@ def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["", "openai", "scripted", "groq"])
-def test_for_an_engine_of_this_package_no_other_package_is_looked_at(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_engine_names_search_no_other_package(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     presets._installed_at.cache_clear()
     monkeypatch.delattr(metadata, "entry_points")
 
     assert presets.is_preset(name) == (name == "groq")
 
 
-def test_looking_up_one_engine_imports_no_sdk() -> None:
+def test_find_imports_no_sdk() -> None:
     import subprocess
 
     code = (
@@ -211,7 +209,7 @@ def test_looking_up_one_engine_imports_no_sdk() -> None:
         ("mistral", {}, None, 5, 64),
     ],
 )
-def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
+def test_sampled_returns_the_applied_parameters(
     engine: str, options: dict[str, object], temperature: float | None, seed: int | None, limit: int
 ) -> None:
     asked = GenerationParams(max_tokens=64, seed=5)
@@ -236,7 +234,7 @@ def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
         ("gemini", {"extra_body": {"generationConfig": {"seed": 5}}}, "seed"),
     ],
 )
-def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_sent(
+def test_seed_of_the_extra_body_is_raised_per_repeat_and_recorded(
     engine: str, options: dict[str, object], field: str
 ) -> None:
     config = EngineConfig(name=engine, model="m", options=options)
@@ -252,7 +250,7 @@ def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_s
 
 
 class Choir:
-    """Answers when as many calls as it has voices are in flight at once."""
+    """An engine that answers when as many calls as it has voices are in flight."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.info = EngineInfo(engine=config.name, model="choir", response_format=ResponseFormat.TEXT, streaming=False)
@@ -300,7 +298,7 @@ def test_many_calls_are_in_flight_at_once_on_one_loop() -> None:
     assert engine.info.model == "choir"
 
 
-def test_a_call_that_takes_longer_than_it_may_is_cancelled_and_a_timeout() -> None:
+def test_slow_coroutine_is_cancelled_as_a_timeout() -> None:
     inner, engine = choir(voices=2)
     error = fault(engine, request(timeout=0.05))
     assert (error.kind, error.message) == (FaultKind.TIMEOUT, "no complete answer within 0.05 s")
@@ -308,7 +306,7 @@ def test_a_call_that_takes_longer_than_it_may_is_cancelled_and_a_timeout() -> No
     assert inner.cancelled == 1
 
 
-def test_what_is_in_flight_when_it_is_closed_is_cancelled() -> None:
+def test_close_cancels_calls_in_flight() -> None:
     inner, engine = choir(voices=2)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: engine.generate(request(timeout=30)))
@@ -327,7 +325,7 @@ class Hoarse(Choir):
     fault: Exception = TimeoutError()
 
     def close(self) -> None:  # type: ignore[override]
-        """An engine need not be asynchronous in everything."""
+        """Do nothing; an asynchronous engine may have synchronous methods."""
 
 
 def test_the_engines_own_faults_reach_the_caller() -> None:
@@ -342,5 +340,5 @@ def test_the_engines_own_faults_reach_the_caller() -> None:
     engine.close()
 
 
-def test_other_packages_are_looked_at_for_no_engine_of_this_one() -> None:
+def test_preset_lookup_excludes_all_built_in_engines() -> None:
     assert registry._BUILT_IN.keys() == presets._ENGINES

@@ -18,7 +18,7 @@ from tests.engines.contract import SLOW, EngineContract
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:
-    """Writes an answers file and gives the engine that says what stands in it."""
+    """Return a function that writes an answers file and builds the engine for it."""
 
     def write(answers: object) -> Engine:
         text = answers if isinstance(answers, str) else json.dumps(answers)
@@ -46,13 +46,13 @@ def test_an_answer_is_found_by_task_and_id_then_by_id_then_for_all(script: Any) 
     assert complete(engine, request(task="other", case_id="town")).text == "3"
 
 
-def test_a_case_without_an_answer_is_the_engines_fault(script: Any) -> None:
+def test_case_without_a_scripted_answer_is_an_engine_fault(script: Any) -> None:
     error = fault(script({"town": "{}"}))
     assert error.kind is FaultKind.ENGINE
     assert error.message.startswith("no answer for simple::city in ")
 
 
-def test_an_answer_says_all_that_an_engine_can(script: Any) -> None:
+def test_scripted_answer_sets_all_fields(script: Any) -> None:
     answer = complete(
         script({
             "city": {
@@ -71,26 +71,26 @@ def test_an_answer_says_all_that_an_engine_can(script: Any) -> None:
     assert answer.timing.tgt >= 0.05
 
 
-def test_what_is_not_said_is_unknown(script: Any) -> None:
+def test_function_answer_has_an_unknown_finish_reason(script: Any) -> None:
     answer = complete(script({"*": "prose"}))
     assert answer.timing is not None
     assert (answer.text, answer.usage, answer.timing.ttft) == ("prose", Usage(), None)
 
 
 @pytest.mark.parametrize("reason", list(DeclineReason))
-def test_a_decline_has_its_reason_and_words(script: Any, reason: DeclineReason) -> None:
+def test_scripted_decline_has_reason_and_message(script: Any, reason: DeclineReason) -> None:
     declined = decline(script({"*": {"decline": reason, "message": "no oneOf"}}))
     assert (declined.reason, declined.message) == (reason, "no oneOf")
 
 
 @pytest.mark.parametrize("kind", list(FaultKind))
-def test_a_fault_has_its_kind_and_words(script: Any, kind: FaultKind) -> None:
+def test_scripted_fault_has_kind_and_message(script: Any, kind: FaultKind) -> None:
     answer = {"fault": kind, "message": "down", "status": 503, "retry_after": 0.5}
     error = fault(script({"*": answer}))
     assert (error.kind, error.message, error.status, error.retry_after) == (kind, "down", 503, 0.5)
 
 
-def test_a_fault_may_mend_after_so_many_tries(script: Any) -> None:
+def test_scripted_fault_ends_after_its_number_of_tries(script: Any) -> None:
     engine = script({"*": {"fault": "rate_limited", "times": 2, "text": "{}"}})
     for repeat in (0, 1):
         assert fault(engine, request(repeat=repeat)).kind is FaultKind.RATE_LIMITED
@@ -98,20 +98,20 @@ def test_a_fault_may_mend_after_so_many_tries(script: Any) -> None:
         assert complete(engine, request(repeat=repeat)).text == "{}"
 
 
-def test_a_list_holds_an_answer_for_each_repeat(script: Any) -> None:
+def test_list_gives_an_answer_per_repeat(script: Any) -> None:
     engine = script({"*": ["first", {"text": "second"}]})
     texts = [complete(engine, request(repeat=repeat)).text for repeat in range(4)]
     assert texts == ["first", "second", "second", "second"]
 
 
-def test_an_answer_slower_than_the_call_may_be_is_a_timeout(script: Any) -> None:
+def test_slow_scripted_answer_is_a_timeout(script: Any) -> None:
     started = time.perf_counter()
     error = fault(script({"*": {"text": "{}", "ttft": 0.01, "delay": 30}}), request(timeout=0.05))
     assert error.kind is FaultKind.TIMEOUT
     assert 0.05 <= time.perf_counter() - started < 20
 
 
-def test_lines_name_their_case_and_repeats_stand_in_order(script: Any) -> None:
+def test_json_lines_give_repeats_in_order(script: Any) -> None:
     lines = [
         {"task": "simple", "id": "city", "text": "1"},
         {"task": "simple", "id": "city", "text": "2"},
@@ -138,29 +138,29 @@ def test_a_single_line_is_a_line(script: Any) -> None:
     ("answers", "message"),
     [
         ({"a": {"txt": "x"}}, "a: unknown field 'txt': did you mean 'text'?"),
-        ({"a": {}}, "one of text, instance, decline, fault is expected"),
-        ({"a": 3}, "a string or an object is expected, not 3"),
+        ({"a": {}}, "expected one of text, instance, decline, fault"),
+        ({"a": 3}, "expected a string or an object, found 3"),
         ({"a": {"text": "x", "instance": 1}}, "'text' and 'instance' exclude each other"),
         ({"a": {"fault": "sever"}}, "unknown fault 'sever': did you mean 'server'?"),
         ({"a": {"decline": "no"}}, "unknown decline 'no'"),
         ({"a": {"text": "x", "finish_reason": "end"}}, "unknown finish_reason 'end'"),
-        ({"a": {"fault": "server", "times": 2}}, "'times' is for a fault that an answer follows"),
-        ({"a": {"text": "x", "times": 2}}, "'times' is for a fault that an answer follows"),
-        ({"a": {"text": "x", "delay": -1}}, "'delay' is a number of seconds, not -1"),
-        ({"a": {"text": "x", "status": "5"}}, "'status' is a whole number above 0"),
-        ({"a": {"text": 5}}, "'text' is a string, not 5"),
-        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' is an object of cache_write_1h_tokens"),
-        ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' is a whole number"),
+        ({"a": {"fault": "server", "times": 2}}, "'times' needs a fault and an answer after it"),
+        ({"a": {"text": "x", "times": 2}}, "'times' needs a fault and an answer after it"),
+        ({"a": {"text": "x", "delay": -1}}, "'delay' must be a number of seconds, found -1"),
+        ({"a": {"text": "x", "status": "5"}}, "'status' must be a whole number above 0"),
+        ({"a": {"text": 5}}, "'text' must be a string, found 5"),
+        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' must be an object of cache_write_1h_tokens"),
+        ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' must be a whole number"),
         ("{", "not JSON: Expecting property name"),
         ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value at line 4 column 1"),
         ('{"id": "a", "text": "x"}\n{"id": ', "line 2: not JSON"),
-        ('{"text": "x"}\n{"id": "a", "text": "y"}', 'line 1: an object with an "id" is expected'),
-        ('{"id": "a"}', "one of text, instance, decline, fault is expected"),
-        ({"a": []}, "a: an empty list"),
-        ("[]", 'line 1: an object with an "id" is expected'),
+        ('{"text": "x"}\n{"id": "a", "text": "y"}', 'line 1: expected an object with an "id"'),
+        ('{"id": "a"}', "expected one of text, instance, decline, fault"),
+        ({"a": []}, "a: expected an answer for each repeat, found an empty list"),
+        ("[]", 'line 1: expected an object with an "id"'),
     ],
 )
-def test_an_answers_file_that_is_wrong_is_refused_by_name(tmp_path: Path, answers: Any, message: str) -> None:
+def test_invalid_answers_file_is_rejected_by_name(tmp_path: Path, answers: Any, message: str) -> None:
     text = answers if isinstance(answers, str) else json.dumps(answers)
     with pytest.raises(EngineError) as caught:
         find("scripted").check(configured(tmp_path, text))
@@ -175,7 +175,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert find("scripted").describe(config).model == "scripted"
 
 
-def test_without_answers_it_says_how_to_give_them() -> None:
+def test_missing_answers_option_is_reported() -> None:
     with pytest.raises(EngineError, match=r"needs answers: --jsbench-engine-option answers=FILE"):
         find("scripted").check(EngineConfig(name="scripted"))
 
@@ -226,7 +226,7 @@ def function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return build
 
 
-def test_a_function_answers_with_whatever_an_answer_can_be(function: Any) -> None:
+def test_function_may_return_any_kind_of_answer(function: Any) -> None:
     assert complete(function("echo"), request(repeat=2)).text == "simple::city 2"
     described = complete(function("described"))
     assert (described.text, described.finish_reason) == ('["city", "old"]', FinishReason.LENGTH)
@@ -239,15 +239,15 @@ def test_a_function_answers_with_whatever_an_answer_can_be(function: Any) -> Non
     ("name", "message"),
     [
         ("broken", "the answers function raised KeyError: 'tpyo'"),
-        ("nothing", "the answer for simple::city: a string or an object is expected, not None"),
+        ("nothing", "the answer for simple::city: expected a string or an object, found None"),
     ],
 )
-def test_a_function_that_breaks_is_the_engines_fault(function: Any, name: str, message: str) -> None:
+def test_exception_in_a_function_is_an_engine_fault(function: Any, name: str, message: str) -> None:
     error = fault(function(name))
     assert (error.kind, error.message) == (FaultKind.ENGINE, message)
 
 
-def test_that_a_function_has_no_more_memory_is_not_its_own_fault(function: Any) -> None:
+def test_memory_error_of_a_function_is_not_a_call_error(function: Any) -> None:
     with pytest.raises(MemoryError):
         function("hungry").generate(request())
 
@@ -256,6 +256,6 @@ def test_that_a_function_has_no_more_memory_is_not_its_own_fault(function: Any) 
     ("name", "message"),
     [("eco", "did you mean 'echo'"), ("constant", "is an int; expected a function that takes a request")],
 )
-def test_what_is_no_function_is_refused(function: Any, name: str, message: str) -> None:
+def test_invalid_function_is_rejected(function: Any, name: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         function(name)

@@ -18,7 +18,7 @@ from pytest_jsbench.lab.published import (
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports.blocks import TableBlock
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
@@ -132,8 +132,8 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
         "judge.formats": ("assert", "ignore"),
     }
     said = "\n".join(lines_of(found))
-    assert "model (bears on answers): Llama-3.2-1B-Instruct → m" in said
-    assert "sample (bears on cases): all → 300" in said
+    assert "model (affects answers): Llama-3.2-1B-Instruct → m" in said
+    assert "sample (affects cases): all → 300" in said
     assert max(map(len, said.splitlines())) <= 80
 
 
@@ -175,7 +175,7 @@ def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_
     assert row.endswith("217 of 1,240")
     assert next(line for line in said if line.startswith("Guidance")).endswith(" 1,240")
     whole = " ".join(" ".join(said).split())
-    assert 'where (bears on cases): none → ["size<3000 and not keywords:pattern"]' in whole
+    assert 'where (affects cases): none → ["size<3000 and not keywords:pattern"]' in whole
     assert "unstated by the publication, though it decides; here: engine " in whole
     assert "engine.bounded true, max_tokens 10" in whole
     assert "excluded ours: 3 attempts of Github_hard at broken schemas, in no figure" in whole

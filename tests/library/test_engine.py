@@ -69,11 +69,11 @@ def test_invalid_result_of_a_function_is_a_call_error() -> None:
     def breaks(asked: Request) -> str:
         raise LookupError("nowhere")
 
-    with opened(gives) as engine, pytest.raises(CallError, match="gave a dict; expected a text"):
+    with opened(gives) as engine, pytest.raises(CallError, match="returned a dict; expected a string"):
         engine.generate(ORDER)
     with opened(breaks) as engine, pytest.raises(CallError, match="LookupError: nowhere"):
         engine.generate(ORDER)
-    with pytest.raises(JSBenchError, match="found base_url, stop; leave it out"):
+    with pytest.raises(JSBenchError, match="remove the settings: base_url, stop"):
         opened(gives, base_url="http://x", stop=[1])
 
 
@@ -146,7 +146,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
     [
         ({"engine": "opnai"}, "did you mean 'openai'"),
         ({"engine": "scripted", "response_format": "yaml"}, "response_format is 'yaml'; expected one of text"),
-        ({"engine": "scripted", "adapt": "narrow"}, "adapt=narrow: engine 'scripted' has no subset of its own"),
+        ({"engine": "scripted", "adapt": "narrow"}, "adapt=narrow: engine 'scripted' has no default subset"),
         ({"engine": echo, "adapt": "narrow:nobody"}, "adapt is 'narrow:nobody'; expected verbatim, narrow or relax"),
         ({"engine": 3}, "engine is an int; expected its name, a factory, or a function of a request"),
         ({"engine": echo, "temperature": "hot"}, "open_engine: temperature is 'hot'; expected a number of at least 0"),

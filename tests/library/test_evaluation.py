@@ -35,7 +35,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
 from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.lab.batches import submission
-from pytest_jsbench.library.options import READERS, EvaluationOptions, read_options
+from pytest_jsbench.library.evaluation_options import READERS, EvaluationOptions, read_options
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
@@ -130,7 +130,7 @@ def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
     assert len(asked) == len(run.outcomes) == 1
     assert {missing.reason for missing in run.missing} == {MissingReason.DISK}
     assert run.warnings == (
-        f"{folder} takes no more recorded answers: No space left on device; no more calls are made",
+        f"cannot write recorded answers to {folder}: No space left on device; no more calls are made",
     )
 
 
@@ -403,7 +403,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"comparers": {"n": 5}}, "comparers is a dict; expected a mapping of fields to comparers, such as"),
         ({"redact": "off"}, "redact is 'off'; expected True or False"),
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
-        ({"base_url": "http://x"}, "a function takes a request and nothing else: found base_url"),
+        ({"base_url": "http://x"}, "a function only gets the request; remove the settings: base_url"),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is already loaded; pass it to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),

@@ -17,7 +17,7 @@ from tests.docs.blocks import blocks_of
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"
 #: Names that need pydantic.
-OF_MODELS = set(pytest_jsbench._HOMES["library.evaluation_models"])
+OF_MODELS = set(pytest_jsbench._HOMES["library.pydantic_models"])
 SCRIPT = ROOT / "examples" / "library" / "to_parquet.py"
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 

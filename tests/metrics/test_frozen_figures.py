@@ -21,7 +21,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.rejudging import matched
-from pytest_jsbench.reports.evaluations import read_run, run_to_dict
+from pytest_jsbench.reports.run_json import read_run, run_to_dict
 from tests import examples
 from tests.examples import completion, record, replace
 

@@ -25,10 +25,10 @@ from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
+from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.values import match
 from tests import examples, fuzzing

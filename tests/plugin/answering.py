@@ -1,7 +1,7 @@
 """
-What answers in the sessions that tests start, and notes its calls.
+Functions and engines that answer in the sessions that tests start, and log their calls.
 
-Each bench has a copy of this module beside its tests, and nothing here needs the others: a function is named by
+Each bench has a copy of this module next to its tests; it imports no other test module. A function is selected by
 `--jsbench-engine-option=answers=answering:NAME`, an engine by `--jsbench-engine=answering:NAME`.
 """
 
@@ -35,17 +35,17 @@ def last(request: Request) -> str:
 
 
 def counted(request: Request) -> str:
-    """Answer as the bench's cases say."""
+    """Answer with the text in the bench's answers file."""
     note(request.key)
     answers = json.loads(Path(__file__).with_name("answers.json").read_text())
     return str(answers.get(request.key.id, RIGHT))
 
 
-def said(request: Request) -> str:
-    """Answer what the last message says after `say `, and the number of the repeat to anything else."""
+def echo(request: Request) -> str:
+    """Answer with the text after `echo ` in the last message; anything else gets the number of the repeat."""
     note(json.dumps([str(request.key), request.repeat, last(request), request.params.temperature]))
-    if last(request).startswith("say "):
-        return last(request).removeprefix("say ")
+    if last(request).startswith("echo "):
+        return last(request).removeprefix("echo ")
     return f'{{"n": {request.repeat}}}' if request.repeat % 2 else WRONG
 
 
@@ -54,7 +54,7 @@ def heard(request: Request) -> str:
 
 
 def numbered(request: Request) -> str:
-    """Answer the digit with which the prompt ends."""
+    """Answer with the digit at the end of the prompt."""
     note(request.key.id)
     return f'{{"n": {last(request)[-1]}}}'
 
@@ -71,7 +71,7 @@ _asked = itertools.count()
 
 
 def changing(request: Request) -> str:
-    """Answer with prose at first, and well ever after."""
+    """Answer with prose at first, and correctly from then on."""
     note(request.key)
     return "prose" if next(_asked) == 0 else RIGHT
 
@@ -108,7 +108,7 @@ def _listed(name: str) -> Sequence[str]:
 
 
 def faltering(request: Request) -> str:
-    """Break, and end the process, at the cases that two files list; be slow where a third one says so."""
+    """Raise, or end the process, at the cases that two files list; be slow if a third file exists."""
     name = request.key.id
     note(name)
     if name in _listed("broken.txt"):
@@ -132,7 +132,7 @@ def late(request: Request) -> str:
 
 
 def alarmed(request: Request) -> str:
-    """Have the alarm go off that a time limit of pytest-timeout sets."""
+    """Trigger the alarm that pytest-timeout sets."""
     if "late" in last(request):
         signal.raise_signal(signal.SIGALRM)
     return RIGHT
@@ -149,7 +149,7 @@ def completion(usage: Usage | None = None) -> Completion:
 
 
 def hungry(request: Request) -> Completion:
-    """Answer until there is no more memory."""
+    """Answer until memory runs out."""
     if request.key.id > "c05" and Path("exhausted").exists():
         raise MemoryError
     note(request.key.id)
@@ -157,7 +157,7 @@ def hungry(request: Request) -> Completion:
 
 
 class StandIn:
-    """An engine that answers each case alike."""
+    """An engine with the same answer to each case."""
 
     model, provider = "m", ""
     usage = Usage()
@@ -178,7 +178,7 @@ class StandIn:
 
 
 class Priced(StandIn):
-    """An engine whose calls cost $0.000327, at $0.15 and $0.60 for a million tokens in and out, as was reserved."""
+    """An engine whose calls cost $0.000327, at $0.15 and $0.60 per million tokens in and out, as reserved."""
 
     model, provider = "gpt-4o-mini", "openai"
     usage = Usage(input_tokens=180, output_tokens=500)
@@ -193,7 +193,7 @@ held: list[IO[str]] = []
 
 
 class Greedy(StandIn):
-    """Hold all files that may be open while it answers."""
+    """An engine that keeps all file descriptors open while it answers."""
 
     def __init__(self, config: EngineConfig) -> None:
         import resource
@@ -216,7 +216,7 @@ class Away(StandIn):
 
 
 class Digits:
-    """A grammar that takes what begins with a digit, unless its schema says otherwise of itself."""
+    """A grammar that accepts what begins with a digit, unless the schema lists what it accepts."""
 
     def accepts(self, schema: Any, texts: Sequence[str]) -> Acceptance | Declined:
         match schema.get("title"):

@@ -13,18 +13,18 @@ import pytest
 
 from tests.warm_python import CHILD, OF_A_SESSION, SESSION, warm_python
 
-#: pytester forgets what a run inside this process imported, and would import it anew in each
+#: pytester unloads modules that a run in this process imported, and each run would import them again
 for module in (
     *OF_A_SESSION,
-    "numpy",  # its extension module refuses to be loaded twice
-    "httpcore2",  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
+    "numpy",  # its extension module cannot be loaded twice
+    "httpcore2",  # httpx2, used by the applications' clients, imports it late and compares its exceptions by class
 ):
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
 
-#: they take longer to import than most tests here take to run, in each worker again
+#: Plugins that take longer to import than most tests here take to run, in each worker again.
 SLOW_PLUGINS = ("hypothesispytest", "anyio")
-#: plugins that repeat tests, change their order or write reports; only the tests about them load them
+#: Plugins that repeat tests, change their order or write reports; only the tests about them load them.
 OTHER_PLUGINS = (
     "flaky",
     "html",
@@ -38,28 +38,28 @@ OTHER_PLUGINS = (
 WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in (*SLOW_PLUGINS, *OTHER_PLUGINS))
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
-#: what each bench has beside its tests
+#: Source of the module that each bench has next to its tests.
 ANSWERING = Path(__file__).with_name("answering.py").read_text("utf-8")
 COUNTED = "--jsbench-engine-option=answers=answering:counted"
 
 
 def unless_said(args: Iterable[str], *defaults: str) -> list[str]:
-    """Return the options of which the arguments say nothing: two values of one would be two variants."""
+    """Return the options that the arguments do not set: two values of one option would be two variants."""
     names = {default: default[: default.rindex("=") + 1] for default in defaults}
     return [default for default, name in names.items() if not any(arg.startswith(name) for arg in args)]
 
 
 @dataclass(kw_only=True)
 class Bench:
-    """A folder with schemas and scripted answers, and pytest run in it."""
+    """A directory with schemas and scripted answers, and pytest run in it."""
 
     pytester: pytest.Pytester
-    #: below pytester's own
+    #: Directory below pytester's own.
     folder: str = ""
     workers: tuple[str, ...] = ()
-    #: case id to answer
+    #: Answer by case id.
     answers: dict[str, Any] = field(default_factory=dict)
-    #: of the plugins that are left out elsewhere, those that take part
+    #: Plugins to load in addition to the default ones.
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Bench:
         return self.pytester.path / self.folder
 
     def case(self, name: str, answer: Any = '{"n": 1}', *, task: str = "orders", schema: Any = None) -> None:
-        """Add a case; what is not text stands in the answers file as it is."""
+        """Add a case; a value that is not text is written to the answers file unchanged."""
         path = self.path / "schemas" / task / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(schema if isinstance(schema, str) else json.dumps(NUMBER if schema is None else schema))
@@ -87,7 +87,7 @@ class Bench:
 
     @property
     def quick(self) -> list[str]:
-        """List the options of each run: its workers, and no plugin of others that it does without."""
+        """The options of each run: its workers, and no third-party plugin that it does not need."""
         left_out = {"benchmark", *OTHER_PLUGINS, *SLOW_PLUGINS}.difference(self.plugins)
         return [*(f"-pno:{name}" for name in sorted(left_out)), *self.workers]
 
@@ -95,19 +95,19 @@ class Bench:
         return self.pytester.runpytest_inprocess(*self.arguments(*args))
 
     def run_only(self, *args: str, **options: Any) -> pytest.RunResult:
-        """Run pytest with the engine and the dataset that these options name, or none."""
+        """Run pytest with only the engine and dataset that these options name."""
         return self.pytester.runpytest_inprocess(*self.quick, *args, **options)
 
     def run_subprocess(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments(*args))
 
     def run_in(self, folder: str = "out") -> Path:
-        """Find the only run in a folder of runs."""
+        """Return the only run in a directory of runs."""
         (run,) = (self.path / folder).iterdir()
         return run
 
     def lines(self, folder: str = "out") -> list[dict[str, Any]]:
-        """Read the header and the records of a run, as they stand in its file."""
+        """Read the header and the records of a run from its file."""
         return [json.loads(line) for line in (self.run_in(folder) / "records.jsonl").read_text().splitlines()]
 
     def records(self, folder: str = "out") -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ class Bench:
         return data
 
     def calls(self) -> list[str]:
-        """Take what answering functions have written down of their calls since the last time."""
+        """Return the calls that answering functions have logged since the last time."""
         path = self.path / "calls.txt"
         lines = sorted(path.read_text().splitlines()) if path.exists() else []
         path.unlink(missing_ok=True)
@@ -135,10 +135,10 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make each session one of its own, even where these tests are run by xdist or on GitHub."""
+    """Give each session its own environment, even if these tests run under xdist or on GitHub."""
     for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_")) or name == "CI"]:
         monkeypatch.delenv(name)
-    # what a process has compiled, the next one need not compile again, as for a user
+    # keep compiled modules for the next process, as for a user
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
 
 
@@ -150,19 +150,19 @@ def _warm_python() -> Iterator[str]:
 
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a new interpreter for each process, as a user does: the test is about the start itself."""
+    """Start a new interpreter for each process, as a user does: the test is about startup."""
     monkeypatch.setenv("JSBENCH_COLD_START", "1")
 
 
-#: on a test of what workers change: it runs in one process, and again with two workers
+#: Runs a test in one process, and again with two workers.
 both_ways = pytest.mark.parametrize("bench", ["plain", "xdist"], indirect=True)
-#: on a test of what only workers change
+#: Runs a test only with two workers.
 with_workers = pytest.mark.parametrize("bench", ["xdist"], indirect=True)
 
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
-    """pytest in one process, or with two workers where the test says so."""
+    """Run pytest in one process, or with two workers if the test is parametrized so."""
     if getattr(request, "param", "plain") == "plain":
         return Bench(pytester=pytester)
     pytest.importorskip("xdist", reason="needs pytest-xdist")
@@ -171,7 +171,7 @@ def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
 
 @pytest.fixture
 def mixed(bench: Bench) -> Bench:
-    """Make one case of each outcome."""
+    """Create one case of each outcome."""
     bench.case("passed")
     bench.case("violated", '{"n": -1}')
     bench.case("invented", '{"n": 1, "color": "red"}')
@@ -186,7 +186,7 @@ def mixed(bench: Bench) -> Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run of one case of each outcome that has ended, with all that it has shown and written."""
+    """A finished run with one case of each outcome, with all its output."""
 
     bench: Bench
     result: pytest.RunResult
@@ -199,7 +199,7 @@ def _ended() -> dict[tuple[str, ...], Ended]:
 
 @pytest.fixture
 def ended(mixed: Bench, _ended: dict[tuple[str, ...], Ended]) -> Ended:
-    """Run one session in each way, for many tests to look at."""
+    """Run one session in each mode, shared by many tests."""
     if mixed.workers not in _ended:
         result = mixed.run(
             "-rA",

@@ -59,7 +59,7 @@ def three(bench: Bench) -> Bench:
 
 
 @with_workers
-def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_outcome(three: Bench) -> None:
+def test_code_appears_in_all_outputs_and_changes_no_outcome(three: Bench) -> None:
     result = three.run(
         *("--strict-markers", "--jsbench-output=out", "--junitxml=junit.xml"),
         *("--jsbench-classify=own_classifiers:negative", "--jsbench-classify=own_classifiers:broken"),

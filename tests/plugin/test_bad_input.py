@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.settings.options import BY_NAME, names
 from tests.docs.reference import EXAMPLES
 from tests.plugin.conftest import Bench
@@ -18,7 +18,7 @@ from tests.plugin.conftest import Bench
     [
         (["--jsbench-engine=opnai"], "*opnai*did you mean 'openai'?*"),
         (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
-        (["--jsbench-adapt=narrow"], "*engine 'scripted' has no subset of its own; say one: narrow:openai*"),
+        (["--jsbench-adapt=narrow"], "*engine 'scripted' has no default subset; name one, as in narrow:openai*"),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
         (
@@ -26,7 +26,7 @@ from tests.plugin.conftest import Bench
             "*--jsbench-min-pass-rate: expected a number from 0 to 1, such as 0.9; found *",
         ),
         (["--jsbench-concurrency=0"], "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*"),
-        # a variable of a workflow that is not set takes no limit, gate or privacy away
+        # an unset variable of a workflow removes no limit, gate or redaction
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
             "ERROR: --jsbench-redact: expected one of on, off, found ''; before a path, say --jsbench-redact=on",
@@ -67,7 +67,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json has no outcomes of cases*"),
         (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
-        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*name a writable directory*"),
+        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),
         # a worker on another machine
         (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard with *"),
         (["--dist=load", "--tx=2*socket=other:8888"], "ERROR: --tx=2[*]socket=other:8888: * use -n N *"),
@@ -121,7 +121,7 @@ def test_an_engine_that_does_not_start_ends_the_run_with_its_reason_alone(bench:
     ("setting", "message"),
     [
         ("jsbench_limit = many", "expected a whole number of at least 1, found 'many'"),
-        ("jsbench_redact = maybe", "expected one of on, off, found 'maybe'"),  # no path can follow it
+        ("jsbench_redact = maybe", "expected one of on, off, found 'maybe'"),  # a path cannot follow here
     ],
 )
 def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench, setting: str, message: str) -> None:
@@ -133,7 +133,7 @@ def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench, setting: str, 
     result.stderr.fnmatch_lines([f"ERROR: {setting.partition(' ')[0]} in *pytest.ini: {message}"])
 
 
-def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(bench: Bench) -> None:
+def test_file_that_is_not_json_fails_with_its_path(bench: Bench) -> None:
     bench.case("good")
     bench.case("bad", schema="{oops")
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(benc
 
 
 def toml_value(name: str) -> object:
-    """Write the option's example as a person writes it in TOML."""
+    """Return the option's example as a user would write it in TOML."""
     option, text = BY_NAME[name], EXAMPLES[name]
     if option.repeated:
         return [text]

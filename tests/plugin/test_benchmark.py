@@ -33,7 +33,7 @@ def rows(bench: Bench) -> dict[str, Any]:
 
 
 @with_workers
-def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(timed: Bench) -> None:
+def test_benchmark_has_a_row_per_task_and_metric(timed: Bench) -> None:
     result = timed.run("--benchmark-json=times.json")
 
     found = rows(timed)
@@ -61,9 +61,7 @@ def test_its_table_is_shown_where_an_option_of_the_table_is_typed(bench: Bench, 
     assert "benchmark 'jsbench orders': 3 tests" in bench.run(option).stdout.str()
 
 
-def test_its_table_is_asked_for_by_the_environment_too_and_otherwise_has_the_projects_own_rows_alone(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_benchmark_table_has_only_project_rows_unless_requested(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
     bench.write({"test_own.py": "def test_own(benchmark): benchmark.pedantic(int)"})
 

@@ -1,4 +1,4 @@
-"""Answers that an application got by itself: judged in any session, and attempts of a run where there is one."""
+"""Test the judging of answers that an application already has, in any session and as attempts of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_project_tests import run_one
 
 CHECKED = """
-pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt="say {text}")
+pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt="echo {text}")
 
 def test_conforms(jsbench):
     answer = jsbench.check(
@@ -82,7 +82,7 @@ def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pyteste
     result.assert_outcomes(passed=2, failed=3, skipped=3)
     result.stdout.fnmatch_lines(["*schema_violation: $.n: -1 is less than the minimum of 0", "*no engine named; *"])
     result.stdout.no_fnmatch_line("*jsbench: *")
-    # as strictly as a run would
+    # as strictly as a run does
     allowed = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "--jsbench-extra-fields=allow", "-k", "has_more")
     allowed.assert_outcomes(passed=1, deselected=7)
 
@@ -104,19 +104,19 @@ def test_a_run_of_nothing_else_has_the_engine_application(bench: Bench) -> None:
     assert (run["run"]["engine"], run["metrics"]["passed"]) == ("application", 3)
     result.stdout.fnmatch_lines(
         [
-            "*api_error (engine): engine 'application' asks nobody: jsbench.check(answer) takes *",
+            "*api_error (engine): engine 'application' cannot generate answers: pass *",
             "*jsbench: application m *",
             "gate       passed 3, gate >= 4: NOT MET",
         ]
     )
 
 
-def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(bench: Bench) -> None:
+def test_check_uses_no_recording_no_earlier_run_and_no_limit(bench: Bench) -> None:
     def code(n: int) -> str:
         return (
-            "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+            "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
             "def test_it(jsbench):\n"
-            f"    assert jsbench.check({{'n': {n}}}, messages='say {{\"n\": 7}}').instance == {{'n': {n}}}\n"
+            f"    assert jsbench.check({{'n': {n}}}, messages='echo {{\"n\": 7}}').instance == {{'n': {n}}}\n"
             "    assert jsbench.generate(text='{\"n\": 7}').instance == {'n': 7}\n"
         )
 

@@ -1,4 +1,4 @@
-"""Rows, documents and objects through pytest: what they bring reaches the engine and the record."""
+"""Test that rows, documents and objects reach the engine and the record through pytest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_name_with_dots_is_shown_as_what_it_is_run_by(bench: Bench) -> None:
     result.stdout.re_match_lines([r"(?!.*::output).*\bjsbench::api\.v1::sum\.output\b.*"])
 
 
-def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(bench: Bench) -> None:
+def test_hostile_row_does_not_affect_other_rows(bench: Bench) -> None:
     rows = [
         {"id": "own", "schema": NUMBER, "prompt": "How many?", "reference": {"n": 1, "s": "\ud800"}, "tags": ["sums"]},
         {"id": HOSTILE, "schema": NUMBER},
@@ -56,7 +56,7 @@ def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(
 
 @pytest.fixture(scope="module")
 def datasets() -> Any:
-    """The library, before pytester notes what there is: pyarrow takes an extension type only once."""
+    """Import the library before pytester records the modules: pyarrow registers an extension type only once."""
     return pytest.importorskip("datasets", reason="needs the extra datasets")
 
 

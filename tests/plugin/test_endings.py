@@ -1,4 +1,4 @@
-"""Every planned case ends somewhere, and the run says when it is incomplete."""
+"""Test that every planned case has an outcome, and that the run reports when it is incomplete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_jsbench.records.outcomes import Records
 from tests.plugin.conftest import Bench, both_ways, with_workers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
-#: no file gets larger than 20,000 bytes, which is in the middle of a record
+#: no file grows beyond 20,000 bytes, which is in the middle of a record
 SMALL_DISK = """
 import resource, sys, pytest
 sys.dont_write_bytecode = True  # or half of a module would be found there by the next process
@@ -57,7 +57,7 @@ def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
     assert figures["missing_reasons"]["stopped"] == figures["missing"] > 0
 
 
-def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twelve: Bench) -> None:
+def test_test_error_during_its_call_is_reported_and_counted(twelve: Bench) -> None:
     hook = "def pytest_runtest_setup(item):\n    assert item.name != 'c01'\n"
     twelve.write({"conftest.py": hook})
 
@@ -82,7 +82,7 @@ def test_the_case_whose_worker_died_is_named_missing(twelve: Bench) -> None:
     result.stdout.fnmatch_lines(["errors *worker died*"])
 
 
-#: whoever describes an interrupted session takes a while; where a second signal is wanted, for ever
+#: describing an interrupted session takes a while; for tests of a second signal it takes forever
 DESCRIBED = """
 import pathlib, time
 
@@ -93,21 +93,21 @@ def pytest_keyboard_interrupt():
 
 
 def benches(pytester: pytest.Pytester, count: int) -> list[Bench]:
-    """Folders for sessions that go on side by side, every second one with workers."""
+    """Create directories for parallel sessions, every second one with workers."""
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     workers = itertools.cycle([(), ("-n", "2")])
     return [Bench(pytester=pytester, folder=str(number), workers=next(workers)) for number in range(count)]
 
 
 def begin(bench: Bench, *args: str) -> subprocess.Popen[str]:
-    """Start a session that is no fork of a server's, so that it gets its signals itself, in a group of its own."""
+    """Start a session in its own process group, not forked from a server, so that it receives its signals itself."""
     arguments = bench.arguments(*args, "--jsbench-output=out", "--jsbench-concurrency=2")
     command = [sys.executable, "-m", "pytest", *arguments]
     return subprocess.Popen(command, cwd=bench.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def begin_timed(bench: Bench) -> subprocess.Popen[str]:
-    """Start a session that notes when each of its calls begins."""
+    """Start a session that records when each of its calls begins."""
     bench.write({"conftest.py": DESCRIBED})
     bench.case("c00")
     return begin(bench, "--jsbench-engine-option=answers=answering:timed", "--jsbench-repeats=200")
@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pyte
     time.sleep(0.3)
 
     for process in processes:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+        os.killpg(process.pid, signal.SIGINT)  # to all processes of the group, as a terminal sends it
 
     for bench, process in zip(sides, processes, strict=True):
         output, _ = process.communicate(timeout=60)
@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pyte
 
 @posix
 @pytest.mark.usefixtures("interruptible")
-def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up(pytester: pytest.Pytester) -> None:
+def test_signal_stops_calls_in_all_processes_and_the_run_is_summarized(pytester: pytest.Pytester) -> None:
     sides = benches(pytester, 4)
     processes = [begin_timed(bench) for bench in sides]
     for bench in sides:
@@ -232,7 +232,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
-def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(bench: Bench) -> None:
+def test_failed_answer_is_kept_when_a_plugin_reruns_the_test(bench: Bench) -> None:
     bench.write({"conftest.py": RUN_AGAIN})
     bench.case("c01")
     bench.case("c02")
@@ -256,7 +256,7 @@ def pytest_unconfigure():
 """
 
 
-def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_up(bench: Bench) -> None:
+def test_answer_after_the_end_is_not_part_of_the_run(bench: Bench) -> None:
     bench.write({"conftest.py": ENDING})
     bench.case("first")
     bench.case("late")
@@ -288,7 +288,7 @@ threading.Thread.start = limited
 
 
 @with_workers
-def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_on_with(twelve: Bench) -> None:
+def test_run_without_free_threads_ends_in_one_line_and_resumes(twelve: Bench) -> None:
     twelve.write({"conftest.py": FEW_THREADS, "exhausted": ""})
 
     result = twelve.run_subprocess(*ENGINE, "--jsbench-concurrency=8")
@@ -297,7 +297,7 @@ def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_o
     assert result.ret != pytest.ExitCode.OK
     assert metrics(twelve)["missing_reasons"]["exhausted"] == 12
     text = " ".join(line.strip() for line in result.outlines)
-    assert text.count("warning    fewer than 8 threads for calls in flight could be started: ") == 1
+    assert text.count("warning    only 3 of 8 threads for calls in flight started: ") == 1
     assert "INTERNALERROR" not in text
     assert "Traceback" not in text
     (twelve.path / "exhausted").unlink()
@@ -332,7 +332,7 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
 
 
 @both_ways
-def test_a_call_that_holds_all_other_files_that_may_be_open_keeps_no_answer_off_the_disk(twelve: Bench) -> None:
+def test_call_that_uses_all_file_descriptors_loses_no_record(twelve: Bench) -> None:
     freeing = "import answering\n\ndef pytest_runtest_logreport(report):\n    answering.held.clear()\n"
     twelve.write({"conftest.py": freeing})
     greedy = ("--jsbench-engine=answering:Greedy", "--jsbench-engine-option=x=1", "--jsbench-concurrency=1")

@@ -1,4 +1,4 @@
-"""Applications that call for themselves, through `jsbench.endpoint`."""
+"""Test applications that call the engine themselves, through `jsbench.endpoint`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.plugin.conftest import NUMBER, Bench, with_workers
 
 pytest.importorskip("openai", reason="needs the package openai")
 
-#: an application: it asks, and asks again where the answer does not please it
+#: An application that calls the engine, and calls it again if the answer is not valid.
 APPLICATION = """
 import json, urllib.error, urllib.request
 
 def call(url, body, **headers):
-    said = {"content-type": "application/json", "authorization": "Bearer the-caller-s-own-key", **headers}
-    request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), said)
+    sent_headers = {"content-type": "application/json", "authorization": "Bearer the-caller-s-own-key", **headers}
+    request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), sent_headers)
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, answer.read().decode()
@@ -37,18 +37,18 @@ def ask(url, text, schema, **more):
     shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
     return call(url, {"model": "m", "messages": [{"role": "user", "content": text}], "response_format": shape, **more})
 
-def said(answer):
+def text_of(answer):
     return json.loads(answer[1])["choices"][0]["message"]["content"]
 """
 TESTS = f"""
 import asyncio
 import pytest
-from application import ask, call, said
+from application import ask, call, text_of
 
 NUMBER = {NUMBER!r}
 
 def test_it_asks(jsbench):
-    assert said(ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', NUMBER)) == '{{"n": 1}}'
+    assert text_of(ask(jsbench.endpoint.openai_url, 'echo {{"n": 1}}', NUMBER)) == '{{"n": 1}}'
     (answer,) = jsbench.endpoint.answers
     assert answer.instance == {{"n": 1}}
     assert (answer.usage.input_tokens, answer.timing.tgt > 0) == (20, True)
@@ -56,38 +56,38 @@ def test_it_asks(jsbench):
 @pytest.mark.jsbench(check=False)
 def test_it_asks_again(jsbench):
     url = jsbench.endpoint.openai_url
-    ask(url, 'say {{"n": -1}}', NUMBER)
-    ask(url, 'say {{"n": 2}}', NUMBER)
+    ask(url, 'echo {{"n": -1}}', NUMBER)
+    ask(url, 'echo {{"n": 2}}', NUMBER)
     assert [answer.verdict.passed for answer in jsbench.endpoint.answers] == [False, True]
 
 def test_it_streams(jsbench):
-    status, body = ask(jsbench.endpoint.openai_url, 'say {{"n": 3}}', NUMBER, stream=True)
+    status, body = ask(jsbench.endpoint.openai_url, 'echo {{"n": 3}}', NUMBER, stream=True)
     assert body.endswith("data: [DONE]\\n\\n")
     (answer,) = jsbench.endpoint.answers
     assert (answer.text, answer.timing.ttft > 0) == ('{{"n": 3}}', True)
 
 def test_it_asks_freely(jsbench):
-    body = {{"model": "other", "messages": [{{"role": "user", "content": "say hello"}}]}}
-    assert said(call(jsbench.endpoint.openai_url, body)) == "hello"
+    body = {{"model": "other", "messages": [{{"role": "user", "content": "echo hello"}}]}}
+    assert text_of(call(jsbench.endpoint.openai_url, body)) == "hello"
     assert jsbench.endpoint.answers == ()
 
 @pytest.mark.jsbench(schema={{**NUMBER, "required": ["n", "m"]}}, check=False)
 def test_its_contract_is_stricter_than_what_it_sends(jsbench):
-    ask(jsbench.endpoint.openai_url, 'say {{"n": 4}}', NUMBER)
+    ask(jsbench.endpoint.openai_url, 'echo {{"n": 4}}', NUMBER)
     (answer,) = jsbench.endpoint.answers
     assert answer.verdict.keyword == "required"
 
 def test_it_asks_several_things_at_once(jsbench):
     async def asked():
         url = jsbench.endpoint.openai_url
-        each = (asyncio.to_thread(ask, url, f'say {{{{"n": {{n}}}}}}', NUMBER) for n in (5, 6, 7))
+        each = (asyncio.to_thread(ask, url, f'echo {{{{"n": {{n}}}}}}', NUMBER) for n in (5, 6, 7))
         return await asyncio.gather(*each)
-    assert [said(one) for one in asyncio.run(asked())] == ['{{"n": 5}}', '{{"n": 6}}', '{{"n": 7}}']
+    assert [text_of(one) for one in asyncio.run(asked())] == ['{{"n": 5}}', '{{"n": 6}}', '{{"n": 7}}']
     assert len(jsbench.endpoint.answers) == 3
 
 @pytest.mark.jsbench(repeats=3)
 def test_its_repeats_ask_for_themselves(jsbench):
-    ask(jsbench.endpoint.openai_url, 'say {{"n": 8}}', NUMBER)
+    ask(jsbench.endpoint.openai_url, 'echo {{"n": 8}}', NUMBER)
     (answer,) = jsbench.endpoint.answers
     assert answer.verdict.passed
 """
@@ -96,7 +96,7 @@ from application import call
 
 def test_it_sends_keys_of_others(jsbench):
     mcp = {"type": "mcp", "server_label": "x", "headers": {"X-Whose": "of-the-one-server"}}
-    body = {"model": "m", "messages": [{"role": "user", "content": "say hello"}], "tools": [mcp]}
+    body = {"model": "m", "messages": [{"role": "user", "content": "echo hello"}], "tools": [mcp]}
     body |= {"api_key": "of-the-other", "authorization": "of-the-others", "note": "sk-of-a-third-one", "n": 1}
     status, _ = call(jsbench.endpoint.openai_url, body)
     assert status == 200
@@ -130,19 +130,19 @@ def test_it_waits(jsbench):
 
 
 def echo(asked: Asked) -> Reply:
-    """Answer what the last message says after `say `."""
+    """Answer with the text after `echo ` in the last message."""
     text = asked.body["messages"][-1]["content"]
     if text == "wait":
         return Reply(pieces=(), hang=True)
     if text == "refuse":
         return json_reply(error_body("slow down"), status=429, headers={"retry-after": "0"})
-    text = text.removeprefix("say ")
+    text = text.removeprefix("echo ")
     if asked.body.get("stream"):
         return stream_reply(*(chunk(letter) for letter in text), chunk(finish="stop"), usage_chunk(), DONE)
     return json_reply(whole(text))
 
 
-#: before tests that look at what their application makes of a broken call, or of prose
+#: Header of tests on how their application handles a failed call, or prose.
 LOOKING = "import pytest\npytestmark = pytest.mark.jsbench(check=False)\n"
 
 
@@ -168,9 +168,7 @@ def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
 
 
 @with_workers
-def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_without_a_server(
-    bench: Bench, provider: Provider
-) -> None:
+def test_application_calls_are_judged_recorded_and_replayed(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": TESTS})
 
     result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
@@ -213,9 +211,7 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
     assert "not asked again" not in again.stdout.str()
 
 
-def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_each(
-    bench: Bench, provider: Provider
-) -> None:
+def test_same_question_to_several_models_has_an_answer_each(bench: Bench, provider: Provider) -> None:
     def named(asked: Asked) -> Reply:
         text = f"I am {asked.body['model']}"
         return stream_reply(chunk(text, finish="stop"), DONE) if asked.body.get("stream") else json_reply(whole(text))
@@ -230,12 +226,10 @@ def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_ea
     assert "other settings" not in again.stdout.str()
 
 
-def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
-    bench: Bench, provider: Provider
-) -> None:
+def test_unrecorded_call_is_refused_and_mode_new_calls_only_that(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": TESTS})
     run(bench, *asking(provider), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
-    bench.write({"test_one.py": TESTS.replace('say {"n": 1}', 'say {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
+    bench.write({"test_one.py": TESTS.replace('echo {"n": 1}', 'echo {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
 
     changed = run(bench, "--jsbench-replay=kept", "-k", "test_it_asks")
 
@@ -245,16 +239,14 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
     new = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-record-mode=new")
     new.assert_outcomes(passed=7)
     assert sorted(asked.body["messages"][0]["content"] for asked in provider.asked) == [
-        'say {"n": 3}',
-        'say {"n": 4}',
-        *['say {"n": 8}'] * 3,
-        'say {"n": 9}',
+        'echo {"n": 3}',
+        'echo {"n": 4}',
+        *['echo {"n": 8}'] * 3,
+        'echo {"n": 9}',
     ]
 
 
-def test_a_refusal_reaches_the_application_as_it_came_and_so_does_the_end_of_the_time_that_the_marker_gives(
-    bench: Bench, provider: Provider
-) -> None:
+def test_refusals_and_timeouts_reach_the_application_unchanged(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": LOOKING + BROKEN})
 
     result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
@@ -307,14 +299,14 @@ def test_a_server_that_leads_elsewhere_leads_no_application_there(bench: Bench, 
     run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=5)
 
 
-#: an application that never tells what the model said wrong, and tests that do not look
+#: An application that hides a wrong answer, and tests that do not inspect it.
 UNSEEN = f"""
 import contextlib
 import pytest
-from application import ask, call, said
+from application import ask, call, text_of
 
 NUMBER = {NUMBER!r}
-BAD, GOOD = 'say {{"n": -1}}', 'say {{"n": 1}}'
+BAD, GOOD = 'echo {{"n": -1}}', 'echo {{"n": 1}}'
 
 def talk(url, *texts):
     shape = {{"type": "json_schema", "json_schema": {{"name": "n", "schema": NUMBER}}}}
@@ -335,7 +327,7 @@ def test_fails_for_another_question_that_ended_well(jsbench):
 
 def test_fails_catching_it(jsbench):
     with contextlib.suppress(AssertionError):
-        jsbench.using(schema=NUMBER).generate("say prose")
+        jsbench.using(schema=NUMBER).generate("echo prose")
 
 def test_fails_catching_what_it_hands_in(jsbench):
     with contextlib.suppress(AssertionError):
@@ -355,7 +347,7 @@ def test_xfails_as_foretold(jsbench):
 @pytest.mark.jsbench(check=False)
 def test_passes_since_the_test_decides(jsbench):
     ask(jsbench.endpoint.openai_url, BAD, NUMBER)
-    assert not jsbench.using(schema=NUMBER).generate("say prose").verdict.passed
+    assert not jsbench.using(schema=NUMBER).generate("echo prose").verdict.passed
 
 def test_passes_where_the_conversation_goes_on(jsbench):
     talk(jsbench.endpoint.openai_url, BAD)
@@ -369,9 +361,7 @@ def test_passes_where_it_asks_again(jsbench):
 """
 
 
-def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_is_to_decide(
-    bench: Bench, provider: Provider
-) -> None:
+def test_failed_answer_fails_its_test_unless_the_test_decides(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": UNSEEN})
     turns: list[Asked] = []
 
@@ -387,13 +377,15 @@ def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_
     result = run(bench, *asking(provider), *args)
 
     result.assert_outcomes(passed=4, failed=6, xfailed=1)
-    said = result.stdout.str()
+    output = result.stdout.str()
     for name in ("asserting_nothing", "for_another_question_that_ended_well", "catching_it", "in_each_repeat"):
-        assert f"FAILED test_one.py::test_fails_{name} - s" in said
-    assert "FAILED test_one.py::test_passes_and_its_teardown_fails - s" in said
-    assert "note:   the application got this answer; with check=False in the marker the test decides" in said
-    assert "entries are hidden" not in said
-    assert "project_tests.py" not in said
+        assert f"FAILED test_one.py::test_fails_{name} - s" in output
+    assert "FAILED test_one.py::test_passes_and_its_teardown_fails - s" in output
+    assert (
+        "note:   the application received this answer; set check=False in the marker to let the test decide" in output
+    )
+    assert "entries are hidden" not in output
+    assert "project_tests.py" not in output
     assert 'type="schema_violation"' in (bench.path / "junit.xml").read_text()
 
 
@@ -438,7 +430,7 @@ def test_it_asks(jsbench):
     url = jsbench.endpoint.openai_url
     crowd = subprocess.Popen([sys.executable, "-c", CROWD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert crowd.stdout.readline() == b"here\\n"
-    assert ask(url, "say {}", {"type": "object"})[0] == 200
+    assert ask(url, "echo {}", {"type": "object"})[0] == 200
 """
 
 
@@ -462,7 +454,7 @@ from application import call
 @pytest.mark.parametrize("depth", [240, 290, 310, 490])
 def test_it_asks_deeply(jsbench, depth, where):
     deep = json.loads('{"a": ' * depth + "{}" + "}" * depth)
-    body = {"model": "m", "messages": [{"role": "user", "content": "say {}"}]}
+    body = {"model": "m", "messages": [{"role": "user", "content": "echo {}"}]}
     held = {"metadata": deep, "messages": [{"role": "user", "content": [{"type": "x", "y": deep}]}]}
     held["tools"] = [{"type": "function", "function": {"name": "f", "parameters": {"x": deep}}}]
     status, text = call(jsbench.endpoint.openai_url, {**body, where: held[where]})
@@ -511,11 +503,11 @@ import json, pytest, urllib.error, urllib.request
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("what", ["401", "200"])
 def test_it_hears(jsbench, what, stream):
-    said = {"content-type": "application/json"}
+    sent = {"content-type": "application/json"}
     body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": what}]}
     url = jsbench.endpoint.openai_url + "/chat/completions"
     try:
-        answer = urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), said), timeout=20)
+        answer = urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), sent), timeout=20)
     except urllib.error.HTTPError as refusal:
         answer = refusal
     with answer:
@@ -542,7 +534,7 @@ def test_a_key_that_a_server_quotes_is_kept_from_the_application(bench: Bench, p
 
     provider.choose = quoting
 
-    # a refusal fails its test, whatever that asserts
+    # a refusal fails its test, regardless of the test's assertions
     run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=2, failed=2)
 
     heard = (bench.path / "heard.txt").read_text()
@@ -554,14 +546,14 @@ NOT_JUDGED = f"""
 from application import ask, call
 
 def test_judged(jsbench):
-    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
+    ask(jsbench.endpoint.openai_url, 'echo {{"n": 1}}', {NUMBER!r})
 
 def test_free(jsbench):
-    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "say {{}}"}}]}})
+    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "echo {{}}"}}]}})
 
 def test_both(jsbench):
-    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "say hello"}}]}})
-    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
+    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "echo hello"}}]}})
+    ask(jsbench.endpoint.openai_url, 'echo {{"n": 1}}', {NUMBER!r})
 """
 
 

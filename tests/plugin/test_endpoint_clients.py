@@ -1,4 +1,4 @@
-"""The clients of OpenAI and Anthropic as an application has them, through `jsbench.endpoint`."""
+"""Test the clients of OpenAI and Anthropic, as applications use them, through `jsbench.endpoint`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pydantic import BaseModel
 class Number(BaseModel):
     n: int
 
-def said(text):
+def request(text):
     return {"model": "m", "messages": [{"role": "user", "content": text}]}
 
 @pytest.fixture
@@ -42,38 +42,38 @@ OPENAI = """
 from calling import *
 
 def test_it_parses(jsbench, gpt):
-    answer = gpt.chat.completions.parse(**said("1"), response_format=Number)
+    answer = gpt.chat.completions.parse(**request("1"), response_format=Number)
     assert answer.choices[0].message.parsed == Number(n=1)
     assert jsbench.endpoint.answers[0].verdict.passed
 
 def test_it_streams(jsbench, gpt):
-    with gpt.chat.completions.stream(**said("2"), response_format=Number) as stream:
+    with gpt.chat.completions.stream(**request("2"), response_format=Number) as stream:
         assert "content.done" in [event.type for event in stream]
         assert stream.get_final_completion().choices[0].message.parsed == Number(n=2)
     assert jsbench.endpoint.answers[0].timing.ttft > 0
 
 def test_it_stops_reading_when_it_has_enough(jsbench, gpt):
     shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": Number.model_json_schema()}}
-    with gpt.chat.completions.create(**said("5"), response_format=shape, stream=True) as stream:
+    with gpt.chat.completions.create(**request("5"), response_format=shape, stream=True) as stream:
         assert next(iter(stream)).choices[0].delta.content == "{"
     assert jsbench.endpoint.answers[0].instance == {"n": 5}
 
 def test_it_calls_a_tool(jsbench, gpt):
     tool = openai.pydantic_function_tool(Number)
-    answer = gpt.chat.completions.parse(**said("tool 3"), tools=[tool], tool_choice="required")
+    answer = gpt.chat.completions.parse(**request("tool 3"), tools=[tool], tool_choice="required")
     (call,) = answer.choices[0].message.tool_calls
     assert call.function.parsed_arguments == Number(n=3)
     assert jsbench.endpoint.answers[0].instance == {"n": 3}
 
 def test_it_tries_again_when_the_server_is_busy(jsbench, gpt):
-    answer = gpt.chat.completions.parse(**said("busy 4"), response_format=Number)
+    answer = gpt.chat.completions.parse(**request("busy 4"), response_format=Number)
     assert answer.choices[0].message.parsed == Number(n=4)
     assert jsbench.endpoint.answers[-1].verdict.passed
 
 def test_it_asks_many_things_at_once(jsbench):
     async def asked():
         async with openai.AsyncOpenAI(base_url=jsbench.endpoint.openai_url, api_key="any", max_retries=0) as gpt:
-            each = (gpt.chat.completions.parse(**said(str(n)), response_format=Number) for n in range(30))
+            each = (gpt.chat.completions.parse(**request(str(n)), response_format=Number) for n in range(30))
             return await asyncio.gather(*each)
     assert [one.choices[0].message.parsed.n for one in asyncio.run(asked())] == list(range(30))
     assert len(jsbench.endpoint.answers) == 30
@@ -85,23 +85,23 @@ ANTHROPIC = """
 from calling import *
 
 def test_it_parses(jsbench, claude):
-    answer = claude.messages.parse(**said("1"), max_tokens=9, output_format=Number)
+    answer = claude.messages.parse(**request("1"), max_tokens=9, output_format=Number)
     assert answer.parsed_output == Number(n=1)
     assert jsbench.endpoint.answers[0].verdict.passed
 
 def test_it_streams(jsbench, claude):
-    with claude.messages.stream(**said("2"), max_tokens=9, output_format=Number) as stream:
+    with claude.messages.stream(**request("2"), max_tokens=9, output_format=Number) as stream:
         assert stream.get_final_message().parsed_output == Number(n=2)
     assert jsbench.endpoint.answers[0].timing.ttft > 0
 
 def test_it_calls_a_tool(jsbench, claude):
     tool = {"name": "number", "input_schema": Number.model_json_schema()}
-    answer = claude.messages.create(**said("tool 3"), max_tokens=9, tools=[tool], tool_choice={"type": "any"})
+    answer = claude.messages.create(**request("tool 3"), max_tokens=9, tools=[tool], tool_choice={"type": "any"})
     assert answer.content[0].input == {"n": 3}
     assert jsbench.endpoint.answers[0].instance == {"n": 3}
 
 def test_it_tries_again_when_the_server_is_busy(jsbench, claude):
-    answer = claude.messages.parse(**said("busy 4"), max_tokens=9, output_format=Number)
+    answer = claude.messages.parse(**request("busy 4"), max_tokens=9, output_format=Number)
     assert answer.parsed_output == Number(n=4)
     assert jsbench.endpoint.answers[-1].verdict.passed
 
@@ -113,18 +113,18 @@ from calling import *
 
 def test_openai_s_client_reads_what_the_server_refuses(gpt):
     with pytest.raises(openai.BadRequestError) as refused:
-        gpt.chat.completions.parse(**said("refuse"), response_format=Number)
+        gpt.chat.completions.parse(**request("refuse"), response_format=Number)
     assert (refused.value.code, refused.value.request_id) == ("too_bad", "r-1")
 
 def test_openai_s_client_reads_what_breaks_off(gpt):
     with pytest.raises(openai.APIConnectionError):
-        with gpt.chat.completions.stream(**said("break"), response_format=Number) as stream:
+        with gpt.chat.completions.stream(**request("break"), response_format=Number) as stream:
             stream.get_final_completion()
 """
 
 
 def echo(provider: Provider, asked: Asked) -> Reply:
-    """Answer the number that is asked for, in the words of the API; be busy at first where it is asked for so."""
+    """Answer with the requested number in the format of the API; report overload first if requested."""
     last = asked.body["messages"][-1]["content"].split()
     claude = asked.path == "/v1/messages"
     if last[0] == "busy" and [one.body for one in provider.asked].count(asked.body) == 1:

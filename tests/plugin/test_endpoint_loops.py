@@ -1,4 +1,4 @@
-"""Applications that call again where an answer does not please them, and those whose model calls tools."""
+"""Test applications that retry after invalid answers, and those whose model calls tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from tests.cli.commands import ran
 from tests.engines.openai_wire import SECRET, error_body, whole
 from tests.engines.provider import Asked, Provider, Reply, json_reply
@@ -42,13 +42,13 @@ def loop(jsbench, text, tries=3):
         status, answer = call(jsbench.endpoint.openai_url, body)
         if status == 500:
             continue
-        said = json.loads(answer)["choices"][0]["message"]["content"]
+        content = json.loads(answer)["choices"][0]["message"]["content"]
         try:
-            return Even.model_validate_json(said)
+            return Even.model_validate_json(content)
         except pydantic.ValidationError as error:
             if left == 1:
                 raise Refused("gave up") from error
-        messages = [*messages, {{"role": "assistant", "content": said}}, {{"role": "user", "content": text}}]
+        messages = [*messages, {{"role": "assistant", "content": content}}, {{"role": "user", "content": text}}]
 """
 
 
@@ -61,7 +61,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 
 
 def counting(asked: Asked) -> Reply:
-    """Answer by the number of the turn, or as the first message says."""
+    """Answer by the number of the turn, or with the text in the first message."""
     turns, text = len(asked.body["messages"]) // 2 + 1, asked.body["messages"][0]["content"]
     if text == "odd":
         return json_reply(whole('{"n": 1}'))
@@ -70,9 +70,7 @@ def counting(asked: Asked) -> Reply:
     return json_reply(whole('{"n": 2}'))
 
 
-def test_a_loop_that_is_never_content_counts_once_by_its_last_answer_and_its_test_failed_of_the_type(
-    bench: Bench, provider: Provider
-) -> None:
+def test_retry_loop_that_never_succeeds_counts_once_as_type_refused(bench: Bench, provider: Provider) -> None:
     pytest.importorskip("pydantic")
     bench.write({"test_one.py": LOOP + "def test_loop(jsbench):\n    loop(jsbench, 'odd')\n"})
 
@@ -123,9 +121,7 @@ def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
     assert (figures["tests_passed"], result.ret) == (1.0, 0)
 
 
-def test_a_broken_call_that_its_client_made_again_is_no_error_and_the_case_is_that_of_the_first_call(
-    bench: Bench, provider: Provider
-) -> None:
+def test_failed_call_that_the_client_retried_is_not_an_error(bench: Bench, provider: Provider) -> None:
     pytest.importorskip("pydantic")
     replies = [json_reply(error_body("broke"), status=500), *[json_reply(whole('{"n": 2}'))] * 2]
     provider.choose = lambda _: replies.pop(0)
@@ -150,8 +146,8 @@ TOOLS = [
     for name, field in (("find", "city"), ("count", "n"))
 ]
 
-def use(jsbench, said, choice="auto", **more):
-    body = {"model": "m", "messages": [{"role": "user", "content": said}], "tools": TOOLS, "tool_choice": choice}
+def use(jsbench, content, choice="auto", **more):
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], "tools": TOOLS, "tool_choice": choice}
     call(jsbench.endpoint.openai_url, {**body, **more})
     return [(one.tool, one.verdict.failure_type, len(one.calls)) for one in jsbench.endpoint.answers]
 
@@ -183,21 +179,19 @@ def test_forced_twice(jsbench):
     assert use(jsbench, '[["count", {"n": 1}], ["count", {"n": 2}]]', FORCED) == [("count", None, 2)]
 
 def test_several(jsbench):
-    said = '[["find", {"city": 1}], ["count", {"n": 1}]]'
-    assert use(jsbench, said, parallel_tool_calls=False) == [("find", "wrong_tool", 2)]
+    content = '[["find", {"city": 1}], ["count", {"n": 1}]]'
+    assert use(jsbench, content, parallel_tool_calls=False) == [("find", "wrong_tool", 2)]
 """
 
 
 def calling(asked: Asked) -> Reply:
-    """Calls of the tools that the message lists, their arguments as objects; or a text where it lists none."""
+    """Call the tools that the message lists, with their arguments as objects; answer with a text if it lists none."""
     listed: list[Any] = json.loads(asked.body["messages"][0]["content"])
     calls = [{"id": "c", "function": {"name": name, "arguments": value}} for name, value in listed]
     return json_reply(whole(None if calls else "hello", message={"tool_calls": calls} if calls else {}))
 
 
-def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_live_and_replayed(
-    bench: Bench, provider: Provider
-) -> None:
+def test_tool_calls_are_judged_by_their_declarations_live_and_replayed(bench: Bench, provider: Provider) -> None:
     provider.choose = calling
     bench.write({"test_one.py": TOOLS})
     expected = {
@@ -264,7 +258,7 @@ def test_live_figures_of_each_kind_of_attempt_equal_those_of_jsbench_judge(bench
 
     ran("judge", folder, f"--output={bench.path / 'again'}")
 
-    live, again = (evaluations.read(path).figures for path in (folder, bench.path / "again"))
+    live, again = (run_json.read(path).figures for path in (folder, bench.path / "again"))
     shared = live.keys() & again.keys()
     assert {name: (live[name], again[name]) for name in shared if live[name] != again[name]} == {}
     assert len(shared) > 50
@@ -276,9 +270,7 @@ def test_live_figures_of_each_kind_of_attempt_equal_those_of_jsbench_judge(bench
     }
 
 
-def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_schema(
-    bench: Bench, provider: Provider
-) -> None:
+def test_failed_call_is_retried_if_the_model_chooses_the_schema(bench: Bench, provider: Provider) -> None:
     replies = [lambda _: json_reply(error_body("broke"), status=500), calling]
     provider.choose = lambda asked: replies.pop(0)(asked)
     head, _, _ = TOOLS.partition("FORCED")

@@ -1,4 +1,4 @@
-"""The package that docs/extending.md shows is installed, and does what the page says."""
+"""Test that the package shown in docs/extending.md installs and works as documented."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND, *SHOWN = SESSION.splitlines()
 
 @pytest.fixture
 def acme(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Install the package as pip would leave it, and write the page's conftest.py in an empty folder."""
+    """Install the package as pip would, and write the page's conftest.py into an empty directory."""
     package = {name: text for name, text in FILES.items() if name != "conftest.py"}
     install(tmp_path / "site", {**package, "acme_jsbench/__init__.py": ""}, monkeypatch)
     bench.write({"conftest.py": FILES["conftest.py"]})
@@ -96,7 +96,7 @@ def test_a_preset_is_a_publication_that_the_package_brings(acme: Bench) -> None:
     assert acme.run_json()["run"]["dataset"]["source"] == "acme"
 
 
-def test_a_package_whose_command_cannot_be_imported_costs_its_line_of_the_help_and_no_other_command(
+def test_command_that_fails_to_import_affects_no_other_command(
     acme: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "site" / "acme_jsbench" / "commands.py").write_text("import acme\n")
@@ -106,10 +106,10 @@ def test_a_package_whose_command_cannot_be_imported_costs_its_line_of_the_help_a
     assert "forms command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-jsbench 1.0): Mod" in listed
     assert "view look at a folder of runs" in listed
     assert main(["forms"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("jsbench: command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-")
-    assert said.endswith("ModuleNotFoundError: No module named 'acme'; update that package, or uninstall it\n")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("jsbench: command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-")
+    assert message.endswith("ModuleNotFoundError: No module named 'acme'; update that package, or uninstall it\n")
+    assert message.count("\n") == 1
 
 
 def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
@@ -126,7 +126,7 @@ def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
     acme.run_only("test_own.py", "--jsbench-engine=scripted", answers).assert_outcomes(passed=1)
 
 
-def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme: Bench, tmp_path: Path) -> None:
+def test_package_that_fails_to_import_is_one_line_before_the_run(acme: Bench, tmp_path: Path) -> None:
     (tmp_path / "site" / "acme_jsbench" / "exporters.py").write_text("import acme\n")
 
     result = acme.run_only(*shlex.split(COMMAND))

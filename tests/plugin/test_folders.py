@@ -32,7 +32,7 @@ def cached(bench: Bench) -> list[str]:
 
 
 @pytest.mark.parametrize("linked", [CACHED, ".pytest_cache/d", ".pytest_cache"])
-def test_a_link_where_pytests_cache_should_be_is_refused_and_nothing_behind_it_changes(
+def test_symbolic_link_as_cache_directory_is_refused(
     bench: Bench, linked: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
 
@@ -73,7 +73,7 @@ def test_only_what_is_a_run_is_ever_removed_from_pytests_cache(bench: Bench, tmp
     assert (tmp_path / "precious" / "records.jsonl").exists()
 
 
-def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_ago_is(bench: Bench) -> None:
+def test_active_run_is_kept_and_a_long_dead_one_is_removed(bench: Bench) -> None:
     for number in range(7):
         bench.write({f"{CACHED}/{RUN.format(number)}/records.gw0.jsonl": ""})
         bench.write({f"{CACHED}/{RUN.format(number)}/records.jsonl": ""})
@@ -87,7 +87,7 @@ def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_disk_that_is_full_is_refused_before_anything_is_paid_for_where_the_run_is_to_be_kept(
+def test_full_disk_is_reported_before_calls_if_output_is_set(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, *, kept: bool
 ) -> None:
     monkeypatch.setattr(journal, "try_writing", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))

@@ -49,7 +49,7 @@ def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
     assert found["sentence"].endswith("not distinguishable from no change (exact test: p = 1)")
 
 
-def test_a_variant_that_the_baseline_does_not_have_is_said_to_be_compared_with_nothing(bench: Bench) -> None:
+def test_variant_missing_in_the_baseline_is_reported_as_not_compared(bench: Bench) -> None:
     bench.case("a")
     bench.run("--jsbench-model=one", "--jsbench-model=two", "--jsbench-output=before")
 
@@ -69,7 +69,7 @@ def test_it(jsbench, name): assert jsbench.generate().instance["total"] == 1
 """
 
 
-def test_two_runs_are_compared_by_their_values_and_the_ends_of_their_tests_though_every_verdict_is_the_same(
+def test_runs_with_equal_verdicts_are_compared_by_values_and_outcomes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write({"test_one.py": EXPECTING})

@@ -9,7 +9,7 @@ import pytest
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
 
 HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "google.genai", "xllamacpp", "datasets", "tenacity")
-#: what a run needs after its answers, or only where it is asked for
+#: Modules that a run needs only after its answers, or only on request.
 LATE = (
     *("jsonschema", "jsonschema_rs", "jinja2", "yaml", "openai", "genai_prices", "datasets"),
     "pytest_jsbench.adaptation.narrowing",
@@ -48,8 +48,8 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
         def test_nothing_is_imported():
             ours = [name for name in sys.modules if name.startswith("pytest_jsbench.")]
             assert "pytest_jsbench.plugin" in ours
-            plugin, said = ("plugin", "plugin.options", "plugin.hookspecs"), ("settings", "settings.options")
-            parts = (*plugin, *said, "core", "core.arguments")
+            plugin, options = ("plugin", "plugin.pytest_options", "plugin.hookspecs"), ("settings", "settings.options")
+            parts = (*plugin, *options, "core", "core.arguments")
             assert set(ours) <= {{"pytest_jsbench." + part for part in parts}}
             assert not [name for name in {HEAVY!r} if name in sys.modules]
         """
@@ -59,7 +59,7 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
 
 
 @pytest.mark.usefixtures("cold")
-def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the_end_need(
+def test_startup_imports_nothing_that_only_other_runs_need(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makefile(".json", schema=json.dumps({"type": "integer"}))
@@ -84,7 +84,7 @@ def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the
     (noted,) = pytester.path.glob("loaded-*.txt")
     loaded = noted.read_text().split()
     assert "pytest_jsbench.run.attempts" in loaded
-    # gates and a baseline are read before anything is paid for
+    # gates and a baseline are read before any call
     late = [name for name in loaded if name in LATE or name.startswith(LATE_ROOMS)]
     assert set(late) <= {"pytest_jsbench.reports.expectations"}
 
@@ -98,7 +98,7 @@ def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.P
     assert all(option.startswith("--jsbench-") for option in added)
 
 
-def test_a_test_that_asks_for_a_case_or_an_answer_is_skipped_without_an_engine(pytester: pytest.Pytester) -> None:
+def test_test_that_requests_a_case_is_skipped_without_an_engine(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "def test_case(jsbench_case): raise AssertionError\n"
         "def test_answer(jsbench): jsbench.generate('a number'), jsbench.no_such_thing\n"

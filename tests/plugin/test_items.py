@@ -15,7 +15,7 @@ from tests.plugin.conftest import COUNTED, NUMBER, Bench, both_ways, with_worker
 
 @pytest.fixture
 def counted(bench: Bench) -> Bench:
-    """Three good cases and two bad ones, whose calls are written down."""
+    """Create three cases that pass and two that fail, with a log of their calls."""
     for name in ("alpha", "beta", "gamma"):
         bench.case(name, task="good")
     for name in ("bad_d", "bad_e"):
@@ -89,14 +89,14 @@ def test_a_projects_tests_run_once_where_a_path_names_them(counted: Bench) -> No
     assert len(counted.calls()) == 5
 
 
-def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_so(counted: Bench) -> None:
+def test_run_without_a_path_runs_only_the_suite_and_reports_it(counted: Bench) -> None:
     counted.write({"test_own.py": "def test_own(): raise AssertionError"})
 
     result = run(counted)
 
     result.assert_outcomes(passed=3, failed=2)
     assert counted.calls() == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
-    result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
+    result.stdout.fnmatch_lines(["jsbench: only cases of the dataset run; add a path to run your own tests too"])
 
 
 @both_ways
@@ -181,7 +181,7 @@ def test_a_node_id_names_its_attempt(nodeid: str, repeats: int, attempt: Attempt
     assert attempt_of("tests/test_it.py::test_it[3]", repeats=repeats) is None
 
 
-#: which exceptions and calls of failed tests only the collection of cycles frees, at the session's end
+#: Lists exceptions and calls of failed tests that only garbage collection frees, at the end of the session.
 GARBAGE = """
 import gc, pathlib
 import pytest
@@ -213,7 +213,7 @@ def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Be
     result.stdout.fnmatch_lines(["*bad_0 - schema_violation*"])
     lines = [tuple(map(int, line.split())) for line in (bench.path / "garbage.log").read_text().splitlines()]
     assert max(failed for failed, _ in lines) >= 2
-    assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's
+    assert {found for _, found in lines} <= {0, 1}  # the last one is in sys.last_value
 
 
 def test_a_large_record_of_a_failed_case_is_read_from_disk_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_large_record_of_a_failed_case_is_read_from_disk_once(bench: Bench, mo
 
 
 @pytest.mark.parametrize(("own_test", "frozen"), [("", True), ("def test_own(): pass\n", False)])
-def test_only_where_all_tests_are_cases_the_collector_passes_over_what_stays(
+def test_garbage_collector_skips_items_only_if_all_tests_are_cases(
     bench: Bench, *, own_test: str, frozen: bool
 ) -> None:
     bench.case("alpha")
@@ -257,7 +257,7 @@ def pytest_jsbench_summary(run):
 
 @pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
-def test_only_where_all_tests_are_cases_the_end_of_the_interpreter_collects_nothing(
+def test_interpreter_exit_collects_nothing_only_if_all_tests_are_cases(
     bench: Bench, *, own_test: str, collected: bool
 ) -> None:
     bench.case("alpha")
@@ -320,7 +320,7 @@ def test_a_case_or_one_of_its_attempts_can_be_named(bench: Bench) -> None:
     result.stdout.fnmatch_lines(["pass rate  1/1 *"])
 
 
-def test_each_attempt_has_a_seed_of_its_own_and_the_first_has_the_given_one(bench: Bench) -> None:
+def test_attempts_have_distinct_seeds_starting_with_the_given_one(bench: Bench) -> None:
     bench.case("a")
     bench.write(
         {

@@ -23,7 +23,7 @@ def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> No
 
     result.assert_outcomes(passed=16)
     result.stdout.fnmatch_lines(["jsbench: dataset schemas, 16 cases, 16 in flight, 600 requests a minute"])
-    # ten of them at once, and then one each tenth of a second
+    # ten calls at once, then one each tenth of a second
     starts = [float(line) for line in bench.calls()]
     assert max(starts) - min(starts) > 0.3
 
@@ -33,7 +33,7 @@ def priced(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 @with_workers
-def test_calls_stop_before_they_cost_more_than_allowed_and_the_rest_is_reported(bench: Bench) -> None:
+def test_calls_stop_before_the_cost_limit_and_the_rest_is_reported(bench: Bench) -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
     add_cases(bench, 20)
 
@@ -60,30 +60,28 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     )
 
     metrics: dict[str, Any] = bench.run_json()["metrics"]
-    # five, and what was in flight
+    # five, and those in flight
     assert 5 <= metrics["failed"] <= 8
     assert metrics["missing_reasons"]["unavailable"] == 40 - metrics["failed"]
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "jsbench: scripted scripted: given up, what is left is not run: * like this: no such key",
+            "jsbench: scripted scripted: given up; the remaining attempts are not made: * failed with: no such key",
             "verdict * INCOMPLETE*",
         ]
     )
 
 
 @pytest.mark.parametrize(("bench", "verbosity"), [("plain", "-v"), ("xdist", "-q")], indirect=["bench"])
-def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_output(
-    bench: Bench, verbosity: str
-) -> None:
+def test_provider_outage_is_reported_while_tests_wait(bench: Bench, verbosity: str) -> None:
     for number in range(12):
         bench.case(f"c{number}", {"fault": "connection", "message": "nobody is there"})
 
     lines = bench.run_subprocess("--jsbench-patience=10", "--jsbench-concurrency=12", verbosity).outlines
 
-    said = [line for line in lines if line.startswith("jsbench: scripted scripted: ")]
-    assert [line.partition(": ")[2][19:40] for line in said] == ["no answer, so one cal", "given up, what is lef"]
-    assert all(lines.index(line) < lines.index(next(one for one in lines if "FAILURES" in one)) for line in said)
+    reported = [line for line in lines if line.startswith("jsbench: scripted scripted: ")]
+    assert [line.partition(": ")[2][19:40] for line in reported] == ["provider is down; ret", "given up; the remaini"]
+    assert all(lines.index(line) < lines.index(next(one for one in lines if "FAILURES" in one)) for line in reported)
     assert not [line for line in lines if "Captured stdout" in line]
 
 

@@ -12,7 +12,7 @@ from pytest_jsbench.plugin.items import JSBenchCase
 from pytest_jsbench.plugin.worker import LookAhead
 from pytest_jsbench.records.records import Attempt
 
-#: seconds within which anything must have happened, on however busy a machine
+#: Maximum seconds for anything to happen, even on a busy machine.
 PATIENCE = 30.0
 
 
@@ -29,7 +29,7 @@ def ahead(
     *,
     sent: list[int] | None = None,
 ) -> LookAhead[None]:
-    """The look-ahead over these items; of a worker of xdist that was sent these where they are given."""
+    """Return the look-ahead over these items; as in an xdist worker that received `sent`, if given."""
     config: Any = SimpleNamespace(option=SimpleNamespace(maxfail=0), pluginmanager=SimpleNamespace(get_plugins=list))
     if sent is not None:
         config.workerinput = {}
@@ -39,7 +39,7 @@ def ahead(
 
 
 class SentTests:
-    """What xdist has sent a worker, as its queue has it."""
+    """Tests that xdist has sent a worker, in the form of its queue."""
 
     def __init__(self, indices: list[int]) -> None:
         self.indices = indices
@@ -79,7 +79,7 @@ def test_a_variant_that_waits_does_not_keep_the_others_from_being_called(workers
     lookahead = ahead(items, call, {"slow": 2, "fast": 3}, sent=list(range(2, len(items))) if workers else None)
     lookahead.advance(items[0], items[1])
 
-    # as many of the fast ones as fit into its queue, though none of the slow ones has ended
+    # as many fast ones as fit into its queue, though none of the slow ones has ended
     assert {called.get(timeout=PATIENCE) for _ in range(12)} == {id(item) for item in fast[:12]}
     assert called.empty()
     held.put(None)

@@ -1,4 +1,4 @@
-"""What a run writes is for its user alone, whatever the umask; what is to be committed is as the umask says."""
+"""Test that only the user can read a run's files, regardless of the umask, which applies to files to be committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.plugin.conftest import Bench, with_workers
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 
-#: notes, whenever a test has run, what is for others too
+#: Records after each test which files others can read.
 CONFTEST = """
 import pathlib
 def pytest_runtest_logreport(report):

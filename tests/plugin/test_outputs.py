@@ -9,19 +9,19 @@ from pytest_jsbench.plugin import items, outputs
 from tests.plugin.conftest import Bench
 
 
-def test_a_test_of_many_says_only_what_its_junit_file_needs_and_that_says_where_the_rest_is(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_run_writes_few_junit_properties_per_case(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (items, outputs):
         monkeypatch.setattr(module, "MANY", 1)
-    bench.write({"conftest.py": "def pytest_runtest_logreport(report): print('said', dict(report.user_properties))"})
+    bench.write(
+        {"conftest.py": "def pytest_runtest_logreport(report): print('properties', dict(report.user_properties))"}
+    )
     bench.case("a")
     bench.case("b", "no JSON")
 
     result = bench.run("--jsbench-output=out", "--junitxml=junit.xml", "-s")
 
-    said = "said {'jsbench.task': 'orders', 'jsbench.failure_type': 'syntax_error'}"
-    assert said in result.stdout.str()
+    printed = "properties {'jsbench.task': 'orders', 'jsbench.failure_type': 'syntax_error'}"
+    assert printed in result.stdout.str()
     suite = ET.parse(bench.path / "junit.xml").getroot()[0]
     properties = {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
     place = f"{bench.run_in()}: records.jsonl, report.html"

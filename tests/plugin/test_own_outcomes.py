@@ -1,4 +1,4 @@
-"""How a project's own test ended stands in the records of what it asked for, beside the verdict."""
+"""Test that the outcome of a project's own test is recorded with its attempts, next to the verdict."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from tests.plugin.conftest import NUMBER, Bench, both_ways, with_workers
 from tests.plugin.test_project_tests import arguments, run_one
 from tests.reports.html.pages import unpacked
 
-SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
 ENDS = (
     SAYING
     + """
-def say(jsbench, number=1, **options):
+def answer(jsbench, number=1, **options):
     return jsbench.generate(text='{"n": %d}' % number, **options).instance["n"]
 
 @pytest.fixture
-def said(jsbench): return say(jsbench)
+def number(jsbench): return answer(jsbench)
 
 @pytest.fixture
-def broken(jsbench): raise RuntimeError(say(jsbench))
+def broken(jsbench): raise RuntimeError(answer(jsbench))
 
-def test_passes(jsbench): assert say(jsbench) == 1
-def test_asserts(jsbench): assert say(jsbench) == 99, "the total"
-def test_is_failed(jsbench): say(jsbench); pytest.fail("no")
-def test_answers_wrongly(jsbench): say(jsbench, -1)
-def test_raises(jsbench): say(jsbench); say(jsbench, 2); 1 / 0
-def test_times_out(jsbench): say(jsbench); raise TimeoutError("slow")
-def test_is_ended(jsbench): say(jsbench); pytest.fail("Timeout (>1.0s) from pytest-timeout.")
-def test_is_skipped(jsbench): say(jsbench); pytest.skip("later")
-def test_asks_in_a_fixture(said): assert said == 2
+def test_passes(jsbench): assert answer(jsbench) == 1
+def test_asserts(jsbench): assert answer(jsbench) == 99, "the total"
+def test_is_failed(jsbench): answer(jsbench); pytest.fail("no")
+def test_answers_wrongly(jsbench): answer(jsbench, -1)
+def test_raises(jsbench): answer(jsbench); answer(jsbench, 2); 1 / 0
+def test_times_out(jsbench): answer(jsbench); raise TimeoutError("slow")
+def test_is_ended(jsbench): answer(jsbench); pytest.fail("Timeout (>1.0s) from pytest-timeout.")
+def test_is_skipped(jsbench): answer(jsbench); pytest.skip("later")
+def test_asks_in_a_fixture(number): assert number == 2
 def test_breaks_in_a_fixture(broken): pass
-def test_looks_on(jsbench): assert say(jsbench, -1, check=False) == -1
+def test_looks_on(jsbench): assert answer(jsbench, -1, check=False) == -1
 def test_asks_in_a_group(jsbench):
-    raise ExceptionGroup("several", [ValueError(say(jsbench))])
+    raise ExceptionGroup("several", [ValueError(answer(jsbench))])
 
 @pytest.mark.xfail(reason="known")
-def test_is_to_fail(jsbench): assert say(jsbench) == 2
+def test_is_to_fail(jsbench): assert answer(jsbench) == 2
 
 @pytest.mark.xfail
-def test_is_not_to_pass(jsbench): assert say(jsbench) == 1
+def test_is_not_to_pass(jsbench): assert answer(jsbench) == 1
 
 @pytest.mark.xfail(strict=True)
-def test_may_not_pass(jsbench): assert say(jsbench) == 1
+def test_may_not_pass(jsbench): assert answer(jsbench) == 1
 
 @pytest.mark.jsbench(repeats=3, min_pass=1, prompt="count")
 def test_repeats(jsbench): assert jsbench.generate(check=False).record.repeat == 1
@@ -55,7 +55,7 @@ def test_repeats(jsbench): assert jsbench.generate(check=False).record.repeat ==
 
 
 def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
-    """Read what each record says of its test: the end, with the cause and the message of a failure."""
+    """Return the outcome of the test in each record: the end, with the cause and the message of a failure."""
     found = {}
     for one in bench.records(folder):
         name = one["id"] + (f"[{one['repeat']}]" if one["repeat"] else "")
@@ -65,9 +65,7 @@ def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
 
 
 @with_workers
-def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_in_every_output(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_test_outcome_is_in_its_record_and_all_outputs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     conditions = ("tests_passed>=0.9", "test_one.pass_rate>=0.5", "test_two.pass_rate>=0")
@@ -100,7 +98,7 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_in_every_o
     verdicts = {one["id"]: one["verdict"]["failure_type"] for one in bench.records()}
     assert verdicts["test_asserts"] is None
     metrics = bench.run_json()["metrics"]
-    assert metrics["tests_passed"] == 4 / 16  # one of the tests has asked twice
+    assert metrics["tests_passed"] == 4 / 16  # one of the tests has made two calls
     assert metrics["test_failures"] == {"answer": 1, "type_refused": 0, "assertion": 6, "timeout": 2, "error": 3}
     result.stdout.fnmatch_lines_random(
         [
@@ -109,7 +107,7 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_in_every_o
             "failed     test_one::test_raises@2: error: ZeroDivisionError: division by zero",
             "gate       tests_passed 4/16 = 0.25, gate >= 0.9: NOT MET",
             "gate       test_one.pass_rate 1*, gate >= 0.5: met",
-            "gate       test_two.pass_rate *, gate >= 0: NOT MET*",  # nobody has asked of that task
+            "gate       test_two.pass_rate *, gate >= 0: NOT MET*",  # no attempt belongs to that task
             "::error file=test_one.py,line=*,title=*::assertion: the total assert 1 == 99",
         ]
     )
@@ -204,14 +202,14 @@ def test_summary_counts_tests_that_ended_before_a_call(bench: Bench) -> None:
     code = SAYING + (
         "import time\n"
         "runs = []\n"
-        "def say(jsbench): return jsbench.generate(text='{\"n\": 1}')\n"
-        "def test_passes(jsbench): say(jsbench)\n"
+        "def answer(jsbench): return jsbench.generate(text='{\"n\": 1}')\n"
+        "def test_passes(jsbench): answer(jsbench)\n"
         "def test_breaks_the_contract(jsbench): jsbench.generate(txt='a')\n"
         "@pytest.mark.timeout(0.2)\n"
         "def test_ends_late(jsbench): time.sleep(30)\n"
         "@pytest.fixture\n"
         "def broken(jsbench): raise OSError('no file')\n"
-        "def test_breaks_in_its_setup(broken): say(broken)\n"
+        "def test_breaks_in_its_setup(broken): answer(broken)\n"
         "def test_is_skipped(jsbench): pytest.skip('later')\n"
         "@pytest.mark.jsbench(repeats=2, min_pass=1)\n"
         "def test_repeats(jsbench): runs.append(1); assert len(runs) == 2\n"

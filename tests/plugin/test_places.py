@@ -1,4 +1,4 @@
-"""Where paths start: those of the ini file where that file is, those of the command line where pytest was started."""
+"""Test relative paths: those in the ini file start at that file, those on the command line where pytest was started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.plugin.conftest import NUMBER, Bench
 
 @pytest.fixture
 def placed(bench: Bench) -> Bench:
-    """A schema and its answer, a prompt, and a folder below in which pytest may be started."""
+    """Create a schema with its answer, a prompt, and a subdirectory in which pytest may be started."""
     bench.write(
         {
             "schemas/number.json": json.dumps(NUMBER),

@@ -1,4 +1,4 @@
-"""A provider called by its name: `--jsbench-engine=groq`."""
+"""Test engines selected by the name of a provider: `--jsbench-engine=groq`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engines.provider import Provider, json_reply
 from tests.examples import replace
 from tests.plugin.conftest import Bench
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
 
 
 @pytest.fixture
@@ -29,9 +29,7 @@ def called(bench: Bench, provider: Provider, *args: str) -> pytest.RunResult:
     )
 
 
-def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
-    bench: Bench, provider: Provider
-) -> None:
+def test_provider_name_selects_its_preset_and_subset(bench: Bench, provider: Provider) -> None:
     bench.case("a", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
     unique = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
     bench.case("b", schema={"type": "object", "properties": {"n": unique}})
@@ -61,9 +59,9 @@ def test_a_run_is_not_resumed_by_a_preset_that_has_changed(
     assert len(provider.asked) == 1
 
 
-def test_a_mode_that_the_provider_does_not_have_is_one_line_before_any_call(bench: Bench, provider: Provider) -> None:
+def test_mode_unknown_to_the_provider_is_one_line_before_any_call(bench: Bench, provider: Provider) -> None:
     bench.case("a")
     result = called(bench, provider, "--jsbench-engine-option=stream=true")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true out*"])
+    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: remove stream=true*"])
     assert provider.asked == []

@@ -16,7 +16,7 @@ from tests.plugin.conftest import Bench
 
 @pytest.fixture
 def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A run on a terminal, so long that after each test a line is due."""
+    """Run on a terminal, slowly enough for a progress line after each test."""
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
     monkeypatch.setattr(progress, "_SOONEST", 0.0)
     monkeypatch.setattr(progress, "_LATEST", 0.0)
@@ -33,7 +33,7 @@ def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
 
     result.stdout.re_match_lines(
         [
-            r"^jsbench: 1 of 3 done, \d failing$",  # which says nothing of the time that is left
+            r"^jsbench: 1 of 3 done, \d failing$",  # without the remaining time
             r"^jsbench: 2 of 3 done, \d failing, [\d.e+]+ a (second|minute), about 0:0\d left$",
         ]
     )
@@ -94,7 +94,7 @@ def lines(*states: ProviderState, watched: bool) -> list[str]:
 def after(*signs: Sign) -> ProviderState:
     state = ProviderState()
     for sign in signs:
-        state = state.after(CallEnd(sign=sign, message="no", beside=0.5), began=1.0, now=1.0, patience=300)
+        state = state.after(CallEnd(sign=sign, message="no", share_in_flight=0.5), began=1.0, now=1.0, patience=300)
     return state
 
 
@@ -104,16 +104,16 @@ GIVEN_UP = after(*[Sign.FATAL] * 5)
 
 def test_each_change_is_said_once() -> None:
     assert lines(WELL, DOWN, DOWN, WELL, WELL, GIVEN_UP, GIVEN_UP, watched=False) == [
-        "openai m: no answer, so one call at a time tries again: no",
+        "openai m: provider is down; retrying one call at a time: no",
         "openai m answers again",
-        "openai m: given up, what is left is not run: 5 calls in a row ended like this: no",
+        "openai m: given up; the remaining attempts are not made: 5 calls in a row failed with: no",
     ]
 
 
 def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
     assert lines(SLOW, SLOW, WELL, watched=False) == []
     assert lines(SLOW, SLOW, WELL, watched=True) == [
-        "openai m: slowed down to 50 % of the calls in flight after refusals, all wait 1 s",
+        "openai m: reduced to 50 % of the concurrency after refusals; all calls wait 1 s",
         "openai m takes as many calls as before",
     ]
 

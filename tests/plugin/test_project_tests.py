@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.configuration import Settings
 from tests.plugin.conftest import ANSWERING, NUMBER, Bench, unless_said, with_workers
 
 TESTS = """
@@ -13,30 +13,30 @@ import pathlib
 import pytest
 
 NUMBER = pathlib.Path(__file__).with_name("number.json")
-saying = pytest.mark.jsbench(schema="number.json", prompt="say {text}", temperature=0.5)
+echoing = pytest.mark.jsbench(schema="number.json", prompt="echo {text}", temperature=0.5)
 
 @pytest.fixture
 def answer(jsbench):
     return jsbench.generate(text='{"n": -3}')
 
-@saying
+@echoing
 def test_it_answers(jsbench):
     answer = jsbench.generate(text='{"n": 1}')
     assert answer.instance == answer.parsed == {"n": 1}
     assert (answer.text, answer.verdict.passed) == ('{"n": 1}', True)
     assert answer.timing.tgt >= 0 and answer.usage.output_tokens is None
 
-@saying
+@echoing
 def test_it_breaks_the_schema(jsbench):
     jsbench.generate(text='{"n": -1}')
 
-@saying
+@echoing
 def test_it_is_looked_at(jsbench):
     answer = jsbench.generate(text='{"n": -1}', check=False)
     assert answer.verdict.keyword == "minimum"
-    assert jsbench.using(prompt="say {it}").generate(it='{"n": 2}').instance == {"n": 2}
+    assert jsbench.using(prompt="echo {it}").generate(it='{"n": 2}').instance == {"n": 2}
 
-@saying
+@echoing
 @pytest.mark.parametrize("number", [1, 2])
 def test_it_is_the_project_s_own_business(jsbench, number):
     assert jsbench.generate(text='{"n": 2}').instance["n"] == number
@@ -49,12 +49,12 @@ def test_it_passes_often_enough(jsbench):
 def test_it_passes_too_seldom(jsbench):
     jsbench.generate()
 
-@saying
+@echoing
 def test_it_fails_in_a_fixture(answer):
     pass
 
 class TestGroup:
-    @saying
+    @echoing
     def test_it_is_in_a_class(self, jsbench):
         jsbench.generate(text='{"n": 3}')
 """
@@ -62,7 +62,7 @@ class TestGroup:
 
 @pytest.fixture
 def project(bench: Bench) -> Bench:
-    """Tests of a project's own, with one answer of each kind."""
+    """Create tests of a project, with one answer of each kind."""
     bench.write({"tests/test_numbers.py": TESTS, "tests/number.json": json.dumps(NUMBER)})
     return bench
 
@@ -70,7 +70,7 @@ def project(bench: Bench) -> Bench:
 def arguments(bench: Bench, *args: str) -> list[str]:
     return [
         *bench.quick,
-        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:said"),
+        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:echo"),
         *args,
     ]
 
@@ -89,16 +89,16 @@ def run_one(bench: Bench, code: str, *args: str) -> pytest.RunResult:
 SCHEMA_FILES = """
 import pytest
 
-@pytest.mark.jsbench(schema="order.json", prompt="say {text}")
+@pytest.mark.jsbench(schema="order.json", prompt="echo {text}")
 def test_it_refers_to_the_file_beside_it(jsbench):
     assert jsbench.generate(text='{"count": {"n": -1}}', check=False).verdict.keyword == "minimum"
     jsbench.generate(text='{"count": {"n": 1}}')
 
-@pytest.mark.jsbench(schema="number.yaml", prompt="say {text}")
+@pytest.mark.jsbench(schema="number.yaml", prompt="echo {text}")
 def test_it_is_yaml(jsbench):
     jsbench.generate(text='{"n": 1}')
 
-@pytest.mark.jsbench(schema="twice.json", prompt="say {text}")
+@pytest.mark.jsbench(schema="twice.json", prompt="echo {text}")
 def test_it_has_a_key_twice(jsbench):
     jsbench.generate(text='{"n": 1}')
 """
@@ -141,7 +141,7 @@ def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Be
         ("TestGroup.test_it_is_in_a_class", 0),
     }
     violated = records[task, "test_it_breaks_the_schema", 0]
-    assert violated["prompt"]["messages"] == [{"role": "user", "content": 'say {"n": -1}'}]
+    assert violated["prompt"]["messages"] == [{"role": "user", "content": 'echo {"n": -1}'}]
     assert violated["verdict"]["failure_type"] == "schema_violation"
     metrics = project.run_json()["tasks"][task]["metrics"]
     assert (metrics["planned"], metrics["passed"], metrics["missing"]) == (16, 9, 0)
@@ -150,7 +150,7 @@ def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Be
     junit = (project.path / "junit.xml").read_text()
     assert '<failure message="schema_violation: $.n: -1 is less than the minimum of 0"' in junit
     assert '<property name="jsbench.attempts" value="4"' in junit
-    again = "E         again:  pytest --jsbench-engine=scripted --jsbench-engine-option=answers=answering:said"
+    again = "E         again:  pytest --jsbench-engine=scripted --jsbench-engine-option=answers=answering:echo"
     result.stdout.fnmatch_lines_random(
         [
             ">       jsbench.generate(text='{\"n\": -1}')",
@@ -167,19 +167,19 @@ def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Be
     result.stdout.no_fnmatch_line("*pytest_jsbench.fixture.jsbench*")
 
 
-def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_record(bench: Bench) -> None:
+def test_marker_arguments_reach_the_engine_and_the_record_names_it(bench: Bench) -> None:
     bench.write({"other.json": json.dumps({"test_other": '{"n": 7}', "test_either-b": '{"n": 7}'})})
 
     result = run_one(
         bench,
         "other = pytest.mark.jsbench(engine='scripted', model='other', engine_options={'answers': 'other.json'})\n"
-        "pytestmark = pytest.mark.jsbench(schema=NUMBER, messages=[{'role': 'user', 'content': 'say {text}'}])\n"
+        "pytestmark = pytest.mark.jsbench(schema=NUMBER, messages=[{'role': 'user', 'content': 'echo {text}'}])\n"
         "@pytest.mark.jsbench(temperature=0.25)\n"
         "def test_warm(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
         "@other\ndef test_other(jsbench): assert jsbench.generate(text='1').instance == {'n': 7}\n"
         "@pytest.mark.parametrize('n', [pytest.param(1, id='a'), pytest.param(7, id='b', marks=other)])\n"
         "def test_either(jsbench, n): assert jsbench.generate(text='{\"n\": 1}').instance == {'n': n}\n"
-        "def test_whole(jsbench): jsbench.generate('say {\"n\": 1}')\n",
+        "def test_whole(jsbench): jsbench.generate('echo {\"n\": 1}')\n",
         "--jsbench-output=out",
     )
 
@@ -197,9 +197,13 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
     }
 
 
-#: the marker's arguments, what a test does, and what it fails with
+#: Marker arguments, body of the test, and its error.
 CANNOT_ASK = (
-    ("prompt='say'", "jsbench.generate()", "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)"),
+    (
+        "prompt='echo'",
+        "jsbench.generate()",
+        "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
+    ),
     ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)"),
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
@@ -232,7 +236,7 @@ def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(bench: 
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
 
 
-def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(bench: Bench) -> None:
+def test_invalid_marker_is_reported_before_any_call(bench: Bench) -> None:
     result = run_one(
         bench,
         "@pytest.mark.jsbench(schema=NUMBER)\ndef test_first(jsbench): jsbench.generate()\n"
@@ -252,7 +256,7 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
     assert not (bench.path / "calls.txt").exists()
 
 
-def test_skips_and_expected_failures_are_pytest_s_and_an_answer_is_shown_in_a_line(bench: Bench) -> None:
+def test_skips_and_xfails_are_pytests_and_answers_take_one_line(bench: Bench) -> None:
     mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=3)\n"
 
     result = run_one(
@@ -261,7 +265,7 @@ def test_skips_and_expected_failures_are_pytest_s_and_an_answer_is_shown_in_a_li
         f"{mark}def test_expected(jsbench): pytest.xfail('known')\n"
         f"{mark}@pytest.mark.xfail(strict=True)\ndef test_marked(jsbench): jsbench.generate()\n"
         f"{mark}def test_failed(jsbench):\n    if jsbench.generate(check=False).verdict.passed: pytest.fail('mine')\n"
-        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
         "def test_shown(jsbench):\n    assert jsbench.generate(text='{\"n\": -1}', check=False) == 1\n",
     )
 
@@ -277,7 +281,7 @@ def test_coroutines_ask_at_once_and_repeat(bench: Bench) -> None:
         "import asyncio\n"
         "pytestmark = pytest.mark.anyio\n"
         "@pytest.fixture\ndef anyio_backend(): return 'asyncio'\n"
-        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
         "@mark\nasync def test_many(jsbench):\n"
         "    texts = ['{\"n\": %d}' % n for n in range(5)]\n"
         "    answers = await asyncio.gather(*(jsbench.agenerate(text=text) for text in texts))\n"
@@ -322,7 +326,7 @@ def test_the_schemas_of_a_dataset_run_only_where_they_are_asked_for(
     assert {name for name in ("suite", "own") if {"suite": targets.suite, "own": targets.project}[name]} == expected
 
 
-def test_what_a_test_has_made_itself_is_sent_word_for_word_unless_data_is_given(bench: Bench) -> None:
+def test_prompt_built_by_a_test_is_sent_verbatim_without_data(bench: Bench) -> None:
     result = run_one(
         bench,
         "pytestmark = pytest.mark.jsbench(schema=True, prompt='of the marker {schema} {{name}}')\n"
@@ -342,7 +346,7 @@ def test_what_a_test_has_made_itself_is_sent_word_for_word_unless_data_is_given(
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pydantic") is None, reason="needs the package pydantic")
-def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(bench: Bench) -> None:
+def test_type_refusal_is_reported_at_the_line_of_the_test(bench: Bench) -> None:
     result = run_one(
         bench,
         "from pydantic import BaseModel, field_validator\n"
@@ -353,7 +357,7 @@ def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(ben
         "        if n == 4: raise KeyError('four')\n"
         "        if n % 2 == 0: raise ValueError('not odd')\n"
         "        return n\n"
-        "pytestmark = pytest.mark.jsbench(schema=Odd, prompt='say {text}')\n"
+        "pytestmark = pytest.mark.jsbench(schema=Odd, prompt='echo {text}')\n"
         "@pytest.mark.parametrize('text', ['{\"n\": 2}', '{\"n\": 4}', 'so it is', '{\"n\": []}'])\n"
         "def test_it(jsbench, text):\n"
         "    answer = jsbench.generate(text=text, check=False)\n"
@@ -381,7 +385,7 @@ def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(ben
 
 
 def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> None:
-    """As pytest-timeout does it, wherever the call is just then."""
+    """Fail the test during its call, as pytest-timeout does."""
     bench.case("slow")
     bench.write(
         {
@@ -414,7 +418,7 @@ def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> N
 def test_an_annotation_leads_to_the_test_that_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(bench.path.parent))
-    mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='say -')\n"
+    mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='echo -')\n"
 
     result = run_one(bench, f"\n\n{mark}def test_it(jsbench):\n    jsbench.generate()\n")
 
@@ -423,7 +427,7 @@ def test_an_annotation_leads_to_the_test_that_asked(bench: Bench, monkeypatch: p
 
 
 BROKEN = """
-mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')
+mark = pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')
 @mark
 def test_good(jsbench): jsbench.generate(text='{"n": 1}')
 @pytest.mark.jsbench(schema={"type": "any"}, prompt='x')

@@ -1,4 +1,4 @@
-"""The project's tests share what holds for a whole run: its limits, its resumption, its gates."""
+"""Test that the project's tests share the limits, the resumption and the gates of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pytest_jsbench.plugin.project_tests import ProjectTest
 from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_project_tests import run_one
 
-#: about as long as the priced engine says that a prompt is
+#: Has about the length of a prompt that the priced engine reports.
 LONG = "count " * 150
 
 
 def calls(bench: Bench) -> list[str]:
-    """Take the cases of the calls that were made since the last time."""
+    """Return the cases of the calls made since the last time."""
     return sorted(json.loads(line)[0].partition("::")[2] for line in bench.calls())
 
 
@@ -26,7 +26,7 @@ def runs(bench: Bench) -> list[Path]:
     return sorted((bench.path / "out").iterdir())
 
 
-def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(bench: Bench) -> None:
+def test_attempt_over_a_limit_is_skipped_and_counted_as_missing(bench: Bench) -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
     bench.write(
         {
@@ -55,7 +55,7 @@ def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(
 def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> None:
     bench.case("a")
     code = (
-        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
         "@mark\ndef test_same(jsbench):\n"
         "    jsbench.generate(text='{\"n\": 1}')\n    jsbench.generate(text='{\"n\": 2}')\n"
         "@mark\ndef test_reworded(jsbench): jsbench.generate(text='{\"n\": %s}')\n"
@@ -73,9 +73,9 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
     result.assert_outcomes(passed=4, failed=1)
     assert calls(bench) == ["test_reworded", "test_warmer"]
     first, second = runs(bench)
-    taken = "1 answer taken over, 6 answers to own tests, taken over where they ask the same"
+    taken = "1 answer reused, 6 answers to own tests, reused if unchanged"
     result.stdout.fnmatch_lines(
-        [f"jsbench: going on with {first.name}: {taken}", f"resumed    5 answers reused from {first.name}*"]
+        [f"jsbench: resuming {first.name}: {taken}", f"resumed    5 answers of {first.name} taken over*"]
     )
     assert (bench.path / "junit.xml").read_text().count('name="jsbench.resumed"') == 3
     lines = [json.loads(line) for line in (second / "records.jsonl").read_text().splitlines()]
@@ -88,7 +88,7 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
 
 
 def test_a_replay_costs_nothing_and_so_passes_no_limit(bench: Bench) -> None:
-    code = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {\"n\": 1}')\ndef test_it(jsbench): jsbench.generate()\n"
+    code = "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {\"n\": 1}')\ndef test_it(jsbench): jsbench.generate()\n"
     run_one(bench, code, "--jsbench-record=kept").assert_outcomes(passed=1)
 
     result = bench.run_only("--jsbench-max-cost=1", "--jsbench-rpm=1", "test_one.py", "--jsbench-replay=kept")
@@ -97,7 +97,7 @@ def test_a_replay_costs_nothing_and_so_passes_no_limit(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("failure", [AssertionError(), pytest.fail.Exception("nothing was read")])
-def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_skipped(failure: BaseException) -> None:
+def test_test_is_skipped_if_a_limit_forbids_its_application_a_call(failure: BaseException) -> None:
     endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
     test = cast("Any", SimpleNamespace(running=False, attempts=SimpleNamespace(endpoints=[endpoint])))
 

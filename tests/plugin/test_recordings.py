@@ -1,4 +1,4 @@
-"""Recordings that people keep: filled up, and rid of what no test asks for."""
+"""Test recordings kept with a project: adding missing ones, and deleting unused ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_jsbench.engines.recorded import recordings
 from tests.plugin.conftest import COUNTED, NUMBER, Bench
 
 TEST = """
-@pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
+@pytest.mark.jsbench(schema=NUMBER, prompt="echo {{text}}")
 def test_{name}(jsbench):
     {body}
 """
@@ -37,7 +37,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only(*args)
 
 
-#: after three files a disk is full, in this process and in each worker
+#: Lets the disk be full after three files, in this process and in each worker.
 FULL = """
 import errno, itertools
 from pytest_jsbench.core import files
@@ -58,9 +58,7 @@ recordings.write_atomically = write
 @pytest.mark.parametrize(
     ("bench", "mode", "own"), [("plain", "new", True), ("xdist", "all", False)], indirect=["bench"]
 )
-def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
-    bench: Bench, mode: str, *, own: bool
-) -> None:
+def test_disk_filled_by_recordings_stops_calls_and_loses_no_answer(bench: Bench, mode: str, *, own: bool) -> None:
     bench.write({"conftest.py": FULL, "answers.json": "{}"})
     dataset = [] if own else ["--jsbench-dataset=schemas"]
     if own:
@@ -80,11 +78,11 @@ def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost
     assert bench.run_json()["metrics"]["missing_reasons"]["disk"] == 40 - len(calls)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     text = " ".join("".join(result.outlines).split())
-    assert text.count("takes no more recorded answers: No space left on device;") == 1
+    assert text.count("kept: No space left on device; no more calls") == 1
 
 
 @pytest.mark.parametrize(("place", "mode"), [("file", "new"), ("link", "all"), ("full", "new")])
-def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_for(
+def test_unwritable_recordings_directory_is_refused_before_any_call(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, mode: str
 ) -> None:
     bench.write({"elsewhere/x": "", **({"kept": ""} if place == "file" else {"kept/y": ""})})
@@ -99,8 +97,10 @@ def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_fo
     result = bench.run(COUNTED, *record)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; name a folder *"}
-    result.stderr.fnmatch_lines(["ERROR: cannot write to " + reason.get(place, "*kept: File exists; name a folder *")])
+    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; choose a writable *"}
+    result.stderr.fnmatch_lines(
+        ["ERROR: cannot write to " + reason.get(place, "*kept: File exists; choose a writable *")]
+    )
     assert not (bench.path / "calls.txt").exists()
 
 
@@ -110,7 +110,7 @@ def names(bench: Bench) -> list[str]:
 
 @pytest.fixture
 def recorded(bench: Bench) -> Bench:
-    """Two tests, the second of which asks twice, and their recorded answers."""
+    """Create two tests, the second with two calls, and their recorded answers."""
     bench.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_b@3", "test_c"), '{"n": 1}')
     write(bench, a=asks("a"), b=asks("b1", "b2"))
     run(bench, "--jsbench-record=kept").assert_outcomes(passed=2)
@@ -165,26 +165,28 @@ def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
-def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
+def test_unused_recordings_are_reported_listed_and_pruned_on_request(
     recorded: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(recorded, b=asks("b2"))
 
     result = run(recorded, "--jsbench-replay=kept", "--jsbench-output=out")
 
-    result.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; jsbench recordings kept*"])
+    result.stdout.fnmatch_lines(
+        ["unused     2 recorded answers not used by any test; list them with jsbench recordings kept*"]
+    )
     arguments = ["recordings", str(recorded.path / "kept"), "--run", str(recorded.run_in())]
     capsys.readouterr()
     assert main(arguments) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [Path(line).stem for line in listed[:-1]] == ["test_a", "test_b"]
-    assert listed[-1] == "2 recordings that no test asked for: --prune deletes them"
+    assert listed[-1] == "2 recordings not used by any test: --prune deletes them"
     assert names(recorded) == ["test_a", "test_b", "test_b@2"]
     assert main([*arguments, "--prune"]) == 0
     assert names(recorded) == ["test_b@2"]
     result = run(recorded, "--jsbench-replay=kept")
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("unasked *")
+    result.stdout.no_fnmatch_line("unused *")
 
 
 @pytest.mark.parametrize(("dataset", "unasked"), [(False, 1), (True, 2)])
@@ -201,10 +203,10 @@ def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(bench: Bench
     result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=2 if dataset else 1)
-    result.stdout.fnmatch_lines([f"unasked    {unasked} recorded answer*"])
+    result.stdout.fnmatch_lines([f"unused     {unasked} recorded answer*"])
 
 
-#: what makes a run one of a part
+#: Options that run only some of the tests.
 PARTS = (["test_one.py"], ["-k", "test_b"], ["--deselect=test_one.py::test_x"], ["--ignore=deep"], ["-x"])
 
 
@@ -213,21 +215,21 @@ def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(bench: Bench) -
     write(bench, a=asks("a"), b=asks("b"))
     run(bench, "--jsbench-record=kept")
     write(bench, b=asks("b"), x="pass")
-    run(bench, "--jsbench-replay=kept").stdout.fnmatch_lines(["unasked    1 recorded answer *"])
+    run(bench, "--jsbench-replay=kept").stdout.fnmatch_lines(["unused     1 recorded answer *"])
 
     for arguments in PARTS:
         write(bench, b=asks("b"), x="assert not 'stopped'" if "-x" in arguments else "pass")
-        run(bench, "--jsbench-replay=kept", *arguments).stdout.no_fnmatch_line("unasked *")
+        run(bench, "--jsbench-replay=kept", *arguments).stdout.no_fnmatch_line("unused *")
     write(bench, b=asks("b"), x="pass")
     bench.write({"test_two.py": "import pytest\npytest.skip('not here', allow_module_level=True)\n"})
-    run(bench, "--jsbench-replay=kept").stdout.no_fnmatch_line("unasked *")
+    run(bench, "--jsbench-replay=kept").stdout.no_fnmatch_line("unused *")
 
 
 PARAMETERS = """
 import pytest
 
 @pytest.mark.parametrize(("text", "expected"), {rows})
-@pytest.mark.jsbench(schema={schema}, prompt="say {{text}}")
+@pytest.mark.jsbench(schema={schema}, prompt="echo {{text}}")
 def test_a(jsbench, text, expected):
     assert jsbench.generate(text=text).instance["n"] == expected
 """
@@ -238,7 +240,7 @@ def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
     bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER)})
 
 
-def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_test_has_changed(bench: Bench) -> None:
+def test_recording_is_found_if_another_parameter_of_the_test_changes(bench: Bench) -> None:
     parameters(bench, ("1", 7), ("2", 7))
     bench.run_only(*ENGINE, "--jsbench-output=out").assert_outcomes(failed=2)
     parameters(bench, ("2", 2), ("1", 1))
@@ -249,14 +251,14 @@ def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_tes
 
     for result in (replayed, of_run, new):
         result.assert_outcomes(passed=2)
-        result.stdout.no_fnmatch_line("unasked *")
+        result.stdout.no_fnmatch_line("unused *")
     assert len(bench.calls()) == 2
     assert names(bench) == ["test_a-1-7", "test_a-2-7"]
 
     again = bench.run_only(*ENGINE)
 
     assert names(bench) == ["test_a-1-1", "test_a-1-7", "test_a-2-2", "test_a-2-7"]
-    again.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; *"])
+    again.stdout.fnmatch_lines(["unused     2 recorded answers not used by any test; *"])
 
 
 def test_each_set_of_parameters_has_its_own_answer_to_an_equal_question(bench: Bench) -> None:
@@ -276,4 +278,4 @@ def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(bench: Bench) -> N
     result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=1, failed=1, skipped=1)
-    result.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for; *"])
+    result.stdout.fnmatch_lines(["unused     1 recorded answer not used by any test; *"])

@@ -23,7 +23,7 @@ def without_times(value: Any) -> Any:
 
 
 def validate(bench: Bench) -> None:
-    """Hold all lines of a run's records, and its run.json, against the published schemas."""
+    """Validate all lines of a run's records, and its run.json, against the published schemas."""
     for name, values in (("records", bench.lines()), ("run", [bench.run_json()])):
         schema = json.loads(files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text())
         validator = jsonschema.Draft202012Validator(schema)
@@ -31,7 +31,7 @@ def validate(bench: Bench) -> None:
             validator.validate(value)
 
 
-def test_records_are_in_the_order_of_the_plan_and_the_same_with_and_without_workers(mixed: Bench) -> None:
+def test_records_are_in_plan_order_with_and_without_workers(mixed: Bench) -> None:
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     mixed.run("--jsbench-output=out")
     mixed.run("--jsbench-output=other", "-n", "2")
@@ -56,13 +56,13 @@ def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
 
     result = bench.run("-p", "no:cacheprovider")
 
-    result.stdout.fnmatch_lines(["records    not kept (--jsbench-output DIR keeps them)"])
+    result.stdout.fnmatch_lines(["records    not kept; set --jsbench-output=DIR to keep them"])
     assert not (bench.path / ".pytest_cache").exists()
 
 
 @with_workers
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
-def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it_dies(bench: Bench) -> None:
+def test_calls_made_ahead_by_a_dead_worker_are_not_repeated(bench: Bench) -> None:
     for number in range(12):
         bench.case(f"c{number:02}")
     bench.write(
@@ -73,7 +73,7 @@ def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it
             "        return\n"
             "    (run,) = pathlib.Path('out').iterdir()\n"
             "    records = run / f'records.{os.environ[\"PYTEST_XDIST_WORKER\"]}.jsonl'\n"
-            "    for _ in range(1000):\n"  # until all that it was sent is answered
+            "    for _ in range(1000):\n"  # until all queued calls are answered
             "        if len(records.read_text().splitlines()) == 7:\n"
             "            break\n"
             "        time.sleep(0.01)\n"

@@ -1,4 +1,4 @@
-"""A redacted run shows and writes digests in place of prompts, schemas and answers, and the same figures."""
+"""Test that a redacted run has digests in place of prompts, schemas and answers, and the same metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import validate
 
-#: begins every word that is private
+#: Prefix of every private word.
 PRIVATE = "Zq7priv"
 
 
@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
     },
     "required": ["n"],
 }
-#: what becomes of each case
+#: Outcome of each case.
 ANSWERS: dict[str, Any] = {
     "good": json.dumps({"n": 1, private("key"): private("const")}),
     "violated": json.dumps({"n": private("value")}),
@@ -47,7 +47,7 @@ ANSWERS: dict[str, Any] = {
     "test_passes": json.dumps({"n": 5, private("key"): private("const")}),
     "test_in_a_subtest": '{"n": 6}',
 }
-#: looks, whenever a test has run, at all that is on disk by then
+#: Checks all files on disk after each test.
 CONFTEST = """
 import os, pathlib
 def pytest_runtest_logreport(report):
@@ -118,13 +118,13 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 def unpacked(page: str) -> str:
-    """Return all that a report says, with its packed cases."""
+    """Return the whole text of a report, with its compressed cases."""
     packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
     return page + "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
 
 
 def written(bench: Bench) -> dict[str, str]:
-    """Read what the run has written, by path."""
+    """Return the files that the run has written, by path."""
     given = {"rows.jsonl", "conftest.py", "test_own.py", "answers.json", "log.txt"}
     texts = {
         str(path.relative_to(bench.path)): path.read_bytes().decode("utf-8", "replace")
@@ -139,7 +139,7 @@ def without_times(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 @both_ways
-def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the_same(over_private_data: Bench) -> None:
+def test_redacted_run_shows_nothing_private_and_keeps_its_metrics(over_private_data: Bench) -> None:
     bench = over_private_data
     result = run(bench, "--jsbench-redact")
 
@@ -152,8 +152,8 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
     assert not (bench.path / "leaks").exists()
     result.stdout.fnmatch_lines(
         [
-            "redacted   digests replace prompts, schemas and answers:*",
-            "*a classifier or metric broke; what it said is left out*",
+            "redacted   prompts, schemas and answers are replaced by digests:*",
+            "*a classifier or metric failed; its error is redacted*",
             "*(--jsbench-redact), at *::* and 5 more*",
         ]
     )
@@ -161,7 +161,7 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
         "schema_violation: breaks type",
         "  type at (redacted) [[]schema (redacted)]",
         "  answer: hmac-sha256:*",
-        "AssertionError at test_own.py:*: what it says is left out (--jsbench-redact)",
+        "AssertionError at test_own.py:*: message redacted (--jsbench-redact)",
     ):
         result.stdout.fnmatch_lines([line])
     validate(bench)
@@ -199,9 +199,9 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
 
     again.stdout.fnmatch_lines(
         [
-            "jsbench: going on with *: 5 answers taken over, 1 broken call made again",
-            "resumed    5 answers reused from *",
-            "warning    4 answers to own tests are redacted: their calls are repeated",
+            "jsbench: resuming *: 5 answers reused, 1 failed call retried",
+            "resumed    5 answers of *",
+            "warning    4 answers to own tests are redacted: their tests ask again",
         ]
     )
     assert not (bench.path / "leaks").exists()
@@ -211,7 +211,7 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     result.stderr.fnmatch_lines(["ERROR: *its run judged with policy *redacted answers cannot be judged again*"])
     result = run(bench, "--jsbench-replay=first", "--jsbench-engine=scripted")
     result = bench.pytester.runpytest_inprocess("--jsbench-replay=first", "--jsbench-dataset=rows.jsonl", "jsbench")
-    result.stderr.fnmatch_lines(["ERROR: *first was written with --jsbench-redact*cannot be said again*"])
+    result.stderr.fnmatch_lines(["ERROR: *first was written with --jsbench-redact*cannot be replayed*"])
     capsys.readouterr()
     assert main(["judge", "first"]) == 2
     assert "first was written with --jsbench-redact" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_what_was_recorded_is_replayed_without_an_engine(own: Bench) -> None:
     assert files(own.path / "kept") == recorded
 
 
-def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_same(bench: Bench) -> None:
+def test_engine_on_the_command_line_overrides_replay_in_the_ini_file(bench: Bench) -> None:
     bench.answers["test_it"] = '{"n": 3}'
     bench.write({"test_one.py": TESTS})
     ini = "[pytest]\njsbench_engine = scripted\njsbench_engine_option = answers=answers.json\njsbench_replay = kept\n"
@@ -68,7 +68,10 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
             "--jsbench-record-mode=new needs a directory of recorded answers; add --jsb",
         ),
         (["--jsbench-record=kept"], "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb"),
-        (["--jsbench-replay=kept"], "no recorded answers: */kept is no folder; fill it with --jsbench-record and"),
+        (
+            ["--jsbench-replay=kept"],
+            "no recorded answers: */kept is not a directory; fill it with --jsbench-record and",
+        ),
     ],
 )
 def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message: str) -> None:
@@ -84,7 +87,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend(): return "asyncio"
 ORDER = {order!r}
-@pytest.mark.jsbench(schema=True, prompt="say {{n}}", {terms})
+@pytest.mark.jsbench(schema=True, prompt="echo {{n}}", {terms})
 async def test_it(jsbench):
     async def one(n):
         for _ in range(ORDER.index(n)):
@@ -95,12 +98,12 @@ async def test_it(jsbench):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
-def test_answers_to_questions_in_flight_together_are_known_by_what_was_asked(bench: Bench) -> None:
+def test_replayed_concurrent_questions_get_their_own_answers(bench: Bench) -> None:
     def write(order: list[int], terms: str = "") -> None:
         bench.write({"test_one.py": ANY_ORDER.format(order=order, terms=terms)})
 
     bench.plugins = ("anyio",)
-    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:said")
+    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:echo")
     write([1, 2, 3])
     bench.run_only(*answers, "--jsbench-record=kept").assert_outcomes(passed=1)
     bench.run_only(*answers, "--jsbench-output=runs").assert_outcomes(passed=1)
@@ -116,16 +119,16 @@ def test_answers_to_questions_in_flight_together_are_known_by_what_was_asked(ben
 
     changed.assert_outcomes(passed=1)
     changed.stdout.fnmatch_lines(
-        ["settings   3 answers were recorded with other settings (temperature was not", "*0.5)*"]
+        ["settings   3 answers were recorded with other settings (temperature was not*", "*0.5)*"]
     )
     strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not said, is 0.5; *"])
+    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not set, is 0.5; *"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
-def test_a_run_that_goes_on_knows_questions_in_flight_together_by_what_was_asked(bench: Bench) -> None:
+def test_resumed_concurrent_questions_get_their_own_answers(bench: Bench) -> None:
     bench.plugins = ("anyio",)
-    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:said")
+    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:echo")
     bench.write({"test_one.py": ANY_ORDER.format(order=[1, 2, 3], terms="")})
     bench.run_only(*answers, "--jsbench-output=runs").assert_outcomes(passed=1)
 

@@ -15,7 +15,7 @@ ENGINE = ("--jsbench-engine-option=answers=answering:faltering", "--jsbench-retr
 
 @pytest.fixture
 def counted(bench: Bench) -> Bench:
-    """Five cases, and each call written down; the files say which calls break and which kill their process."""
+    """Create five cases with a log of their calls; files list the calls that fail and those that kill their process."""
     bench.write({"broken.txt": "", "deadly.txt": ""})
     for name in ("a", "b", "c", "violated", "broken"):
         bench.case(name)
@@ -33,10 +33,10 @@ def records(run: Path) -> list[dict[str, Any]]:
 
 
 @with_workers
-def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
+def test_resumed_run_makes_only_missing_calls(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})
     broken = counted.run(*ENGINE, "--jsbench-output=out")
-    broken.stdout.fnmatch_lines(["go on *the same with --jsbench-resume=out calls only what is missing"])
+    broken.stdout.fnmatch_lines(["resume *rerun with --jsbench-resume=out to make only the missing calls"])
     assert counted.calls() == ["a", "b", "broken", "c", "violated"]
     counted.write({"broken.txt": ""})
     counted.case("grown")
@@ -45,11 +45,11 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
 
     assert counted.calls() == ["broken", "grown"]
     result.assert_outcomes(passed=5, failed=1)
-    result.stdout.no_fnmatch_line("go on *")
+    result.stdout.no_fnmatch_line("resume *")
     first, second = runs(counted)
     result.stdout.fnmatch_lines(
         [
-            f"jsbench: going on with {first.name}: 4 answers taken over, 1 broken call made again",
+            f"jsbench: resuming {first.name}: 4 answers reused, 1 failed call retried",
             "pass rate  5/6 = *",
             f"resumed    4 answers reused from {first.name}*",
         ]
@@ -68,7 +68,7 @@ def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
 
     result = mixed.run("--jsbench-resume=out", "--jsbench-extra-fields=allow", "--junitxml=junit.xml")
 
-    # what was invented is allowed now; the broken call is made again
+    # the schema now allows extra fields, and the failed call is retried
     result.assert_outcomes(passed=2, failed=7)
     assert (mixed.path / "junit.xml").read_text().count('<property name="jsbench.resumed" value="True"') == 7
 

@@ -43,9 +43,7 @@ def test_shards_put_together_are_the_run_in_one_piece(bench: Bench) -> None:
 
 
 @with_workers
-def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_job_and_its_workers_use_the_shard_of_the_scheduler(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         bench.case(f"c{number}")
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")

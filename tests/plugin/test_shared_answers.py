@@ -1,4 +1,4 @@
-"""One answer that several tests look at: the fixture `jsbench_shared`."""
+"""Test answers shared by several tests: the fixture `jsbench_shared`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.plugin.test_project_tests import run_one
 SHARED = (
     "@pytest.fixture(scope='module')\n"
     "def answer(jsbench_shared):\n"
-    "    return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate(text='{\"n\": 1}')\n"
+    "    return jsbench_shared('number', schema=NUMBER, prompt='echo {text}').generate(text='{\"n\": 1}')\n"
 )
 MANY = "".join(f"def test_{name}(answer): assert answer.instance['n'] == 1\n" for name in "abcdef")
 
@@ -34,7 +34,7 @@ def test_many_tests_look_at_one_answer_that_is_paid_once(bench: Bench) -> None:
     result.stdout.fnmatch_lines(["pass rate  1/1 *"])
 
 
-def test_every_test_fails_where_the_answer_does_not_pass_and_a_gate_forgives_it(bench: Bench) -> None:
+def test_failed_shared_answer_fails_each_test_and_a_gate_allows_it(bench: Bench) -> None:
     code = SHARED.replace('{"n": 1}', '{"n": -1}') + MANY
 
     result = run_one(bench, code, "--jsbench-min-pass-rate=0", "--jsbench-output=out")
@@ -46,13 +46,13 @@ def test_every_test_fails_where_the_answer_does_not_pass_and_a_gate_forgives_it(
     result.stdout.fnmatch_lines(["E   *schema_violation: $.n: -1 is less than the minimum of 0"])
 
 
-def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_one(bench: Bench) -> None:
+def test_distinct_questions_under_one_name_are_distinct_cases(bench: Bench) -> None:
     names = ["a.b", "a::b", "a/b", "x-1", "x[1]", "q", "q@2", "../up", "line\n", "\ud800"]
     code = (
         "@pytest.fixture(scope='module')\n"
-        "def ask(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate\n"
+        "def ask(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='echo {text}').generate\n"
         "@pytest.fixture\n"
-        "def again(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate\n"
+        "def again(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='echo {text}').generate\n"
         "def test_two(ask, again):\n"
         "    assert ask(text='{\"n\": 1}').instance == again(text='{\"n\": 1}').instance\n"
         "    assert again(text='{\"n\": 2}').instance == {'n': 2}\n"
@@ -73,18 +73,18 @@ def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_o
     assert len(bench.calls()) == len(names) + 3
 
 
-def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(bench: Bench) -> None:
+def test_unanswered_question_keeps_its_case_when_retried(bench: Bench) -> None:
     bench.write({"breaking.py": "def answer(request): raise RuntimeError\n"})
     code = (
         "@pytest.mark.parametrize('n', [1, 2, 1, 2, 3])\n"
-        "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER, prompt=f'say {n}').generate(check=False)\n"
+        "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER, prompt=f'echo {n}').generate(check=False)\n"
     )
 
     run_one(bench, code, "--jsbench-engine-option=answers=breaking:answer", "--jsbench-output=out")
 
     assert bench.run_json()["metrics"]["planned"] == 3
     assert {one["id"]: one["prompt"]["messages"][0]["content"] for one in bench.records()} == {
-        "q": "say 1", "q@2": "say 2", "q@3": "say 3"
+        "q": "echo 1", "q@2": "echo 2", "q@3": "echo 3"
     }  # fmt: skip
 
 
@@ -92,11 +92,11 @@ def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(bench: Ben
     code = (
         "from pytest_jsbench.plugin.context import RUN_CONTEXT\n"
         "def test_it(answer, jsbench_shared, pytestconfig):\n"
-        "    (told,) = pytestconfig.stash[RUN_CONTEXT].handover.shared.glob('answers.*')\n"
-        "    with told.open('ab') as file: file.write(b'{\"task\": \"jsb')\n"
-        "    ask = jsbench_shared('number', schema=NUMBER, prompt='say {text}')\n"
+        "    (log,) = pytestconfig.stash[RUN_CONTEXT].handover.shared.glob('answers.*')\n"
+        "    with log.open('ab') as file: file.write(b'{\"task\": \"jsb')\n"
+        "    ask = jsbench_shared('number', schema=NUMBER, prompt='echo {text}')\n"
         "    assert ask.generate(text='{\"n\": 2}').instance == {'n': 2}\n"
-        "    assert all(line.endswith('}') for line in told.read_text().splitlines())\n"
+        "    assert all(line.endswith('}') for line in log.read_text().splitlines())\n"
     )
 
     result = run_one(bench, SHARED + code)
@@ -109,7 +109,7 @@ def test_threads_that_ask_the_same_at_once_have_one_answer(bench: Bench, redacte
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def test_it(jsbench_shared):\n"
-        "    def ask(n): return jsbench_shared('number', schema=NUMBER, prompt='say {\"n\": 1}').generate().instance\n"
+        "    def ask(n): return jsbench_shared('number', schema=NUMBER, prompt='echo {\"n\": 1}').generate().instance\n"
         "    with ThreadPoolExecutor(8) as pool: assert list(pool.map(ask, range(8))) == [{'n': 1}] * 8\n"
     )
 
@@ -139,8 +139,8 @@ def test_a_whole_run_says_which_shared_answers_nobody_asked_for(bench: Bench) ->
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
     part = bench.run_only(".", "--jsbench-replay=answers")
 
-    whole.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for*"])
-    part.stdout.no_fnmatch_line("unasked *")
+    whole.stdout.fnmatch_lines(["unused     1 recorded answer not used by any test*"])
+    part.stdout.no_fnmatch_line("unused *")
 
 
 def test_each_variant_has_its_shared_answer(bench: Bench) -> None:
@@ -165,4 +165,4 @@ def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
 
     result.assert_outcomes(passed=6)
     assert len(bench.calls()) == (2 if bench.workers else 1)
-    assert "say" not in json.dumps(bench.records())
+    assert "echo" not in json.dumps(bench.records())

@@ -1,7 +1,7 @@
 """
-The Structured Output Benchmark's rows and its figure for values, of its repository at 2df1dbf (JigsawStack/sob).
+Test values against the metric of the Structured Output Benchmark, from its repository at 2df1dbf (JigsawStack/sob).
 
-The formula is written down here from that benchmark's `evaluate.py`, for its texts, and knows nothing of the package.
+The formula is rewritten here from that benchmark's `evaluate.py`, for its texts, without using the package.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PERSON = {
 TRUTH = {"name": "Ann", "born": 1, "films": [{"title": "A"}, {"title": "B"}], "awards": []}
 LONG = {"name": "Ann", "awards": [str(number) for number in range(30)]}
 
-#: of ten rows, what is expected and what is answered
+#: The expected and the answered value of ten rows.
 ROWS: list[tuple[Any, Any]] = [
     (TRUTH, TRUTH),
     (TRUTH, {**TRUTH, "name": "Bob"}),
     (TRUTH, {**TRUTH, "born": 1.0, "awards": None}),  # does not conform
     ({**TRUTH, "born": True}, {**TRUTH, "born": 1}),  # equal in Python
-    (TRUTH, {"name": "Ann", "films": TRUTH["films"]}),  # a field and an empty list are not there
-    (TRUTH, {**TRUTH, "awards": ["Oscar"]}),  # one that nobody expects among few
-    (LONG, {**LONG, "born": None}),  # one that nobody expects among many
-    (LONG, {**LONG, "awards": ["0", "x", *LONG["awards"][2:29]]}),  # one wrong, one missing of many
-    (TRUTH, None),  # no JSON
+    (TRUTH, {"name": "Ann", "films": TRUTH["films"]}),  # a field and an empty list are missing
+    (TRUTH, {**TRUTH, "awards": ["Oscar"]}),  # one unexpected among few
+    (LONG, {**LONG, "born": None}),  # one unexpected among many
+    (LONG, {**LONG, "awards": ["0", "x", *LONG["awards"][2:29]]}),  # one wrong and one missing among many
+    (TRUTH, None),  # not JSON
     ({**TRUTH, "born": None}, {**TRUTH, "born": "1"}),
 ]
 
@@ -53,7 +53,7 @@ def flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def truth_score(truth: Any, answer: Any) -> float:
-    """`leaf_value_em` of one record."""
+    """Compute `leaf_value_em` of one record."""
     if not isinstance(answer, dict | list) or not jsonschema.Draft7Validator(PERSON).is_valid(answer):
         return 0.0
     expected, found = flat(truth), flat(answer)

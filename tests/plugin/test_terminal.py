@@ -38,7 +38,7 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> No
     assert "Keyword" not in "\n".join(summary(ended.result))
 
 
-def test_the_summary_stands_below_a_blank_line_and_names_the_page_of_a_run_that_is_kept_as_a_link(bench: Bench) -> None:
+def test_summary_follows_a_blank_line_and_links_the_report(bench: Bench) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")
     bench.case("a")
 
@@ -47,9 +47,9 @@ def test_the_summary_stands_below_a_blank_line_and_names_the_page_of_a_run_that_
     lines = summary(result)
     assert result.outlines[-len(lines) - 1] == ""
     assert lines[1].startswith("Task")
-    (line,) = [line for line in lines if line.startswith("page ")]
+    (line,) = [line for line in lines if line.startswith("report ")]
     (page,) = (bench.path / "out put").glob("*/report.html")
-    assert line.split() == ["page", page.as_uri()]
+    assert line.split() == ["report", page.as_uri()]
 
 
 @pytest.mark.parametrize(("folder", "installed"), [("", True), ("", False), ("out", False)])
@@ -67,22 +67,22 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
 
     lines = summary(bench.run(*([f"--jsbench-output={folder}"] if folder else [])))
 
-    assert not any("needs jinja2" in line for line in lines), "it is said once"
-    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
+    assert not any("needs jinja2" in line for line in lines), "reported twice"
+    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("report ")) :]).split())
     install = "" if installed else "pip install 'pytest-jsbench[report]' && "
-    assert text.startswith(f"page {install}jsbench report ")
-    (line,) = [line for line in lines if line.startswith("page ")]
-    runs, option, page = line.partition("jsbench report ")[2].split()  # a line, to be copied whole
+    assert text.startswith(f"report {install}jsbench report ")
+    (line,) = [line for line in lines if line.startswith("report ")]
+    runs, option, page = line.partition("jsbench report ")[2].split()  # a command on one line, to be copied
     assert (option, page) == ("-o", "report.html")
     assert len([*(bench.path / runs).rglob("records.jsonl")]) == 1
 
 
 def test_a_case_whose_schema_is_broken_is_not_the_one_to_ask_again(bench: Bench) -> None:
     bench.case("a", schema={"type": 3})
-    assert not [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+    assert not [line for line in bench.run().stdout.lines if line.startswith("rerun ")]
     bench.case("b", '{"n": -1}')
 
-    (line,) = [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+    (line,) = [line for line in bench.run().stdout.lines if line.startswith("rerun ")]
 
     assert line.endswith(" jsbench::orders::b")
 
@@ -96,15 +96,15 @@ def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
     gated = summary(bench.run("--jsbench-min-pass-rate=0.9"))
 
     text = " ".join(" ".join(lines).split())
-    (command,) = [line.removeprefix("one case   ") for line in lines if line.startswith("one case ")]
+    (command,) = [line.removeprefix("rerun      ") for line in lines if line.startswith("rerun ")]
     assert re.fullmatch(r"pytest --jsbench-engine=scripted .* -v jsbench::orders::b", command)
     assert len(command) > 80
-    assert "gate none: --jsbench-min-pass-rate=0.5 passes a run like this" in text
+    assert "gate not set; --jsbench-min-pass-rate=0.5 would pass this run" in text
     assert not [line for line in [*quiet, *gated] if line.startswith("gate       none")]
     bench.run("--jsbench-min-pass-rate=0.5").assert_outcomes(passed=1, failed=1)
 
 
-def test_the_answers_of_the_first_ten_failing_cases_are_shown_and_with_v_all_and_their_prompts(bench: Bench) -> None:
+def test_first_ten_failed_answers_are_shown_and_all_with_v(bench: Bench) -> None:
     for number in range(11):
         bench.case(f"c{number:02}", '{\n  "n": -1\n}')
 

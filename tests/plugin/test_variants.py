@@ -1,4 +1,4 @@
-"""One run that asks each case in several ways."""
+"""Test runs with several variants of engine, model and prompt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ engine_option = { answers = "answering:chatty" }
 
 @pytest.fixture
 def asked(bench: Bench) -> Bench:
-    """Four cases and three variants in a table; each call is written down."""
+    """Create four cases and three variants in a table, with a log of the calls."""
     for name in "abcd":
         bench.case(name)
     bench.write({"jsbench.toml": TABLE})
@@ -51,7 +51,7 @@ def newest(bench: Bench, folder: str) -> Path:
 
 
 def by_variant(path: Path) -> dict[str, list[Any]]:
-    """Read the records of each variant, as those of a run of its own."""
+    """Return the records of each variant, read as a separate run."""
     found: dict[str, list[Any]] = {}
     for line in without_times([json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()[1:]]):
         found.setdefault(line.pop("variant", ""), []).append(line)
@@ -59,7 +59,7 @@ def by_variant(path: Path) -> dict[str, list[Any]]:
 
 
 @with_workers
-def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant_alone(asked: Bench) -> None:
+def test_resumed_run_of_variants_keeps_their_records_apart(asked: Bench) -> None:
     alone = {}
     for name in ("good", "bad", "chatty"):
         run(replace(asked, workers=()), f"--jsbench-variants={name}", f"--jsbench-output={name}")
@@ -74,7 +74,7 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
     assert stopped.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     result.assert_outcomes(passed=6, failed=6)
     assert by_variant(newest(asked, "out")) == alone
-    # the calls that are under way when a worker is stopped may be lost, and nothing else is called again
+    # calls in flight when a worker is stopped may be lost; no other call is repeated
     again = asked.calls()
     taken_over = next(int(line.split()[1]) for line in result.outlines if line.startswith("resumed "))
     assert taken_over >= reported
@@ -94,7 +94,7 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(asked: Bench) ->
         [
             "jsbench: variant good: engine scripted, model scripted (json_schema), 16 in flight",
             "jsbench: variant bad: engine scripted, model scripted (json_schema), 2 in flight",
-            "jsbench: dataset schemas, 4 cases, each asked in 2 ways, 18 in flight",
+            "jsbench: dataset schemas, 4 cases in 2 variants, 18 in flight",
             *(f"jsbench::orders::{case}[[]{name}] *" for case in "abcd" for name in ("good", "bad")),
             "*_ jsbench::orders::a[[]bad] _*",
         ]
@@ -132,7 +132,7 @@ def test_late(request):
 """
 
 
-def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart(asked: Bench) -> None:
+def test_own_tests_run_for_each_variant_with_separate_answers(asked: Bench) -> None:
     asked.write({"test_own.py": OWN})
     variants = "--jsbench-variants=good,bad"
 
@@ -142,7 +142,7 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
 
     result.assert_outcomes(passed=4, errors=0, failed=1)
     lines = [f"PASSED test_own.py::test_own[[]{name}-{what}]" for name in ("bad", "good") for what in "ab"]
-    result.stdout.fnmatch_lines_random([*lines, "*test_late gets the fixture jsbench while it runs, and cannot*"])
+    result.stdout.fnmatch_lines_random([*lines, "*test_late requests the fixture jsbench at run time, and cannot*"])
     assert sorted((record["variant"], record["id"]) for record in asked.records()) == [
         ("bad", "test_own-a"),
         ("bad", "test_own-b"),
@@ -167,7 +167,7 @@ def test_a_run_of_variants_is_replayed_variant_by_variant(asked: Bench) -> None:
 
 
 def test_an_error_of_one_variant_names_it(asked: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     asked.write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})

@@ -1,4 +1,4 @@
-"""What was decided of a run is one value: each output, and the exit status, are held against it."""
+"""Test that every output, and the exit status, agree with the one verdict of a run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.plugin.test_endings import RUN_AGAIN
 from tests.plugin.test_project_tests import run_one
 
 KEPT = ("--jsbench-output=out", "--junitxml=junit.xml")
-ASKS = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+ASKS = "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
 GOOD = "jsbench.generate(text='{\"n\": 1}')"
 BAD = "jsbench.generate(text='prose')"
 
 
 def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
-    """Return the verdict's status and reasons, which every output says alike."""
+    """Return the verdict's status and reasons, which must be the same in every output."""
     folder = bench.run_in()
     found: dict[str, Any] = json.loads((folder / "run.json").read_text())["verdict"]
     status, because = found["status"], found["because"]
@@ -46,7 +46,7 @@ def suite_properties(bench: Bench) -> dict[str, str]:
 
 
 def run_changing(bench: Bench, code: str, *args: str) -> pytest.RunResult:
-    """Run a module whose first answer is prose, and every other good."""
+    """Run a module whose first answer is prose, and all others correct."""
     head = "import pytest\nNUMBER = {'type': 'object', 'required': ['n']}\n"
     bench.write({"test_one.py": head + code})
     return bench.run_only(
@@ -80,7 +80,7 @@ def test_running_a_test_again_buys_no_pass(bench: Bench, rerunning: str) -> None
         assert len(names) == len(set(names))
 
 
-def test_a_test_that_asks_otherwise_when_it_runs_again_has_made_one_more_attempt(bench: Bench) -> None:
+def test_rerun_test_with_another_question_makes_one_more_attempt(bench: Bench) -> None:
     bench.write({"conftest.py": RUN_AGAIN})
     code = f"times = []\n{ASKS}def test_it(jsbench):\n    times.append(1)\n    jsbench.generate(text=str(times))\n"
 
@@ -93,7 +93,7 @@ def test_a_test_that_asks_otherwise_when_it_runs_again_has_made_one_more_attempt
     ]
 
 
-def test_bad_answers_in_subtests_are_forgiven_by_a_gate_and_other_failures_are_not(bench: Bench) -> None:
+def test_gate_allows_failed_answers_in_subtests_but_no_other_failure(bench: Bench) -> None:
     if not hasattr(pytest, "Subtests"):
         pytest.skip("needs pytest 9")
     code = (
@@ -170,7 +170,7 @@ def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(bench: Bench
 def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
     pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
     bench.plugins = ("timeout",)
-    # its alarm, without the wait
+    # pytest-timeout's alarm, without the wait
     code = (
         "import signal\nlate = pytest.mark.timeout(60, method='signal')\n"
         f"{ASKS}@late\ndef test_after(jsbench):\n    {GOOD}\n    signal.raise_signal(signal.SIGALRM)\n"
@@ -264,7 +264,7 @@ def test_what_other_plugins_make_of_the_exit_status_is_the_verdict(
     assert (bench.path / "step.md").read_text() == "before\n" + (bench.run_in() / "summary.md").read_text()
 
 
-def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict_and_leaves_ours(bench: Bench) -> None:
+def test_summary_error_of_another_plugin_is_in_the_verdict(bench: Bench) -> None:
     bench.case("a")
     bench.write({"conftest.py": RAISING})
 

@@ -1,4 +1,7 @@
-"""Every output says the same of each way in which a run can end, and PASSED only of what was asked and right."""
+"""
+Test that all outputs agree on every way in which a run can end, and that PASSED requires every
+attempt to be right.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,25 @@ LEAST = "--jsbench-min-pass-rate="
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A run's cases, tests and options, and the way in which it ends."""
+    """A run's cases, tests and options, and its expected end."""
 
     status: str
     exit_status: int
-    #: the beginning of each reason
+    #: Beginning of each reason.
     because: tuple[str, ...]
-    #: answers of the dataset's cases, beside which the test file runs where there is one
+    #: Answers of the dataset's cases; a test file, if any, runs in addition.
     cases: tuple[Any, ...] = ()
-    #: of the first of them
+    #: Schema of the first case.
     schema: Any = None
     code: str = ""
     args: tuple[str, ...] = ()
     own_process: bool = False
-    #: a line of the terminal
+    #: Expected line on the terminal.
     shown: str = ""
 
 
 def ends(status: str, *because: str, exit_status: int | None = None, **rest: Any) -> Way:
-    """Return a way to end; unless it is given, the exit status is 0 where the run passed and 1 elsewhere."""
+    """Return an expected end; the default exit status is 0 if the run passed, otherwise 1."""
     usual = 0 if status == "passed" else 1
     return Way(status=status, exit_status=usual if exit_status is None else exit_status, because=because, **rest)
 
@@ -88,7 +91,7 @@ WAYS = {
     "a broken schema": ends(
         "failed", "1 test with a broken schema", "1 attempt of 2", cases=(RIGHT, RIGHT), schema={"type": "intger"}
     ),
-    "a broken schema beside a gate": ends(
+    "a broken schema with a gate": ends(
         "failed",
         "1 test with a broken schema",
         "the gate is not met, for too little",
@@ -119,7 +122,7 @@ WAYS = {
         cases=(RIGHT, RIGHT),
         args=("--deselect=jsbench::orders::c1",),
     ),
-    "deselected beside a gate that is met": ends(
+    "deselected with a gate that is met": ends(
         "passed",
         "the gate is met",
         "2 more tests were deselected",
@@ -164,7 +167,7 @@ WAYS = {
         code="import nothing_of_this_name",
         args=(f"{LEAST}0.5", "--continue-on-collection-errors"),
     ),
-    "an assertion about the answer failed beside a bad answer": ends(
+    "an assertion about the answer failed after a bad answer": ends(
         "failed",
         "test_one.py::test_a failed",
         code=f"{ASKS}def test_a(jsbench): assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n",
@@ -192,7 +195,7 @@ WAYS = {
         "0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n",
     ),
-    "an expected failure beside a pass": ends(
+    "an expected failure and a pass": ends(
         "passed",
         "1 of 2 attempts passed, and no test failed",
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n{ASKS}def test_b(jsbench): {GOOD}\n",

@@ -20,9 +20,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Records, RunVerdict
+from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
-from pytest_jsbench.records.variants import each
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from tests import examples
 from tests.examples import replace
 
@@ -154,7 +154,7 @@ def test_merge_replaces_its_own_output_and_no_other_run(
     assert [merged(*shards[1:]), merged(*shards), merged(resumed, *shards[1:])] == [1, 0, 0]
     kept = (tmp_path / "out" / "records.jsonl").read_bytes()
     assert merged(other) == 2
-    message = f"jsbench: {tmp_path / 'out'} holds the run r2, which is kept: name another folder\n"
+    message = f"jsbench: {tmp_path / 'out'} contains the run r2, which is not replaced: choose another directory\n"
     assert capsys.readouterr().err == message
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == kept
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
@@ -162,14 +162,16 @@ def test_merge_replaces_its_own_output_and_no_other_run(
     (tmp_path / "runs").mkdir()
     other.rename(tmp_path / "runs" / "r3")  # in a directory of runs it would be hidden
     assert merged(*shards, into="runs") == 2
-    assert f"{tmp_path / 'runs'} holds 1 run: name a new folder, in it or elsewhere" in capsys.readouterr().err
+    assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, in it or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
-    assert f"{tmp_path / 'figures'} holds a run, which is kept" in capsys.readouterr().err
+    assert f"{tmp_path / 'figures'} contains a run, which is not replaced" in capsys.readouterr().err
     (tmp_path / "out" / "records.jsonl").write_text("torn")
     assert merged(*shards) == 2
-    assert f"{tmp_path / 'out'} holds a run, which is kept: name another folder" in capsys.readouterr().err
+    assert (
+        f"{tmp_path / 'out'} contains a run, which is not replaced: choose another directory" in capsys.readouterr().err
+    )
 
 
 def test_own_tests_of_each_shard_count_once(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_merged_run_has_a_verdict_on_screen_and_in_files(tmp_path: Path) -> None
     assert (found["status"], found["exit_status"]) == ("failed", 1)
     assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is missing"]
     assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is missing\n" in output.getvalue()
-    assert evaluations.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
+    assert run_json.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
 
 
 def write_variants(folder: Path, metadata: RunMetadata, shard: str, *attempts: Attempt) -> Path:

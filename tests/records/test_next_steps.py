@@ -38,7 +38,7 @@ SCHEMA = {
 }
 
 
-def completion_of(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
+def answer(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
     made = examples.completion(text)
     return replace(made, sent=Sent(response_format=response_format), finish_reason=FinishReason.STOP)
 
@@ -57,54 +57,54 @@ def broken(*paths: str) -> Verdict:
 @pytest.mark.parametrize(
     ("verdict", "generation", "step"),
     [
-        (failed(FailureType.TRUNCATED), completion_of('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
+        (failed(FailureType.TRUNCATED), answer('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
         (
             failed(FailureType.TRUNCATED),
-            completion_of('{"n": "' + "and so on and on " * 9),
+            answer('{"n": "' + "and so on and on " * 9),
             "the answer repeats itself",
         ),
-        (failed(FailureType.TRUNCATED), completion_of('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
-        (failed(FailureType.TRUNCATED), completion_of('{"ip": "12' + "-1234" * 3), "raise the limit"),
-        (broken("/properties/far/maximum"), completion_of("{}"), "did not enforce it: `jsbench probe` shows"),
-        (broken("/properties/any/maximum"), completion_of("{}"), "did not enforce it: `jsbench probe` shows"),
-        (broken("/properties/half/maximum"), completion_of("{}"), "write maximum as an enum of its values"),
-        (broken("/properties/loose/pattern"), completion_of("{}"), "write pattern as one with [0-9] for \\d and"),
-        (broken("/properties/open/pattern"), completion_of("{}"), "write pattern as one from ^ to $; or"),
-        (broken("/prefixItems/0/minimum"), completion_of("{}"), "sent minimum and did not enforce it"),
-        (broken("/prefixItems/0/required"), completion_of("{}"), "write prefixItems as named properties"),
-        (broken("/else/required", "/anyOf"), completion_of("{}"), "them: `jsbench probe` shows"),
-        (broken("/properties/plain/pattern"), completion_of("{}"), "did not enforce it: `jsbench probe` shows"),
-        (failed(FailureType.SYNTAX_ERROR), completion_of("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
-        (failed(FailureType.SYNTAX_ERROR), completion_of("Sure!"), "was sent the schema and did not enforce JSON"),
-        (failed(FailureType.HALLUCINATION, valid=True), completion_of("{}"), "--jsbench-extra-fields=allow"),
+        (failed(FailureType.TRUNCATED), answer('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
+        (failed(FailureType.TRUNCATED), answer('{"ip": "12' + "-1234" * 3), "raise the limit"),
+        (broken("/properties/far/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/any/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/half/maximum"), answer("{}"), "rewrite maximum as an enum of its values"),
+        (broken("/properties/loose/pattern"), answer("{}"), "rewrite pattern as one with [0-9] for \\d and"),
+        (broken("/properties/open/pattern"), answer("{}"), "rewrite pattern as one from ^ to $; or"),
+        (broken("/prefixItems/0/minimum"), answer("{}"), "sent minimum and did not enforce it"),
+        (broken("/prefixItems/0/required"), answer("{}"), "rewrite prefixItems as named properties"),
+        (broken("/else/required", "/anyOf"), answer("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/plain/pattern"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (failed(FailureType.SYNTAX_ERROR), answer("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
+        (failed(FailureType.SYNTAX_ERROR), answer("Sure!"), "was sent the schema and did not enforce JSON"),
+        (failed(FailureType.HALLUCINATION, valid=True), answer("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
-        (failed(FailureType.UNJUDGED), completion_of("{}"), "--jsbench-judge-timeout"),
-        (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
+        (failed(FailureType.UNJUDGED), answer("{}"), "--jsbench-judge-timeout"),
+        (failed(FailureType.REFUSAL), None, "-v shows the refused prompt"),
         (
             broken("/minimum"),
-            completion_of("{}"),
-            "sent minimum and did not enforce it: write minimum as an enum of its values; or",
+            answer("{}"),
+            "sent minimum and did not enforce it: rewrite minimum as an enum of its values; or",
         ),
-        (broken("/items/allOf/0/else/not"), completion_of("{}"), "sent else and did not enforce it"),
-        (broken("/allOf/0/required"), completion_of("{}"), "write allOf as one schema"),
+        (broken("/items/allOf/0/else/not"), answer("{}"), "sent else and did not enforce it"),
+        (broken("/allOf/0/required"), answer("{}"), "rewrite allOf as one schema"),
         (
             broken("/then/required", "/properties/not/enum"),
-            completion_of("{}"),
-            "write then as branches of anyOf; or use",
+            answer("{}"),
+            "rewrite then as branches of anyOf; or try",
         ),
-        (broken("/contains", "/a/uniqueItems"), completion_of("{}"), "them: `jsbench probe` shows"),
-        (broken("/properties/not/enum"), completion_of("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/contains", "/a/uniqueItems"), answer("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/not/enum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (
             examples.VIOLATED,
-            completion_of('{"type": "object", "properties": {}}'),
-            "the answer is a schema, not an instance",
+            answer('{"type": "object", "properties": {}}'),
+            "the answer is a schema instead of an instance",
         ),
-        (examples.VIOLATED, completion_of("{}", ResponseFormat.JSON_OBJECT), "json_object does not enforce minimum"),
-        (examples.VIOLATED, replace(completion_of("{}"), sent=None), "state in the prompt what minimum allows"),
-        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), completion_of("{}"), "--jsbench-adapt=verbatim"),
+        (examples.VIOLATED, answer("{}", ResponseFormat.JSON_OBJECT), "json_object does not enforce minimum"),
+        (examples.VIOLATED, replace(answer("{}"), sent=None), "state in the prompt what minimum allows"),
+        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answer("{}"), "--jsbench-adapt=verbatim"),
         (
             replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)),
-            completion_of("{}"),
+            answer("{}"),
             "send the schema with the request",
         ),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more time (it is 7.5 s)"),
@@ -112,13 +112,13 @@ def broken(*paths: str) -> Verdict:
         (
             failed(FailureType.API_ERROR),
             examples.failed(kind=FaultKind.SERVER),
-            "failed calls with --jsbench-resume",
+            "all failed calls with --jsbench-resume",
         ),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "check that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),
-        (failed(FailureType.NO_CALL), completion_of(""), "tool_choice"),
-        (failed(FailureType.UNKNOWN_TOOL), completion_of(""), "declare the tool"),
+        (failed(FailureType.NO_CALL), answer(""), "tool_choice"),
+        (failed(FailureType.UNKNOWN_TOOL), answer(""), "declare the tool"),
     ],
 )
 def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
@@ -148,7 +148,7 @@ REASONS: dict[FailureType, list[str]] = {
 def test_next_step_exists_for_each_failure_type_and_reason(
     failure_type: FailureType, response_format: ResponseFormat | None
 ) -> None:
-    generation = None if response_format is None else completion_of("{}", response_format)
+    generation = None if response_format is None else answer("{}", response_format)
     for reason in (*REASONS.get(failure_type, ()), None):
         violations = examples.VIOLATED.violations if failure_type is FailureType.SCHEMA_VIOLATION else ()
         verdict = failed(failure_type, reason=reason, violations=violations)
@@ -162,20 +162,20 @@ def test_next_step_depends_on_the_reason(reason: SyntaxReason) -> None:
 
 
 def test_next_step_names_an_applications_request_without_a_format() -> None:
-    made = completion_of("Sure", ResponseFormat.TEXT)
+    made = answer("Sure", ResponseFormat.TEXT)
     assert made.sent is not None
     verdict = failed(FailureType.SYNTAX_ERROR, reason=SyntaxReason.PROSE)
 
     step = next_step(verdict, replace(made, sent=replace(made.sent, by_application=True)), PARAMS, SCHEMA)
 
     assert step == "the application's request named no format: add response_format (or text.format) to its call"
-    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no format was requested: --jsbench-response-format")
+    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no response format was set: --jsbench-response-format")
 
 
 def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:
-    answer = completion_of("{}")
-    assert answer.sent is not None
-    held = replace(answer, sent=replace(answer.sent, enforced_by="llguidance 1.9.1"))
+    plain = answer("{}")
+    assert plain.sent is not None
+    held = replace(plain, sent=replace(plain.sent, enforced_by="llguidance 1.9.1"))
     step = next_step(broken("/properties/far/maximum"), held, PARAMS, SCHEMA)
     assert step.startswith("llguidance 1.9.1 was given maximum and did not enforce it")
     assert "larger model" not in step
@@ -185,14 +185,14 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
 def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
     verdict = failed(FailureType.HALLUCINATION, violations=(violation,))
-    step = next_step(verdict, completion_of("{}"), PARAMS, {keyword: False})
+    step = next_step(verdict, answer("{}"), PARAMS, {keyword: False})
     assert f"sent {keyword} and did not enforce it" in step
     assert "--jsbench-extra-fields" not in step
 
 
 def test_next_step_for_a_pattern_of_another_engine_is_to_fix_the_pattern() -> None:
     schema = {"pattern": "\\A[a-z]+\\Z"}
-    step = next_step(broken("/pattern"), completion_of('"a"'), PARAMS, schema)
+    step = next_step(broken("/pattern"), answer('"a"'), PARAMS, schema)
     assert step == "fix the pattern: it has \\A, which is not ECMA-262: write ^"
 
 
@@ -214,5 +214,5 @@ def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
 
 
 def test_a_pattern_with_look_around_is_to_be_written_without() -> None:
-    step = next_step(broken("/pattern"), completion_of('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
-    assert "write pattern as one without look-around" in step
+    step = next_step(broken("/pattern"), answer('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
+    assert "rewrite pattern as one without look-around" in step

@@ -47,7 +47,7 @@ def write(folder: Path) -> None:
     """Write the content of each output, as texts by name."""
     from pytest_jsbench.metrics.gates import Gate, check
     from pytest_jsbench.metrics.summary import summarize
-    from pytest_jsbench.reports import evaluations, plot
+    from pytest_jsbench.reports import plot, run_json
     from pytest_jsbench.reports.history import HistoryLine, Series, report
     from pytest_jsbench.reports.run_report import main_table
     from pytest_jsbench.reports.tables import summary_to_pandas
@@ -58,7 +58,7 @@ def write(folder: Path) -> None:
 
     summary = summarize(ordinary())
     texts = outputs(ordinary(), summary, folder)
-    again = evaluations.read(folder / "run.json")
+    again = run_json.read(folder / "run.json")
     line = HistoryLine.of(again)
     of_variants = examples.compared(a="pp", b="pv")
     texts |= {

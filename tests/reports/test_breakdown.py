@@ -12,7 +12,7 @@ from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.records import journal
 from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
-from pytest_jsbench.reports.evaluations import Evaluation, parse
+from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import table_lines
 from tests import examples
 from tests.examples import replace

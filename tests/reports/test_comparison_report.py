@@ -13,7 +13,7 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.settings import Setting, differences, settings_of
+from pytest_jsbench.records.setting_differences import Setting, differences, settings_of
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_report import (
     apart,
@@ -24,7 +24,7 @@ from pytest_jsbench.reports.comparison_report import (
     side_by_side,
     to_dict,
 )
-from pytest_jsbench.reports.evaluations import Evaluation, evaluation_of, parse
+from pytest_jsbench.reports.run_json import Evaluation, evaluation_of, parse
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from tests import examples
 from tests.examples import replace

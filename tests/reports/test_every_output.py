@@ -28,9 +28,9 @@ from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run, RunStatus
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from pytest_jsbench.reports import comparison_report, evaluations, junit, run_report
-from pytest_jsbench.reports.evaluations import Evaluation, run_to_dict
+from pytest_jsbench.reports import comparison_report, junit, run_json, run_report
 from pytest_jsbench.reports.html import report
+from pytest_jsbench.reports.run_json import Evaluation, run_to_dict
 from pytest_jsbench.reports.run_report import facts, summary_markdown
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from pytest_jsbench.values import match
@@ -142,7 +142,7 @@ def test_every_output_for_people_has_all_facts_of_a_run(paid: Summary, tmp_path:
 FIGURES = {
     ordinary: {
         "temperature": "temperature 0",
-        "seed": "temperature 0, seed 5: attempts at a case give the same answer",
+        "seed": "temperature 0, seed 5: the attempts at a case are identical",
         "error_rate": "limit reached 1",
         "missing": "limit reached 1",
         "excluded": "1 case with a broken schema",
@@ -212,7 +212,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     assert [name for name in numbers if known[name] and f"jsbench.{name}" not in texts["junit"]] == []
     told_to_the_engine = [output for output, text in texts.items() if '"bounded": false' in text.replace("\\", "")]
     assert told_to_the_engine == ["every_eval_ever", "junit", "run.json"]
-    evaluation = evaluations.read(tmp_path / "run.json")
+    evaluation = run_json.read(tmp_path / "run.json")
     compared = side_by_side([evaluation, evaluation], ["x", "y"], verbose=True)
     assert re.search(r"^pass_rate +0\.43 \(\.07-\.86\) +0\.43 \(\.07-\.86\)$", compared, flags=re.MULTILINE)
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
@@ -224,10 +224,10 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
 
 def test_every_output_has_the_differences_from_the_baseline(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
-    before = evaluations.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
-    kept = evaluations.parse(evaluations.baseline_to_dict(before, paid.outcomes), source="baseline.json")
+    before = run_json.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
+    kept = run_json.parse(run_json.baseline_to_dict(before, paid.outcomes), source="baseline.json")
     now = replace(run.metadata, prompt="chat", versions={"judge": "0"})
-    comparison = evaluations.against(kept, now, paid)[""]
+    comparison = run_json.against(kept, now, paid)[""]
     sentences = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
     page = " ".join("".join(report.render(run, paid, comparisons={"": comparison})).split())
@@ -241,10 +241,10 @@ def test_every_output_has_the_differences_from_the_baseline(paid: Summary, tmp_p
 def test_labelled_runs_are_compared_and_gated_by_metrics_of_grammars(tmp_path: Path) -> None:
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
-    again = evaluations.read(tmp_path / "run.json")
+    again = run_json.read(tmp_path / "run.json")
     compared = side_by_side([again, again], ["x", "y"])
     assert re.search(r"x +1\.00 \(\.16-1\) +0\.25 \(0-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
-    kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
+    kept = run_json.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
         summary.keywords["required"].to_dict()
@@ -273,7 +273,7 @@ def test_times_of_grammars_and_masks_are_in_every_output_and_in_gates(tmp_path: 
     assert check(Gate.parse("mask_time_max<=0.0001"), summary).met
     assert check(Gate.parse("compile_time_p50<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
-    again = evaluations.read(tmp_path / "run.json")
+    again = run_json.read(tmp_path / "run.json")
     assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", side_by_side([again], ["x"]).splitlines()[-1])
 
 
@@ -284,14 +284,14 @@ def test_each_median_has_its_number_of_measurements(tmp_path: Path) -> None:
     summary = summarize(run)
 
     texts = outputs(run, summary, tmp_path)
-    again = evaluations.read(tmp_path / "run.json")
+    again = run_json.read(tmp_path / "run.json")
 
     assert re.search(r"total .* 0\.20 +160\.00 +1\.00 of 5 +0\.80 +3 ", f"{texts['terminal']} ")
     assert "| 0.20 | 160.00 | 1.00 of 5 | 0.80 | 3 |" in texts["summary.md"]
     assert "0.20 160.00 1.00 of 5 0.80 3 " in texts["report.html"]
     assert [again.metrics[f"{time}_count"] for time in ("ttft", "tgt")] == [3, 5]
     assert side_by_side([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
-    kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
+    kept = run_json.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert (kept["tgt_p50"], kept["tgt_count"]) == (1.0, 5)
     assert "half of 5 calls waited 75.0 s" in texts["terminal"]
     assert "tgt_p90 1 over 5 values" not in check(Gate.parse("tgt_p90<=2"), summary).message
@@ -317,7 +317,7 @@ def test_the_precision_of_a_field_is_in_every_output_and_can_be_a_gate(tmp_path:
     assert "total 1/2 = 0.500 (.01-.99) 0.33 (.01-.91) 0.40" in texts["terminal"]
     assert "| `total` | 1/2 = 0.500 (0.013 to 0.987) | 0.333 (" in texts["summary.md"]
     assert "total 1/2 0.500" in texts["report.html"]
-    assert evaluations.read(tmp_path / "run.json").figures["fields.total.precision"] == pytest.approx(1 / 3)
+    assert run_json.read(tmp_path / "run.json").figures["fields.total.precision"] == pytest.approx(1 / 3)
     assert check(Gate.parse("fields.total.precision>=0.3"), summary).met
     assert not check(Gate.parse("fields.total.f1.ci_low>=0.3"), summary).met
     older = [replace(record, match=replace(record.match, surplus=None)) for record in records]
@@ -331,7 +331,7 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
     summary = summarize(run)
 
     texts = outputs(run, summary, tmp_path)
-    again = evaluations.read(tmp_path / "run.json")
+    again = run_json.read(tmp_path / "run.json")
 
     rate = summary.total.scores["acme"]
     assert (rate.successes, rate.n, rate.design_effect) == (5, 7, 3.0)

@@ -14,8 +14,8 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.formats import published
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.reports import markdown
-from pytest_jsbench.reports.evaluations import Evaluation, parse
 from pytest_jsbench.reports.history import History, HistoryLine, add, report
+from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import report_lines
 from tests import examples
 from tests.examples import replace

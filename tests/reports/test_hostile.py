@@ -21,10 +21,10 @@ from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report, summary_markdown
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation

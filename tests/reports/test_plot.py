@@ -8,9 +8,9 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.evaluations import Evaluation, parse
 from pytest_jsbench.reports.history import History, HistoryLine
 from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
+from pytest_jsbench.reports.run_json import Evaluation, parse
 from tests import examples
 from tests.examples import record, replace
 from tests.verdicts.data import DATA
@@ -109,7 +109,7 @@ def test_real_files_of_another_project_are_drawn(tmp_path: Path) -> None:
     files = sorted(OTHERS.glob("*.json"))
     if not files:
         pytest.skip("shared/data/openadapt_evals is not there")
-    from pytest_jsbench.reports.evaluations import read
+    from pytest_jsbench.reports.run_json import read
 
     figure = picture([read(path) for path in files], [path.stem for path in files])
 

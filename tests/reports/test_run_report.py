@@ -16,7 +16,7 @@ from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import table_of_runs
-from pytest_jsbench.reports.evaluations import parse
+from pytest_jsbench.reports.run_json import parse
 from pytest_jsbench.reports.run_report import facts, heading, main_table, summary_markdown, table_of_keywords, tables
 from pytest_jsbench.reports.terminal import fact_lines, report_lines, table_lines
 from pytest_jsbench.values import Match
@@ -390,8 +390,8 @@ def test_report_has_repeats_and_sampling_by_variant_and_keeps_bounds() -> None:
 
     assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
-    assert "flaky temperature-1: 1 case passed in some attempts only: simple::x 1/2" in text
-    assert "sampled temperature-0: temperature 0: attempts at a case give the same answer" in text
+    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
+    assert "sampled temperature-0: temperature 0: the attempts at a case are identical" in text
 
 
 def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:

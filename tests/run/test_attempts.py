@@ -31,9 +31,9 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.core.secret_masking import Secrets
 from pytest_jsbench.engines.base import Remembered
-from pytest_jsbench.engines.secrets import DiscreetEngine
+from pytest_jsbench.engines.engine_secrets import DiscreetEngine
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -51,7 +51,7 @@ CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "int
 
 @dataclass(kw_only=True)
 class Misbehaving:
-    """An engine that breaks as often as it is told, and then answers."""
+    """An engine that fails a given number of times, and then answers."""
 
     faults: list[Exception] = field(default_factory=list)
     answer: Completion | Declined = field(default_factory=examples.completion)
@@ -113,15 +113,13 @@ def test_a_fault_that_may_mend_is_tried_again_and_no_other(kind: FaultKind, judg
 
 
 class Remembering(Misbehaving):
-    """Has an answer of before to everything."""
+    """An engine with a cached answer to everything."""
 
     def remembered(self, request: Request) -> Remembered | None:
         return Remembered(answer=self.answer, model=f"m of {request.key}")
 
 
-def test_what_is_remembered_is_not_asked_counts_against_no_limit_and_is_nobody_s_price(
-    judge: Judge, tmp_path: Path
-) -> None:
+def test_cached_answer_needs_no_call_and_has_no_cost(judge: Judge, tmp_path: Path) -> None:
     engine = Remembering()
     limited = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
     limited.stop(Refused(MissingReason.LIMIT, "spent"))
@@ -135,7 +133,7 @@ def test_what_is_remembered_is_not_asked_counts_against_no_limit_and_is_nobody_s
 
 @pytest.fixture
 def admission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Admission]:
-    """The limits of one process of a run, in which no pause takes any time."""
+    """Create the limits of one process of a run, with pauses that take no time."""
     monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
     admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()), provider="p", concurrency=4)
     yield admission
@@ -163,7 +161,7 @@ def test_after_refusals_a_call_waits_for_its_permit_alone(
     assert not any(slept)
 
 
-def test_a_call_that_is_refused_for_longer_than_the_patience_is_a_failed_one(
+def test_call_refused_for_longer_than_the_patience_fails(
     judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Admission, "patience", -1.0)
@@ -186,10 +184,10 @@ def test_tries_are_not_spent_on_a_provider_that_is_down_for_all(judge: Judge, ad
     assert record.retries == 5
 
 
-def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_made(
+def test_run_that_gave_up_makes_no_more_attempts(
     judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider_state, "_AT_FIRST", 0.0)
+    monkeypatch.setattr(provider_state, "_PATIENCE_BEFORE_ANSWER", 0.0)
     engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(99)])
     run = replace(runner(engine, judge, retries=20), admission=admission)
 
@@ -201,7 +199,7 @@ def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_mad
 
 
 @pytest.mark.parametrize(("beside", "hinted"), [(0, False), (1, True)])
-def test_an_answer_that_breaks_off_beside_others_says_that_the_server_may_take_one_call_at_a_time(
+def test_truncated_answer_among_other_calls_suggests_concurrency_1(
     judge: Judge, admission: Admission, beside: int, *, hinted: bool
 ) -> None:
     broken = CallError(FaultKind.BAD_RESPONSE, "broke off", broke_off=True, retry_after=float("inf"))
@@ -210,9 +208,7 @@ def test_an_answer_that_breaks_off_beside_others_says_that_the_server_may_take_o
 
     record = replace(runner(Misbehaving(faults=[broken]), judge), admission=admission).attempt(CASE)
 
-    hint = (
-        " (2 calls were in flight; if none breaks off alone, the server takes one at a time: --jsbench-concurrency=1)"
-    )
+    hint = " (2 calls were in flight; if single calls succeed, set --jsbench-concurrency=1)"
     assert isinstance(record.generation, Failed)
     assert record.generation.message == "broke off" + hint * hinted
 
@@ -250,14 +246,14 @@ def test_an_engines_bug_is_the_engines_and_not_the_models(judge: Judge) -> None:
         ({"finish_reason": "weird"}, 'finish_reason is "weird": invalid enum value'),
     ],
 )
-def test_a_generation_that_no_records_file_could_be_read_with_is_the_engines_bug(
+def test_unserializable_generation_is_an_engine_fault(
     parts: dict[str, Any], words: str, judge: Judge, tmp_path: Path
 ) -> None:
     engine = Misbehaving(answer=replace(examples.completion(), **parts))
     shared = LimitsFile(tmp_path / "limits.db", RateLimits(max_cost=1))
     with closing(Admission(shared, price=lambda _: 0.5)) as admission:
         record = replace(runner(engine, judge), admission=admission).attempt(CASE)
-        assert shared.spent() == 0.5  # somebody may have been paid for it
+        assert shared.spent() == 0.5  # the call may have been charged for
 
     assert isinstance(record.generation, Failed)
     assert record.generation.kind is FaultKind.ENGINE
@@ -266,7 +262,7 @@ def test_a_generation_that_no_records_file_could_be_read_with_is_the_engines_bug
     assert len(engine.requests) == 1
 
 
-def test_an_engine_that_mutates_the_schema_changes_neither_the_case_nor_the_verdict(judge: Judge) -> None:
+def test_engine_that_mutates_the_schema_does_not_affect_the_verdict(judge: Judge) -> None:
     class MutatesSchema(Misbehaving):
         def generate(self, request: Request) -> Completion | Declined:
             assert isinstance(request.schema, dict)
@@ -288,9 +284,7 @@ def test_an_engine_that_mutates_the_schema_changes_neither_the_case_nor_the_verd
         (Case(key=KEY, schema={"type": "intger"}), "metaschema"),
     ],
 )
-def test_nothing_is_asked_for_a_broken_schema_which_keeps_the_kind_of_its_problem(
-    case: Case | BrokenCase, reason: str, judge: Judge
-) -> None:
+def test_invalid_schema_makes_no_call_and_keeps_its_reason(case: Case | BrokenCase, reason: str, judge: Judge) -> None:
     engine = Misbehaving()
 
     record = runner(engine, judge).attempt(case)
@@ -456,7 +450,7 @@ def _prompt(text: str) -> Prompt:
     return Prompt(messages=(Message(role="user", content=text),))
 
 
-def test_an_answer_that_the_judge_has_no_memory_for_is_kept_to_be_judged_later(
+def test_answer_is_kept_unjudged_if_the_judge_runs_out_of_memory(
     judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
@@ -492,9 +486,9 @@ def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Jud
 
 def test_an_attempt_leaves_nothing_to_the_collection_of_cycles(judge: Judge) -> None:
     asked = runner(Misbehaving(), judge)
-    asked.attempt(CASE)  # what is imported late is imported now
+    asked.attempt(CASE)  # loads the modules that are imported late
     gc.disable()
-    gc.freeze()  # what is there already is not looked at
+    gc.freeze()  # existing objects are not counted
     try:
         asked.attempt(CASE)
         assert gc.collect() == 0

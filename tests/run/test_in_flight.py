@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.run.in_flight import CallsInFlight
 
-#: seconds within which anything must have happened, on however busy a machine
+#: Maximum seconds for anything to happen, even on a busy machine.
 PATIENCE = 30.0
 
 
@@ -93,5 +93,5 @@ def test_a_machine_without_threads_is_one_line_with_the_option_to_change(monkeyp
 
     monkeypatch.setattr(threading.Thread, "start", limited)
 
-    with pytest.raises(EngineError, match=r"^fewer than 16 threads .*ulimit -u.* --jsbench-concurrency$"):
+    with pytest.raises(EngineError, match=r"^only 3 of 16 threads .*ulimit -u.* --jsbench-concurrency$"):
         CallsInFlight(16)

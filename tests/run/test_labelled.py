@@ -25,7 +25,7 @@ INSTANCES = [Instance(id="v", valid=True, text="1"), Instance(id="i", valid=Fals
 
 @dataclass(kw_only=True)
 class Grammar:
-    """Does what it is told to."""
+    """An acceptor with the given result."""
 
     answer: Callable[[Any, Sequence[str]], Acceptance | Declined]
     asked: int = 0
@@ -61,14 +61,14 @@ def test_each_decision_is_held_against_its_label(judge: Judge) -> None:
     assert record.queue_s is not None
 
 
-def test_an_invalid_answer_that_is_accepted_is_put_down_to_the_keywords_that_it_breaks(judge: Judge) -> None:
+def test_accepted_invalid_answer_names_the_violated_keywords(judge: Judge) -> None:
     case = Case(key=KEY, schema={"type": "object", "required": ["a"], "properties": {"b": {"maximum": 3}}})
     invalid = Instance(id="i", valid=False, text='{"b": 4}')
 
     record = AcceptanceRunner(acceptor=always(False, True, True), judge=judge).attempt(case, [INSTANCES[0], invalid])
 
     assert isinstance(record.generation, Decided)
-    # the last is the invalid answer with the escaped name of a field
+    # the last one is the invalid answer with the escaped name of a field
     assert [one.id for one in record.generation.decisions][1:] == ["i", "i/escaped"]
     broken = {"required", "maximum"}
     assert [set(one.keywords) for one in record.generation.decisions] == [set(), broken, broken]

@@ -17,12 +17,12 @@ from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Permit, R
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.settings.plan import RateLimits
 
-#: 100 tokens in, at most 1,000 out, over after a minute
+#: A call with 100 tokens in and at most 1,000 out, which ends after a minute.
 ESTIMATE = Estimate(input_tokens=100, output_tokens=1000, seconds=60)
 
 
 def price(usage: Usage) -> float | None:
-    """One cent for each thousand tokens."""
+    """Return one cent per thousand tokens."""
     return None if usage.total_tokens is None else usage.total_tokens / 100_000
 
 
@@ -32,11 +32,11 @@ def path(tmp_path: Path) -> Path:
 
 
 class Clock:
-    """The time that limits and admissions see; it goes on while somebody waits."""
+    """The clock of limits and admissions, which advances while they wait."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        #: what happens while somebody waits for the first time
+        #: Called during the first wait.
         self.meanwhile: Callable[[], object] = int
 
     def sleep(self, _: Admission, seconds: float) -> None:
@@ -69,10 +69,10 @@ class Two:
 
 @pytest.fixture
 def two_with(path: Path, close: list[Admission]) -> Callable[..., Two]:
-    """Two processes on one file."""
+    """Create the admissions of two processes on one file."""
 
-    def make(**said: float) -> Two:
-        two = Two(*(LimitsFile(path, RateLimits(**said)) for _ in range(2)))
+    def make(**reported: float) -> Two:
+        two = Two(*(LimitsFile(path, RateLimits(**reported)) for _ in range(2)))
         close.extend(two.both)
         return two
 
@@ -98,7 +98,7 @@ def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) 
     assert not path.exists()
 
 
-def test_a_provider_that_has_answered_is_known_though_nothing_was_written_then(path: Path) -> None:
+def test_provider_that_has_answered_is_known_without_a_file(path: Path) -> None:
     shared = LimitsFile(path, RateLimits())
     permit = Permit(provider="engine m")
 
@@ -120,7 +120,7 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
     assert [permit.waited for permit in permits] == pytest.approx([0] * 11 + [0.1] * 3)
 
 
-def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(path: Path) -> None:
+def test_rate_limits_are_per_server_and_the_budget_is_shared(path: Path) -> None:
     shared = LimitsFile(path, RateLimits(requests_per_minute=6, max_cost=1.0))
 
     first = [shared.reserve(ESTIMATE, 0.25, "engine model", name) for name in ("openai a", "openai b")]
@@ -136,7 +136,7 @@ def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(p
 
 @pytest.mark.usefixtures("clock")
 def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) -> None:
-    # a thousand a second at once and each second: each call reserves 1,100, the first one gives 1,000 of them back
+    # A thousand at once, and a thousand per second: each call reserves 1,100, and the first one returns 1,000 of them.
     two = two_with(tokens_per_minute=60_000)
     two.both[0].leave(two.enter(0), CallEnd(), usage=Usage(input_tokens=100, output_tokens=0))
 
@@ -161,7 +161,7 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: 
 
     assert refused.value.reason is MissingReason.LIMIT
     assert two.spent() == pytest.approx(0.02)
-    # a smaller one would fit, but which cases are run must not depend on their size
+    # a smaller call would fit, but the cases that run must not depend on their size
     with pytest.raises(Refused):
         two.enter(1, Estimate(input_tokens=1, output_tokens=1, seconds=60))
 
@@ -195,14 +195,14 @@ def test_usage_that_is_not_reported_costs_what_was_reserved(two_with: Callable[.
     assert two.spent() == pytest.approx(0.011)
 
 
-def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(two_with: Callable[..., Two]) -> None:
+def test_reservation_of_a_dead_process_counts_as_spent(two_with: Callable[..., Two]) -> None:
     two = two_with(max_cost=0.02)
     lost = two.enter(0, Estimate(input_tokens=100, output_tokens=1000, seconds=0))
 
     small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
     two.both[1].leave(two.enter(1, small), CallEnd(), usage=Usage(input_tokens=0, output_tokens=0))
     assert two.spent() == pytest.approx(0.011)
-    # and if it was alive after all, it is not counted twice
+    # even if its process was alive after all, it is not counted twice
     two.both[0].leave(lost, CallEnd(), usage=Usage(input_tokens=100, output_tokens=100))
     assert two.spent() == pytest.approx(0.002)
 
@@ -255,9 +255,7 @@ def test_after_their_end_limits_permit_nothing_and_leave_their_file_alone(path: 
     assert not path.exists()
 
 
-def test_after_a_refusal_each_process_has_the_part_of_its_calls_in_flight_that_was_borne(
-    path: Path, close: list[Admission], clock: Clock
-) -> None:
+def test_refusal_reduces_concurrency_to_the_accepted_share(path: Path, close: list[Admission], clock: Clock) -> None:
     first, second = (Admission(LimitsFile(path, RateLimits()), provider="p", concurrency=4) for _ in range(2))
     close.extend([first, second])
     begun = [first.enter(lambda: ESTIMATE) for _ in range(3)]
@@ -276,7 +274,7 @@ def test_what_a_run_has_given_up_on_is_not_called_by_any_process(two_with: Calla
         two.both[number % 2].leave(two.enter(number), wrong)
 
     for number in range(2):
-        with pytest.raises(Refused, match="5 calls in a row ended like this: Incorrect API key provided") as refused:
+        with pytest.raises(Refused, match="5 calls in a row failed with: Incorrect API key provided") as refused:
             two.enter(number)
         assert refused.value.reason is MissingReason.UNAVAILABLE
 
@@ -305,7 +303,7 @@ def test_another_provider_is_called_as_before(path: Path, close: list[Admission]
     assert right.enter(lambda: ESTIMATE).waited == 0
 
 
-def test_limits_that_can_no_longer_be_kept_lose_no_answer_and_permit_no_more_calls(
+def test_unwritable_limits_keep_the_answer_and_stop_calls(
     path: Path, close: list[Admission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = LimitsFile(path, RateLimits(requests_per_minute=60_000))

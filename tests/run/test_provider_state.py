@@ -18,7 +18,7 @@ PATIENCE = 300.0
 
 @dataclass(slots=True)
 class Provider:
-    """One provider's state, and a clock that goes on only where a test says so."""
+    """One provider's state, with a clock that only the test advances."""
 
     now: float = 1000.0
     state: ProviderState = field(default_factory=ProviderState)
@@ -30,7 +30,7 @@ class Provider:
         return self.state
 
     def tried_until_given_up(self, end: CallEnd) -> float:
-        """Seconds until the run gives up, where each call is made as soon as it may be."""
+        """Return the seconds until the run gives up, if each call is made as soon as allowed."""
         started = self.now
         while not self.state.given_up:
             self.now += self.state.wait(self.now)
@@ -43,14 +43,14 @@ def provider() -> Provider:
     return Provider()
 
 
-def refused(*, beside: float, retry_after: float | None = None) -> CallEnd:
-    return CallEnd(sign=Sign.REFUSED, beside=beside, retry_after=retry_after)
+def refused(*, share_in_flight: float, retry_after: float | None = None) -> CallEnd:
+    return CallEnd(sign=Sign.REFUSED, share_in_flight=share_in_flight, retry_after=retry_after)
 
 
 def test_refusals_bring_the_calls_in_flight_to_those_that_were_borne(provider: Provider) -> None:
     began = provider.now
     provider.now += 0.1
-    provider.ends(*[refused(beside=others / 64) for others in range(63, 19, -1)], began=began)
+    provider.ends(*[refused(share_in_flight=others / 64) for others in range(63, 19, -1)], began=began)
 
     assert provider.state.share_at(provider.now) == 20 / 64
     assert provider.state.wait(provider.now) == 1
@@ -59,13 +59,13 @@ def test_refusals_bring_the_calls_in_flight_to_those_that_were_borne(provider: P
     assert provider.state.wait(provider.now, 21 / 64) > 0
 
 
-def test_refusals_of_one_time_leave_a_quarter_and_so_do_all_that_come_without_an_answer(provider: Provider) -> None:
+def test_refusals_leave_at_least_a_quarter_of_the_concurrency(provider: Provider) -> None:
     shares = []
     for _ in range(5):
-        shares.append(provider.ends(refused(beside=0)).share)
+        shares.append(provider.ends(refused(share_in_flight=0)).share)
         provider.now += provider.state.wait(provider.now)
     provider.ends(ANSWERED)
-    shares.append(provider.ends(refused(beside=0)).share)
+    shares.append(provider.ends(refused(share_in_flight=0)).share)
 
     assert shares == [0.25] * 5 + [0.25 / 4]
 
@@ -73,7 +73,7 @@ def test_refusals_of_one_time_leave_a_quarter_and_so_do_all_that_come_without_an
 def test_all_wait_as_long_as_the_provider_asks(provider: Provider) -> None:
     provider.ends(CallEnd(sign=Sign.REFUSED, retry_after=20))
     assert provider.state.wait(provider.now) == 20
-    # an answer to a call of before is no word against that
+    # an answer to an earlier call does not end the pause
     provider.ends(ANSWERED)
     assert provider.state.wait(provider.now) == 20
     provider.now += 20
@@ -91,8 +91,8 @@ def test_where_it_does_not_say_how_long_pauses_grow_until_an_answer(provider: Pr
     assert provider.state.wait(provider.now) == 1
 
 
-def test_while_nothing_is_refused_the_calls_in_flight_rise_slowly_and_then_ever_faster(provider: Provider) -> None:
-    provider.ends(refused(beside=0.25, retry_after=60))
+def test_concurrency_recovers_slowly_and_then_faster(provider: Provider) -> None:
+    provider.ends(refused(share_in_flight=0.25, retry_after=60))
     calm = provider.now + 60
 
     shares = [provider.state.share_at(calm + seconds) for seconds in (-30, 0, 4, 8, 16)]
@@ -143,12 +143,12 @@ def test_a_provider_that_is_down_is_tried_now_and_then_until_it_answers(provider
 
     provider.ends(ANSWERED)
     assert not provider.state.down
-    # what comes back is not asked by all at once
+    # calls do not all start at once when the provider is back
     assert provider.state.wait(provider.now, 1 / 4) == 0
     assert provider.state.wait(provider.now, 1 / 2) > 0
 
 
-def test_calls_that_were_in_flight_when_it_went_down_do_not_lengthen_the_pause(provider: Provider) -> None:
+def test_calls_in_flight_at_an_outage_do_not_extend_the_pause(provider: Provider) -> None:
     began = provider.now
     provider.now += 1
     provider.ends(*[DOWN] * 64, began=began)
@@ -163,9 +163,7 @@ def test_a_call_without_an_answer_is_none_while_it_is_down(provider: Provider) -
 
 
 @pytest.mark.parametrize(("known", "least"), [(True, PATIENCE), (False, PATIENCE / 10)])
-def test_a_provider_that_stays_down_is_given_up_sooner_if_it_never_answered(
-    provider: Provider, known: bool, least: float
-) -> None:
+def test_provider_that_never_answered_is_given_up_sooner(provider: Provider, known: bool, least: float) -> None:
     if known:
         provider.ends(ANSWERED)
     assert least <= provider.tried_until_given_up(DOWN) < least + 30
@@ -174,7 +172,7 @@ def test_a_provider_that_stays_down_is_given_up_sooner_if_it_never_answered(
 def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider) -> None:
     provider.ends(*[FATAL] * 4, ANSWERED, *[FATAL] * 4)
     assert not provider.state.given_up
-    assert provider.ends(FATAL).given_up == "5 calls in a row ended like this: no such key"
+    assert provider.ends(FATAL).given_up == "5 calls in a row failed with: no such key"
 
 
 @pytest.mark.parametrize(
@@ -183,13 +181,13 @@ def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider)
         (FaultKind.RATE_LIMITED, 429, Sign.REFUSED),
         (FaultKind.CONNECTION, None, Sign.DOWN),
         (FaultKind.SERVER, 503, Sign.DOWN),
-        # what may be wrong with one request
+        # possibly the fault of one request
         (FaultKind.SERVER, 500, Sign.BROKEN),
         (FaultKind.AUTH, 401, Sign.FATAL),
         (FaultKind.QUOTA, 429, Sign.FATAL),
-        # no such model
+        # unknown model
         (FaultKind.BAD_REQUEST, 404, Sign.FATAL),
-        # what is wrong with one request
+        # the fault of one request
         (FaultKind.BAD_REQUEST, 400, Sign.ANSWERED),
         # the model may be slow
         (FaultKind.TIMEOUT, None, Sign.NOTHING),
@@ -207,26 +205,26 @@ def test_closed_connection_says_less_of_the_provider_than_a_refused_one() -> Non
 
 @dataclass(slots=True, kw_only=True)
 class Limited:
-    """A provider that refuses what is beyond its limit (Retry-After: 1), and a run of it on a clock of its own."""
+    """A provider that refuses calls beyond its limit (Retry-After: 1), and a run with a simulated clock."""
 
-    #: calls that are refused whenever they come
+    #: Number of calls that are refused in any case.
     first: int = 0
-    #: calls a second; those of one second may come together
+    #: Calls per second; those of one second may arrive together.
     rate: float = float("inf")
     at_once: int = 1000
     latency: float = 0.2
     now: float = 1000.0
     state: ProviderState = field(default_factory=ProviderState)
-    #: when each call came
+    #: Time of each call.
     calls: list[float] = field(default_factory=list)
     refusals: int = 0
-    #: when the latest call came that was not refused, and how many more might have come with it
+    #: Time of the latest accepted call, and how many more would have been accepted then.
     room: tuple[float, float] = (0.0, 0.0)
-    #: of those in flight: when it ends, when it began, and whether it is refused
+    #: End, beginning and refusal of each call in flight.
     flying: list[tuple[float, float, bool]] = field(default_factory=list)
 
     def run(self, cases: int, *, in_flight: int) -> float:
-        """Seconds until all cases are answered."""
+        """Return the seconds until all cases are answered."""
         started = self.now
         while cases:
             share = (len(self.flying) + 1) / in_flight if self.flying else 0.0
@@ -252,12 +250,16 @@ class Limited:
         ends, began, refused = heapq.heappop(self.flying)
         self.now = max(self.now, ends)
         self.refusals += refused
-        end = CallEnd(sign=Sign.REFUSED, retry_after=1, beside=len(self.flying) / in_flight) if refused else ANSWERED
+        end = (
+            CallEnd(sign=Sign.REFUSED, retry_after=1, share_in_flight=len(self.flying) / in_flight)
+            if refused
+            else ANSWERED
+        )
         self.state = self.state.after(end, began=began, now=self.now, patience=PATIENCE)
         return not refused
 
     def most_together(self) -> int:
-        """Of the calls after the first refusals, the most that came within a tenth of a second."""
+        """Return the maximum number of calls within a tenth of a second, after the first refusals."""
         later = [call for call in self.calls if call > self.calls[0] + 0.5]
         return max(bisect_left(later, call + 0.1) - place for place, call in enumerate(later))
 

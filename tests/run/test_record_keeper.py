@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
-    """A keeper that must keep all, and what it gave up for."""
+    """Create a keeper of a run with --jsbench-output, and the list of its refusals."""
     folder = journal.path.parent
     return RecordKeeper(
         journal,
@@ -54,7 +54,7 @@ def test_a_disk_that_takes_no_more_stops_the_run(tmp_path: Path) -> None:
     assert [one.reason for one in refused] == [MissingReason.DISK]
 
 
-def test_no_record_waits_in_memory_for_its_test_but_the_words_of_its_verdict(tmp_path: Path) -> None:
+def test_result_keeps_the_explanation_and_not_the_record(tmp_path: Path) -> None:
     generation = examples.completion()
     assert isinstance(generation, Completion)
     passed = examples.record("a", generation=replace(generation, text="x" * 1_000))

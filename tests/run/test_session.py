@@ -9,8 +9,8 @@ import pytest
 from pytest_jsbench import EngineConfig, open_engine
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.questions import difference
 from pytest_jsbench.records.records import AnsweredBy
-from pytest_jsbench.records.variants import difference
 from pytest_jsbench.run import description
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
@@ -39,7 +39,7 @@ def test_servers_and_keys_of_one_model_fail_apart(engines: list[EngineConfig], n
     assert provider_name(AnsweredBy(engine="openai", model="m"), OURS, engines) == name
 
 
-def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_server(tmp_path: Path) -> None:
+def test_model_at_another_address_has_the_limits_of_that_server(tmp_path: Path) -> None:
     with open_engine(lambda _: "{}") as engine:
         variant = engine.variant
     plan = Plan(variants={"": variant})
@@ -75,9 +75,7 @@ def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("engine", ["local", "llguidance"])
-def test_a_run_says_which_file_its_model_is_and_another_of_that_name_has_other_answers(
-    engine: str, tmp_path: Path
-) -> None:
+def test_run_records_the_digest_of_its_model_file(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     values = {**DEFAULTS, "engine": engine, "model": str(file), "engine_option": {}}
     plan = Plan(variants={"": Variant.of("", values, factory=find(engine))}, suite=False)
@@ -91,9 +89,7 @@ def test_a_run_says_which_file_its_model_is_and_another_of_that_name_has_other_a
     assert "model_digest" in difference(first, second)
 
 
-def test_a_run_says_which_gpus_the_driver_names_and_nothing_where_none_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_records_the_gpus_that_the_driver_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_engine(lambda _: "{}") as engine:
         plan = Plan(variants={"": engine.variant}, suite=False)
     monkeypatch.setattr(description, "_GPUS", tmp_path)

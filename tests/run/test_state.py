@@ -22,12 +22,12 @@ def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> No
     assert reported.to_run(examples.metadata()).resumed == 1
 
 
-def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_speaks_against_it() -> None:
+def test_record_on_disk_overrides_an_attempt_reported_as_missing() -> None:
     first, second = record("a"), record("b")
     reported = RunState([first.key, second.key])
     reported.plan([second.attempt, first.attempt])
     for one in (first, second):
-        reported.miss(one.attempt, MissingReason.ERROR)
+        reported.add_missing(one.attempt, MissingReason.ERROR)
 
     reported.add(map(AttemptOutcome.of, [second, record("unplanned")]))
 
@@ -40,16 +40,16 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
 def test_own_tests_that_never_asked_are_missing_and_those_that_did_are_not() -> None:
     asked = AttemptOutcome.of(replace(record("asked"), repeat=1))
     reported = RunState([])
-    reported.take(AttemptResult(result=asked), of_project=True)
+    reported.take(AttemptResult(result=asked), from_project_test=True)
     never = Missing(key=record("never").key, repeat=0, reason=MissingReason.STOPPED)
 
-    reported.miss_project_tests([Missing(key=asked.key, repeat=0, reason=MissingReason.STOPPED), never, never])
+    reported.add_missing_project_tests([Missing(key=asked.key, repeat=0, reason=MissingReason.STOPPED), never, never])
 
     assert reported.attempts == (asked.attempt, never.attempt)
     assert reported.to_run(examples.metadata()).missing == (never,)
 
 
-def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count(tmp_path: Path) -> None:
+def test_unreadable_records_are_renamed_with_a_warning(tmp_path: Path) -> None:
     good, torn = tmp_path / "records.gw0.jsonl", tmp_path / "records.gw1.jsonl"
     journal = Journal(good, examples.metadata())
     journal.append(record("a"))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from pytest_jsbench.core.errors import GateError
+from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import select
-from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.settings.options import DEFAULTS
 from pytest_jsbench.settings.plan import Plan, gates_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.variants import together
+from pytest_jsbench.records.questions import together
 from pytest_jsbench.settings.plan import policy_of
 from pytest_jsbench.settings.variants import Variant, make_variants, placed
 from tests import examples

@@ -1,9 +1,9 @@
-"""An answer while it arrives over HTTP: the events of a stream, or a body in one piece.
+"""
+Read answers over HTTP: events of a stream, or a body in one piece.
 
-Events are read as the HTML standard says (section 9.2.6), and Amazon's frames. One rule is stricter: bytes that are no
-UTF-8 are a fault. The standard puts U+FFFD in their place, which would change an answer. Bodies are read as plain JSON
-values: an SDK's types would cost several times as much as the rest of a call, and would have to be doubted all the
-same, since an SDK builds them of whatever a server says.
+Events are parsed as in the HTML standard (section 9.2.6), or from Amazon's frames. One rule is stricter: invalid UTF-8
+is a fault, while the standard would insert U+FFFD and change the answer. Bodies are parsed to plain JSON values,
+without an SDK's types: those would cost several times as much as the rest of a call, and would not be validated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.http.calls import EnclosedError, enclosed, json_or_text, parse_json
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.http.client import Response
 
-#: bytes of one event; the longest is the one at the end of Responses, which holds the whole answer once more
+#: Maximum bytes of an event; the longest is the last one of Responses, which repeats the whole answer.
 LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = "[DONE]"
-#: Amazon's frames, in which Bedrock wraps the events of a stream
+#: Content type of Amazon's frames, in which Bedrock wraps the events of a stream.
 _FRAMED = "application/vnd.amazon.eventstream"
-#: the status that a call of its own would have had; in a frame there is only the name
+#: HTTP status that a separate call would have had, by the name in the frame.
 _STATUS = {
     "throttlingException": 429,
     "modelTimeoutException": 408,
@@ -48,25 +48,25 @@ class EventStream:
 
     def __init__(self, response: Response) -> None:
         self._response = response
-        #: how many pieces of the body have been read so far
+        #: Number of pieces of the body that have been read.
         self.pieces = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """The JSON value of each event up to `[DONE]` or the body's end; EnclosedError for an event named `error`."""
+        """Yield the JSON value of each event up to `[DONE]` or the end; raise EnclosedError for an `error` event."""
         pieces = self._counted()
         framed = self._response.headers.get("content-type", "").startswith(_FRAMED)
         for name, data in read_frames(pieces) if framed else read_events(pieces):
             if name == "error":
                 raise EnclosedError(json_or_text(data))
             if data.startswith(_DONE):
-                # only a connection whose body was read to its end serves the next call: otherwise each would open one
-                # of its own, and its time to the first token would hold a TLS handshake; the answer itself is whole
+                # read the body to its end, so that its connection can be reused; otherwise each call would open one,
+                # and its time to the first token would include a TLS handshake. The answer itself is complete
                 self._response.shorten()
                 with suppress(CallError):
                     for _ in pieces:
                         pass
                 return
-            # some servers keep the connection alive with events of these kinds
+            # some servers send events without data, or named ping, to keep the connection alive
             if data and name != "ping":
                 yield parse_json(data)
 
@@ -77,7 +77,7 @@ class EventStream:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """Name and data of each event that ends with an empty line; UnicodeDecodeError for bytes that are no UTF-8."""
+    """Yield name and data of each event that ends with an empty line; raise UnicodeDecodeError for invalid UTF-8."""
     name = b""
     data: list[bytes] = []
     size = 0
@@ -89,7 +89,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
             continue
         size += len(line)
         if size > LONGEST_EVENT:
-            raise _too_long()
+            raise _event_too_long()
         # a comment is a field without a name
         field, _, value = line.partition(b":")
         if field == b"data":
@@ -99,9 +99,9 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines that end with CR LF, LF or CR, which may stand in two pieces."""
-    #: the beginning of a line that goes on in the next piece
-    held: list[bytes] = []
+    """Yield the lines, which end with CR LF, LF or CR; a CR LF may be split across two pieces."""
+    #: Start of a line that continues in the next piece.
+    started: list[bytes] = []
     size = 0
     after_cr = False
     mark = _BOM
@@ -109,23 +109,23 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         rest = piece[1:] if after_cr and piece.startswith(b"\n") else piece
         after_cr = rest.endswith(b"\r") or (after_cr and not piece)
         lines = rest.splitlines()
-        unended = b"" if not lines or rest.endswith((b"\n", b"\r")) else lines.pop()
+        unfinished = b"" if not lines or rest.endswith((b"\n", b"\r")) else lines.pop()
         if lines:
-            if held:
-                lines[0] = b"".join([*held, lines[0]])
-                held, size = [], 0
+            if started:
+                lines[0] = b"".join([*started, lines[0]])
+                started, size = [], 0
             lines[0] = lines[0].removeprefix(mark)
             mark = b""
             yield from lines
-        if unended:
-            held.append(unended)
-            size += len(unended)
+        if unfinished:
+            started.append(unfinished)
+            size += len(unfinished)
             if size > LONGEST_EVENT:
-                raise _too_long()
+                raise _event_too_long()
 
 
 def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """Name and data of the event in each frame; `error` for an exception. CallError for what is no frame."""
+    """Yield name and data of each frame's event, `error` for an exception; raise CallError for an invalid frame."""
     from botocore.eventstream import EventStreamBuffer, ParserError
 
     buffer = EventStreamBuffer()
@@ -135,7 +135,7 @@ def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
             try:
                 frame = next(buffer, None)
             except ParserError as error:
-                message = f"the stream holds a broken frame: {type(error).__name__}"
+                message = f"the stream contains an invalid frame: {type(error).__name__}"
                 raise CallError(FaultKind.BAD_RESPONSE, message) from None
             if frame is None:
                 break
@@ -152,12 +152,12 @@ def _event(frame: EventStreamMessage) -> tuple[str, str]:
     return "error", json.dumps({"error": {"type": name, "code": _STATUS.get(name, 500), "message": words}})
 
 
-def _too_long() -> CallError:
+def _event_too_long() -> CallError:
     return CallError(FaultKind.BAD_RESPONSE, f"an event of the stream is longer than {LONGEST_EVENT:,} bytes")
 
 
-def is_one_piece(response: Response) -> bool:
-    """True where the body is JSON and no stream; CallError for a web page."""
+def is_json_body(response: Response) -> bool:
+    """Return whether the body is JSON instead of a stream; raise CallError for a web page."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/html":
         message = "the server answered with a web page, not JSON; is its address complete?"
@@ -166,8 +166,8 @@ def is_one_piece(response: Response) -> bool:
 
 
 def read_object(response: Response) -> dict[str, Any]:
-    """Return the body, a JSON object; EnclosedError for an error object, CallError for anything else."""
-    is_one_piece(response)
+    """Return the body, a JSON object; raise EnclosedError for an error object, CallError for anything else."""
+    is_json_body(response)
     text = response.read().decode("utf-8-sig")
     try:
         value = parse_json(text)
@@ -184,7 +184,7 @@ _EVENT_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
 
 
 def _describe_body(text: str, content_type: str) -> str:
-    """Name the kind of a body that is not JSON; empty if it is unknown."""
+    """Describe a body that is not JSON; empty if its kind is unknown."""
     declared = f"content type {one_line(content_type)}" if content_type else "no content type"
     lines = text.split("\n")
     if not text.strip():

@@ -1,4 +1,4 @@
-"""A call over HTTP: its deadline, its JSON, which nobody trusts, and its end."""
+"""Deadlines of HTTP calls, and functions for the untrusted JSON of servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Timing, Tools
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Declined
 
-#: bytes; a hundred thousand tokens, each in an event of its own, are less
+#: Maximum bytes of a body; more than a hundred thousand tokens with one event each.
 LONGEST_BODY = 64 * 1024 * 1024
 
 
 class Deadline:
-    """A number of seconds from now, for a whole call: connecting, TLS, headers and body."""
+    """A time limit for a whole call: connecting, TLS, headers and body."""
 
     __slots__ = ("_end", "seconds")
 
@@ -34,17 +34,17 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds until it; never negative."""
+        """Seconds until the deadline; never negative."""
         return max(0.0, self._end - time.perf_counter())
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was set."""
+        """Seconds since the deadline was set."""
         return time.perf_counter() - self._end + self.seconds
 
     @property
     def passed(self) -> bool:
-        """True once it is over."""
+        """True after the deadline."""
         return self.remaining == 0.0
 
     def fault(self) -> CallError:
@@ -53,20 +53,20 @@ class Deadline:
 
 
 def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedError:
-    """Read the body of a response that is an error."""
+    """Return the EnclosedError for the body of an error response."""
     return EnclosedError(json_or_text(data.decode("utf-8", "replace")), status=status, headers=headers)
 
 
 def is_error(value: Any) -> bool:
-    """True of an object that is an error, or holds one, and of a list, as Gemini puts around it."""
+    """Return whether the value is an error object, contains one, or is a list, like Gemini's errors."""
     if not isinstance(value, dict):
         return isinstance(value, list)
-    # the second is vLLM's, the third that of Messages and Responses
+    # the second form is vLLM's, the third that of Messages and Responses
     return bool(value.get("error") or value.get("object") == "error" or value.get("type") == "error")
 
 
 def enclosed(body: object) -> dict[str, Any]:
-    """The value as the object that holds an answer; an error object in it is raised as EnclosedError."""
+    """Return the value if it is an object without an error; raise EnclosedError or CallError if not."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)
@@ -77,13 +77,13 @@ def enclosed(body: object) -> dict[str, Any]:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """While an answer is read: a body that is no JSON, or is nested deeper than any parser follows, is its fault."""
+    """Convert errors of parsing an answer, such as invalid JSON or too much nesting, to a CallError."""
     try:
         yield
     except (ValueError, RecursionError) as error:
-        # only these say where and why; others may quote what they were given
-        telling = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
-        message = f"the server did not answer in JSON: {error if telling else type(error).__name__}"
+        # only these messages are safe; others may quote the input
+        is_safe = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+        message = f"the server did not answer in JSON: {error if is_safe else type(error).__name__}"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message)) from None
 
 
@@ -94,10 +94,9 @@ def settle(
     deadline: Deadline,
 ) -> Completion | Declined:
     """
-    Make the call, and return its result or what `explain` makes of a provider's refusal.
+    Make the call, and return its result or what `explain` makes of an error response.
 
-    Of an answer that came as an error only the whole time is known. Whatever breaks once the deadline has passed broke
-    because of it.
+    An answer inside an error gets only a total time. Any error after the deadline counts as a timeout.
     """
     try:
         return call()
@@ -109,22 +108,24 @@ def settle(
     if deadline.passed:
         outcome = deadline.fault()
     if isinstance(outcome, CallError):
-        # from None: the provider's own words may quote the key
+        # from None: the provider's message may quote the key
         raise outcome from None
-    return structs.replace(outcome, timing=Timing(tgt=deadline.elapsed)) if isinstance(outcome, Completion) else outcome
+    if isinstance(outcome, Completion):
+        return structs.replace(outcome, timing=Timing(tgt=deadline.elapsed))
+    return outcome
 
 
-#: levels of a server's JSON; those of an answer that comes as text inside it do not count
+#: Maximum nesting of a server's JSON; JSON inside an answer's text does not count.
 DEEPEST = 500
-#: beyond it a JSON number may be another in the next tool that reads it
-_MOST_TOKENS = 2**53
+#: Larger JSON numbers are not exact in all tools.
+_MAX_COUNT = 2**53
 _DECODER = json.JSONDecoder()
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema")
 _REQUIRED = ("required", "any", "tool", "function")
 
 
 def to_json(value: object) -> bytes:
-    """Encode a body on one line, as the SDKs do; CallError for a schema that no JSON encoder takes."""
+    """Encode a body on one line, as the SDKs do; raise CallError if it cannot be encoded."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode()
@@ -133,10 +134,10 @@ def to_json(value: object) -> bytes:
 
 
 def parse_json(text: str) -> Any:
-    """The value that a server sent; RecursionError where it nests deeper than anything that is an answer."""
+    """Parse a server's JSON; raise RecursionError if it is nested too deeply."""
     if len(text) > DEEPEST and too_deep(text, DEEPEST):
         raise RecursionError
-    # a stream has thousands of events, and hardly any has the white space around it that `loads` looks for
+    # faster than `loads`, which also skips white space around the value; few of a stream's thousands of events have any
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:
@@ -145,7 +146,7 @@ def parse_json(text: str) -> Any:
 
 
 def json_or_text(text: str) -> object:
-    """The value that it is, or else the text itself: what a server says of an error may be either."""
+    """Return the parsed JSON, or the text itself if it is not JSON: an error body may be either."""
     try:
         return parse_json(text)
     except (ValueError, RecursionError):
@@ -153,42 +154,44 @@ def json_or_text(text: str) -> object:
 
 
 def count(value: object) -> int | None:
-    """A provider's token count; None for anything that is not one, and for what no figure could be made of."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
+    """Return a provider's token count; None if it is not a whole number, or not exact in JSON."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
         return value
     return None
 
 
 def get(part: object, *names: str) -> Any:
-    """Look a name up in an object, and the next in what stands there; None where there is no object or no such name."""
+    """Look up nested keys; None if one is missing or its parent is not an object."""
     for name in names:
         part = part.get(name) if isinstance(part, dict) else None
     return part
 
 
 def as_object(part: object) -> Mapping[str, Any]:
-    """The value itself; an empty object in the place of anything else that a server puts there."""
+    """Return the value if it is an object; else an empty one."""
     return part if isinstance(part, dict) else {}
 
 
 def items(part: object, name: str) -> list[Any]:
-    """The list of that name; empty for anything else that a server puts there."""
+    """Return the list of that name; empty if it is missing or not a list."""
     value = part.get(name) if isinstance(part, dict) else None
     return value if isinstance(value, list) else []
 
 
 def text_or(value: object, otherwise: str) -> str:
-    """The value itself where it is a text, and not an empty one."""
+    """Return the value if it is a non-empty string; else the other text."""
     return value if isinstance(value, str) and value else otherwise
 
 
 def parts(value: object) -> list[Any]:
-    """The parts of a content; some servers send a text or one part without a list around it."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+    """Return the parts of a content; some servers send a string or a single part instead of a list."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | None:
-    """The tools that the body declares, of which the case's schema describes `own`; None where it declares none."""
+    """Return the tools that the body declares; the schema of `own` is the case's. None if it declares no tools."""
     declared = [tool for entry in items(body, "tools") for tool in items(entry, "functionDeclarations") or [entry]]
     schemas: dict[str, Schema | None] = {}
     functions = True
@@ -197,8 +200,12 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         name = get(function, "name")
         schema = next((value for key in _SCHEMAS if (value := get(function, key)) is not None), None)
         functions &= schema is not None or get(tool, "type") == "function"
-        if isinstance(name, str):  # who says nothing of the arguments takes an object all the same
-            schemas[name] = None if name == own else schema if isinstance(schema, dict) else {"type": "object"}
+        if not isinstance(name, str):
+            continue
+        if name == own:
+            schemas[name] = None
+        else:  # a tool without a schema still takes an object
+            schemas[name] = schema if isinstance(schema, dict) else {"type": "object"}
     if not schemas:
         return None
     choice = body.get("tool_choice") or get(body, "toolConfig", "functionCallingConfig")
@@ -208,23 +215,26 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     at_most_one = body.get("parallel_tool_calls") is False or get(choice, "disable_parallel_tool_use") is True
     named = [get(entry, "function", "name") or get(entry, "name") for entry in (choice, *items(choice, "tools"))]
     named += items(choice, "allowedFunctionNames")
+    allowed = tuple(name for name in schemas if name in named) or tuple(schemas)
+    if mode == "none":
+        allowed = ()
     return Tools(
         schemas=schemas,
-        allowed=() if mode == "none" else tuple(name for name in schemas if name in named) or tuple(schemas),
-        # one of the provider's own may be what is called, and that is no call of a function
+        allowed=allowed,
+        # the call may be one of a provider's own tools, which is not a function call
         required=functions and mode in _REQUIRED,
         single=at_most_one,
     )
 
 
 class EnclosedError(Exception):
-    """A response that holds an error object; mostly one of status 200, as OpenRouter sends."""
+    """An error object in a response, usually of status 200, as sent by OpenRouter."""
 
     def __init__(
         self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""
     ) -> None:
         super().__init__(f"an error inside a response of status {status}")
-        #: what had come of the answer
+        #: The part of the answer that had arrived.
         self.after = after
         self.body = body
         self.status = status

@@ -1,8 +1,8 @@
 """
-The HTTP client of all engines: it asks one server, within the time of the whole call, and reads a bounded body.
+The HTTP client of all engines: it calls one server, with a deadline for the whole call and a maximum body size.
 
-It stands on urllib3's connections. urllib3's own pool bounds each read alone, so that a server which sends a byte every
-second is never late; and it hides if a connection was a kept one, which decides if a lost call may go out once more.
+It uses urllib3's connections without its pool. The pool's timeout is per read, so a server that sends a byte every
+second would never exceed it; and the pool hides whether a connection was reused, which decides about a second try.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from urllib3.util import Url, parse_url
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.base import origin, without_credentials
@@ -45,60 +45,60 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Address
     from pytest_jsbench.engines.http.calls import Deadline
 
-#: the longest wait for each address of a server, in seconds; a name's look-up has no bound but the system's
+#: Maximum seconds to connect to each address of a server; DNS look-ups are limited only by the system.
 CONNECT_SECONDS = 10.0
-#: seconds; llama.cpp, uvicorn and Node close an idle connection after 5 s, and a request on its way is then lost
-_KEPT = 2.0
-#: seconds; a server that closes a kept connection later than this after a request has worked on it
-_AT_ONCE = 0.5
-#: seconds that a server has to end the body after the last event
+#: Seconds to keep an idle connection: llama.cpp, uvicorn and Node close it after 5 s, and would lose a request.
+_IDLE_SECONDS = 2.0
+#: Seconds after a request in which a server may close a reused connection without having processed the request.
+_CLOSE_SECONDS = 0.5
+#: Seconds for a server to end the body after the last event.
 _GRACE = 0.5
-#: how a body may be packed
-_ACCEPTED = "gzip, deflate"
-_PACKED = frozenset({"", "identity", *_ACCEPTED.split(", ")})
-_READ_AT_ONCE = 64 * 1024
-_MOST_REDIRECTS = 3
+#: Accepted content encodings.
+_ACCEPT_ENCODING = "gzip, deflate"
+_ENCODINGS = frozenset({"", "identity", *_ACCEPT_ENCODING.split(", ")})
+_CHUNK_SIZE = 64 * 1024
+_MAX_REDIRECTS = 3
 #: Maximum number of interim responses (status 1xx) before a response.
-_MOST_INTERIM = 20
+_MAX_INTERIM = 20
 #: An address of NO_PROXY, with an optional prefix length, and an optional port of an IPv4 or bracketed IPv6 address.
 _NO_PROXY_ENTRY = re.compile(
     r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[0-9.]+(?=[:/]|$)|[0-9a-fA-F:.]+))(?P<prefix>/\d{1,3})?(?::(?P<port>\d{1,5}))?"
 )
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_BROKEN = (HTTPError, http.client.HTTPException, OSError)
+_CONNECTION_ERRORS = (HTTPError, http.client.HTTPException, OSError)
 
 
 class _TimedSocket:
-    """A connected socket whose timeout holds for all that follows, and not for each step."""
+    """A connected socket whose timeout covers all following operations together."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._end = 0.0
-        #: bytes that were received so far
-        self.heard = 0
+        #: Number of bytes received.
+        self.received = 0
         self.close, self.fileno = sock.close, sock.fileno
-        self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # of TLS inside a proxy's TLS
+        self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
 
     def settimeout(self, seconds: float) -> None:
-        """Set the seconds from now in which everything ends."""
+        """Set the seconds from now for all following operations."""
         self._end = time.perf_counter() + seconds
 
     def shorten(self, seconds: float) -> None:
-        """Leave so many seconds at most."""
+        """Limit the remaining time to that many seconds."""
         self._end = min(self._end, time.perf_counter() + seconds)
 
     def sendall(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all data."""
         rest = memoryview(data)
         while rest:
             rest = rest[self.ready().send(rest) :]
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """Open the stream of what arrives."""
-        return io.BufferedReader(_TimedReader(self, self._sock.makefile("rb", buffering=0)), _READ_AT_ONCE)
+        """Open a stream for reading."""
+        return io.BufferedReader(_TimedReader(self, self._sock.makefile("rb", buffering=0)), _CHUNK_SIZE)
 
     def ready(self) -> socket.socket:
-        """Return the socket, with what is left of the time as its timeout; TimeoutError where nothing is."""
+        """Return the socket, with the remaining time as its timeout; raise TimeoutError if none remains."""
         left = self._end - time.perf_counter()
         if left <= 0:
             raise TimeoutError("timed out")
@@ -107,7 +107,7 @@ class _TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket, each time in what is left of the time."""
+    """A stream that reads from a socket within the remaining time."""
 
     def __init__(self, sock: _TimedSocket, raw: io.RawIOBase) -> None:
         self._sock = sock
@@ -119,7 +119,7 @@ class _TimedReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         self._sock.ready()
         count: int | None = self._raw.readinto(buffer)
-        self._sock.heard += count or 0
+        self._sock.received += count or 0
         return count
 
     def close(self) -> None:
@@ -132,19 +132,19 @@ class _FinalResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
-        for _ in range(_MOST_INTERIM):
+        for _ in range(_MAX_INTERIM):
             # 101 is final: the server has switched to another protocol
             if self.status >= 200 or self.status == http.client.SWITCHING_PROTOCOLS:
                 return
             self.headers = self.msg = None  # type: ignore[assignment]  # begin reads another head if it has none
             super().begin()
-        raise http.client.HTTPException(f"the server sent more than {_MOST_INTERIM} interim responses")
+        raise http.client.HTTPException(f"the server sent more than {_MAX_INTERIM} interim responses")
 
 
 class _Connection(HTTPConnection):
     sock: Any
     response_class = _FinalResponse
-    #: goes out behind the path of the next request; urllib3 logs a path where a server's headers are odd
+    #: Query of the next request, added late because urllib3 logs the path if a server's headers are invalid.
     query = ""
 
     def connect(self) -> None:
@@ -161,7 +161,7 @@ class _TLSConnection(_Connection, HTTPSConnection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A request as it goes out, or as what signs it gets it."""
+    """An outgoing request, as passed to the function that signs it."""
 
     method: str
     url: str = field(repr=False)
@@ -171,14 +171,15 @@ class Outgoing:
 
 class Response:
     """
-    A server's response, whose body is read once, by the thread that asked.
+    A server's response, whose body is read once, by the thread that sent the request.
 
-    At the body's end its connection serves the next call; closed before that, it is closed with it.
+    At the body's end the connection is reused for the next call; if the response is closed before, so is the
+    connection.
     """
 
     def __init__(self, raw: BaseHTTPResponse, connection: _Connection, sock: _TimedSocket, client: Client) -> None:
         self.status = raw.status
-        #: by names of either case
+        #: Headers; names are case-insensitive.
         self.headers: Mapping[str, str] = raw.headers
         self._raw = raw
         self._sock = sock
@@ -186,26 +187,26 @@ class Response:
         self._client = client
 
     def checked(self) -> Response:
-        """Return it; EnclosedError, with what its body says, for a refusal."""
+        """Return the response; raise EnclosedError, with its body, if it is an error."""
         if self.status >= 400:
             with closing(self):
                 raise refusal(self.status, self.headers, self.read())
         return self
 
     def iter_bytes(self, *, bounded: bool = True) -> Iterator[bytes]:
-        """Yield the body, unpacked, as it arrives; CallError where it breaks, or is longer than an answer can be."""
-        packed = self.headers.get("content-encoding", "").strip().lower()
-        if packed not in _PACKED:
-            # of one packed twice, or by brotli or zstd, few bytes may come to gigabytes
+        """Yield the decompressed body as it arrives; raise CallError if it is too long or the connection fails."""
+        encoding = self.headers.get("content-encoding", "").strip().lower()
+        if encoding not in _ENCODINGS:
+            # a few bytes may decompress to gigabytes if compressed twice, or with brotli or zstd
             self.close()
-            message = f"the answer is packed as {one_line(packed)}; expected one of: {_ACCEPTED}"
+            message = f"unsupported content encoding {one_line(encoding)}; expected one of: {_ACCEPT_ENCODING}"
             raise CallError(FaultKind.BAD_RESPONSE, message)
         count = 0
         while piece := self._read():
             count += len(piece)
             if bounded and count > LONGEST_BODY:
                 self.close()
-                if self.status >= 400:  # its words are cut short
+                if self.status >= 400:  # an error's message is truncated
                     return
                 raise CallError(FaultKind.BAD_RESPONSE, f"the answer is longer than {LONGEST_BODY:,} bytes")
             yield piece
@@ -216,11 +217,11 @@ class Response:
         return b"".join(self.iter_bytes())
 
     def shorten(self) -> None:
-        """Leave only a moment for the body's end: the answer is there."""
+        """Leave only a moment for the body's end: the answer is complete."""
         self._sock.shorten(_GRACE)
 
     def close(self) -> None:
-        """Close it, and the connection of a body that has not been read to its end."""
+        """Close the response, and its connection unless the body was read to its end."""
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:
@@ -231,18 +232,18 @@ class Response:
 
     def _read(self) -> bytes:
         try:
-            return self._raw.read1(_READ_AT_ONCE)
-        except _BROKEN as error:
+            return self._raw.read1(_CHUNK_SIZE)
+        except _CONNECTION_ERRORS as error:
             self.close()
             raise self._client.fault(error, begun=True) from None
 
 
 class Client:
     """
-    Asks one server, and no other, over connections that each serve one call at a time.
+    A client that calls one server, and no other, over reusable connections.
 
-    An engine makes one when it is built and closes it at its end; the threads of all calls in flight share it. Its two
-    collections need no lock, since each step on them is one of a list or a set.
+    An engine creates one when it is built and closes it at its end; several threads share it. Its two collections need
+    no lock, because each operation on them is atomic.
     """
 
     def __init__(
@@ -258,7 +259,8 @@ class Client:
         self.address = address
         parts = urlsplit(address.url)
         self._tls = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if self._tls else 80)
         self._query = query or {}
         self._authorise = authorise
         self._secret = secret
@@ -266,19 +268,18 @@ class Client:
         self._headers = {
             "host": parts.netloc,
             "accept": "application/json",
-            "accept-encoding": _ACCEPTED,
+            "accept-encoding": _ACCEPT_ENCODING,
             "user-agent": f"pytest-jsbench/{__version__}",
-            **_lowered(headers or {}),
+            **_lower_names(headers or {}),
         }
         if address.userinfo is not None:
             self._headers["authorization"] = _basic(*address.userinfo)
         if self._proxy is not None and not self._tls:
             self._headers |= _proxy_headers(self._proxy)
-        self._context = (
-            _trusting() if self._tls or (self._proxy is not None and self._proxy.scheme == "https") else None
-        )
+        tls_to_proxy = self._proxy is not None and self._proxy.scheme == "https"
+        self._context = _tls_context() if self._tls or tls_to_proxy else None
         self._idle: list[tuple[_Connection, float]] = []
-        self._lent: set[_TimedSocket] = set()
+        self._in_use: set[_TimedSocket] = set()
         self._closed = False
 
     def request(
@@ -292,27 +293,27 @@ class Client:
         once: bool = False,
     ) -> Response:
         """
-        Send a request and return the response, whatever its status, with its body unread; whoever calls closes it.
+        Send a request and return the response, whatever its status, with its body unread; the caller closes it.
 
-        The path is below the server's address, or the whole URL of something on the same server. What may go out `once`
-        only is not sent again where the server closes a kept connection under it. CallError for a connection that
-        breaks, and for a server that points to another one; ValueError for a header that cannot be sent.
+        The path is below the server's address, or a whole URL on the same server. With `once`, the request is not sent
+        again if the server closes a reused connection. Raise CallError for a failed connection and for a redirect to
+        another server, ValueError for a header that cannot be sent.
         """
         url = path if "://" in path else self.address.url.rstrip("/") + path
         if self._query:
             url += f"{'&' if '?' in url else '?'}{urlencode(self._query)}"
-        for _ in range(_MOST_REDIRECTS + 1):
-            self._stay_here(url)
-            url = quote(url.partition("#")[0], safe=punctuation)  # such as spaces are no part of a request
-            sent = {**self._headers, **_lowered(headers or {})}
+        for _ in range(_MAX_REDIRECTS + 1):
+            self._check_origin(url)
+            url = quote(url.partition("#")[0], safe=punctuation)  # escape spaces and the like
+            sent = {**self._headers, **_lower_names(headers or {})}
             if body is not None:
                 sent.setdefault("content-type", "application/json")
             outgoing = Outgoing(method=method, url=url, headers=sent, body=body)
             if self._authorise is not None:
-                sent |= _lowered(self._authorise(outgoing))
+                sent |= _lower_names(self._authorise(outgoing))
             for name, value in sent.items():
-                if not _SENDABLE.fullmatch(value):  # http.client's words quote it
-                    raise ValueError(f"the header {name} holds a character that no header can")
+                if not _SENDABLE.fullmatch(value):  # the error message of http.client would quote it
+                    raise ValueError(f"the header {name} contains a character that is not allowed in headers")
             response = self._send(outgoing, deadline, once=once)
             if not 300 <= response.status < 400:
                 return response
@@ -320,29 +321,29 @@ class Client:
             location = response.headers.get("location") or ""
             try:
                 url = urljoin(url, location)
-                self._stay_here(url)
-            except ValueError:  # that is no address
+                self._check_origin(url)
+            except ValueError:  # an invalid URL
                 url = location
                 break
-            if response.status < 307 and method != "GET":  # what is posted would be asked for there
+            if response.status < 307 and method != "GET":  # these redirects would turn a POST into a GET
                 break
-        there = printable(without_credentials(url), 120)
+        target = printable(without_credentials(url), 120)
         message = (
-            f"{self.address.url} answered with status {response.status}, which points to {there}: "
-            "name the right address with --jsbench-base-url"
+            f"{self.address.url} answered with status {response.status}, a redirect to {target}: "
+            "set the correct address with --jsbench-base-url"
         )
         raise CallError(FaultKind.BAD_REQUEST, message)
 
     def post(
         self, path: str, body: object, *, deadline: Deadline, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Post a body as JSON and return the response, its body unread; EnclosedError for a refusal."""
+        """Post a body as JSON and return the response, its body unread; raise EnclosedError for an error response."""
         return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).checked()
 
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
-        """Keep a connection for the next call where its response was read as a whole; else close it."""
-        self._lent.discard(sock)
-        if whole and connection.sock is sock:  # a server that closes it has taken its socket away
+        """Keep a connection for the next call if its response was read completely; else close it."""
+        self._in_use.discard(sock)
+        if whole and connection.sock is sock:  # None if the server closes the connection
             self._idle.append((connection, time.perf_counter()))
             if self._closed:
                 self.close()
@@ -350,64 +351,65 @@ class Client:
             connection.close()
 
     def fault(self, error: Exception, *, begun: bool = False) -> CallError:
-        """Return the fault of a connection that broke."""
+        """Return the fault of a failed connection."""
         through = f" through the proxy {self._proxy._replace(auth=None)}" if self._proxy else ""
         return connection_fault(error, address=self.address.url + through, secret=self._secret, begun=begun)
 
     def close(self) -> None:
-        """Close all connections; a call in flight ends."""
+        """Close all connections; calls in flight end."""
         self._closed = True
-        while (connection := self._take()) is not None:
+        while (connection := self._take_idle()) is not None:
             connection.close()
-        for sock in tuple(self._lent):
+        for sock in tuple(self._in_use):
             with suppress(OSError):
-                sock.shutdown(SHUT_RDWR)  # its thread may be reading, and would not notice that it is closed
+                sock.shutdown(SHUT_RDWR)  # another thread may be reading, and would not notice a close
 
     def _send(self, outgoing: Outgoing, deadline: Deadline, *, once: bool) -> Response:
-        kept = self._take()
-        if kept is not None:
-            sock: _TimedSocket = kept.sock
-            begun, heard = time.perf_counter(), sock.heard
+        reused = self._take_idle()
+        if reused is not None:
+            sock: _TimedSocket = reused.sock
+            start = time.perf_counter()
+            received = sock.received
             try:
-                return self._ask(kept, outgoing, deadline)
-            except _BROKEN as error:
-                late = isinstance(error, TimeoutError) or time.perf_counter() - begun > _AT_ONCE
-                if once or late or self._closed or sock.heard != heard:
+                return self._exchange(reused, outgoing, deadline)
+            except _CONNECTION_ERRORS as error:
+                late = isinstance(error, TimeoutError) or time.perf_counter() - start > _CLOSE_SECONDS
+                if once or late or self._closed or sock.received != received:
                     raise self.fault(error) from None
         try:
-            return self._ask(self._connect(deadline), outgoing, deadline)
-        except _BROKEN as error:
+            return self._exchange(self._connect(deadline), outgoing, deadline)
+        except _CONNECTION_ERRORS as error:
             raise self.fault(error) from None
 
-    def _ask(self, connection: _Connection, outgoing: Outgoing, deadline: Deadline) -> Response:
+    def _exchange(self, connection: _Connection, outgoing: Outgoing, deadline: Deadline) -> Response:
         sock: _TimedSocket = connection.sock
-        self._lent.add(sock)
-        place, mark, query = outgoing.url.partition("?")
+        self._in_use.add(sock)
+        path, mark, query = outgoing.url.partition("?")
         if not connection.proxy_is_forwarding:
-            place = "/" + place.split("://", 1)[1].partition("/")[2]
+            path = "/" + path.split("://", 1)[1].partition("/")[2]
         connection.query = mark + query
         try:
-            if self._closed:  # while it connected
+            if self._closed:  # closed while connecting
                 raise ConnectionAbortedError("the client is closed")
             connection.timeout = deadline.remaining
-            # a server that will not read all of a body says why
+            # a server that stops reading the body may still send a response
             with suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(outgoing.method, place, outgoing.body, outgoing.headers, preload_content=False)
+                connection.request(outgoing.method, path, outgoing.body, outgoing.headers, preload_content=False)
             connection.timeout = deadline.remaining
             raw = connection.getresponse()
             if raw.status < 200:
-                raise http.client.HTTPException(f"the server sent only status {raw.status}, and no response")
+                raise http.client.HTTPException(f"the server sent only status {raw.status}, not a response")
         except BaseException:
             self.give_back(connection, sock, whole=False)
             raise
         return Response(raw, connection, sock, self)
 
-    def _take(self) -> _Connection | None:
-        with suppress(IndexError):  # also where another thread has just taken the last
+    def _take_idle(self) -> _Connection | None:
+        with suppress(IndexError):  # another thread may have taken the last one
             while True:
                 connection, since = self._idle.pop()
-                # readable means closed, or an answer that nobody asked for
-                if time.perf_counter() - since < _KEPT and connection.is_connected:
+                # readable means closed, or an unexpected response
+                if time.perf_counter() - since < _IDLE_SECONDS and connection.is_connected:
                     return connection
                 connection.close()
         return None
@@ -421,7 +423,8 @@ class Client:
             host, port, tls = self._host, self._port, self._tls
         else:
             tls = self._tls or proxy.scheme == "https"
-            host, port = proxy.host or "", proxy.port or (443 if proxy.scheme == "https" else 8080)
+            host = proxy.host or ""
+            port = proxy.port or (443 if proxy.scheme == "https" else 8080)
         config = proxy and ProxyConfig(self._context, False, None, None)
         options: dict[str, Any] = {"timeout": timeout, "proxy": proxy, "proxy_config": config}
         if tls:
@@ -432,20 +435,20 @@ class Client:
         connection.connect()
         return connection
 
-    def _stay_here(self, url: str) -> None:
+    def _check_origin(self, url: str) -> None:
         if origin(url) == origin(self.address.url):
             return
         scheme, host, port = origin(url)
-        there = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
+        target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
         message = (
-            f"the server points to {there}, away from {self.address.url}; nothing was sent there: if it is the "
-            "right one, name it with --jsbench-base-url"
+            f"the server refers to {target} instead of {self.address.url}; nothing was sent there: if that is the "
+            "correct address, set it with --jsbench-base-url"
         )
         raise CallError(FaultKind.BAD_REQUEST, message)
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """Header names are the same in either case."""
+def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with names in lower case."""
     return {name.lower(): value for name, value in headers.items()}
 
 
@@ -454,19 +457,19 @@ def _basic(user: str, password: str) -> str:
 
 
 def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
-    """Return the proxy that the environment names for that server."""
+    """Return the proxy that the environment configures for the server."""
     proxies = getproxies()
     address = proxies.get(scheme) or proxies.get("all")
     if not address or proxy_bypass(host) or proxy_bypass(host_and_port):
         return None
     if _is_excluded(host, urlsplit(f"//{host_and_port}").port, proxies.get("no", "")):
         return None
-    with suppress(ValueError):  # whose words quote the password
+    with suppress(ValueError):  # its message would quote the password
         proxy = parse_url(address if "://" in address else f"http://{address}")
         if proxy.scheme in ("http", "https"):
             return proxy
     shown = without_credentials(address)
-    message = f"the proxy {shown} of the environment is none of http:// or https://; NO_PROXY={host} leaves it out"
+    message = f"unsupported proxy {shown} in the environment; expected http:// or https://; NO_PROXY={host} disables it"
     raise EngineError(message, found=shown, expected="http:// or https://")
 
 
@@ -498,16 +501,16 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
     return {"proxy-authorization": _basic(unquote(user), unquote(password))}
 
 
-def _trusting() -> ssl.SSLContext:
-    """Return the context that trusts what the system trusts, and certifi; or what the environment names alone."""
+def _tls_context() -> ssl.SSLContext:
+    """Return a context that trusts certificates of the system and certifi, or those that the environment names."""
     context = ssl.create_default_context()
-    if named := os.environ.get("SSL_CERT_FILE"):
+    if path := os.environ.get("SSL_CERT_FILE"):
         try:
-            context.load_verify_locations(named)  # of a file that it cannot read the line before says nothing
+            context.load_verify_locations(path)  # the default context silently ignores a file that it cannot read
         except OSError as error:
-            message = f"SSL_CERT_FILE names {printable(named, 120)}, which cannot be read: {error}"
-            raise EngineError(message, found=named, expected="a file of certificates") from None
-    if not (named or os.environ.get("SSL_CERT_DIR")):
+            message = f"SSL_CERT_FILE names {printable(path, 120)}, which cannot be read: {error}"
+            raise EngineError(message, found=path, expected="a file of certificates") from None
+    if not (path or os.environ.get("SSL_CERT_DIR")):
         import certifi
 
         context.load_verify_locations(certifi.where())

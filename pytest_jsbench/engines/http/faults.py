@@ -1,11 +1,11 @@
 """
-Errors of providers: read into one shape, and classified by whose fault they are.
+Parse errors of providers into one shape, and classify them by cause.
 
-The bodies of OpenAI, Anthropic, Gemini (a list), OpenRouter (the real provider's words inside), vLLM (flat),
-Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp are told apart by what they hold. The first rule of a
-table that holds decides whether the schema, the request, the account or the server is to blame; a hint names the
-option to change where a provider does not take a parameter that one of our options sends. One kind of error is an
-answer: a provider that has looked at what its model wrote, and sends it as the error's `failed_generation`.
+The body's structure identifies OpenAI, Anthropic, Gemini (a list), OpenRouter (with the original provider's message),
+vLLM (flat), Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp. The first rule that applies decides
+whether the schema, the request, the account or the server is the cause. If a provider does not accept a parameter that
+one of our options sends, a hint names the option. One kind of error is an answer: the error's `failed_generation`
+contains what the model wrote, if the provider has rejected that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
 
@@ -41,12 +41,12 @@ class ProviderError:
 
     message: str
     status: int | None = None
-    #: `type` and `code` in whichever fields the provider puts them
+    #: Values of `type` and `code`, from all fields in which providers send them.
     names: frozenset[str] = frozenset()
-    #: the request's parameter that is to blame
+    #: The request's parameter that caused the error.
     param: str = ""
     retry_after: float | None = None
-    #: what the model wrote, and the provider found wrong; None where the error is about anything else
+    #: What the model wrote, if the provider has rejected that; None for any other error.
     failed_generation: str | None = None
     usage: Usage = field(default_factory=Usage)
 
@@ -54,22 +54,27 @@ class ProviderError:
     def parse(
         cls, body: object, *, status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> ProviderError:
-        """Read the body of an error response, or an error object inside a 200."""
+        """Parse the body of an error response, or an error object inside a 200."""
         error = _innermost(body)
         if not isinstance(error, Mapping):
-            return cls(message=_plain(error, status), status=status, retry_after=retry_after(headers or {}))
-        details, param, text = error.get("details"), error.get("param"), error.get("failed_generation")
+            return cls(message=_message_of_text(error, status), status=status, retry_after=retry_after(headers or {}))
+        details = error.get("details")
+        param = error.get("param")
+        text = error.get("failed_generation")
         words = [error.get(name) for name in ("type", "code", "status", "error_type")]
-        words += [details.get("error_code")] if isinstance(details, Mapping) else _detailed(details)
+        words += [details.get("error_code")] if isinstance(details, Mapping) else _gemini_reasons(details)
         names = frozenset(word.lower() for word in words if isinstance(word, str))
         seconds = retry_after(headers or {})
+        failed_generation = None
+        if names & _FAILED_GENERATIONS:
+            failed_generation = text if isinstance(text, str) else ""
         return cls(
             message=_message(error, status),
             status=_status(status, error),
             names=names,
             param=param if isinstance(param, str) else "",
             retry_after=_retry_delay(details) if seconds is None else seconds,
-            failed_generation=(text if isinstance(text, str) else "") if names & _FAILED_GENERATIONS else None,
+            failed_generation=failed_generation,
             usage=Usage(
                 input_tokens=count(get(error, "usage", "prompt_tokens")),
                 output_tokens=count(get(error, "usage", "completion_tokens")),
@@ -78,8 +83,8 @@ class ProviderError:
 
 
 #: Maximum seconds to wait that a server can request.
-_LONGEST_WAIT = 86_400.0
-#: Groq's, of structured output and of tools
+_MAX_RETRY_AFTER = 86_400.0
+#: Groq's error codes for structured output and for tools.
 _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
 
 
@@ -92,19 +97,19 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     lower = {name.lower(): value for name, value in headers.items()}
     milliseconds = _seconds(lower.get("retry-after-ms"))
     if milliseconds is not None:
-        return min(milliseconds / 1000, _LONGEST_WAIT)
+        return min(milliseconds / 1000, _MAX_RETRY_AFTER)
     value = lower.get("retry-after")
     seconds = _seconds(value)
     if seconds is None:
-        moment = _moment(value)
+        moment = _parse_date(value)
         if moment is None:
             return None
-        now = _moment(lower.get("date")) or datetime.now(UTC)
+        now = _parse_date(lower.get("date")) or datetime.now(UTC)
         seconds = max(0.0, (moment - now).total_seconds())
-    return min(seconds, _LONGEST_WAIT)
+    return min(seconds, _MAX_RETRY_AFTER)
 
 
-def _moment(value: str | None) -> datetime | None:
+def _parse_date(value: str | None) -> datetime | None:
     """Parse an HTTP date; None if it is not a date, or its zone is out of range."""
     if value is None:
         return None
@@ -120,30 +125,30 @@ def _seconds(value: str | None) -> float | None:
         seconds = float(value) if value is not None else None
     except ValueError:
         return None
-    # NaN compares false
+    # comparisons with NaN are false
     return seconds if seconds is not None and 0 <= seconds < float("inf") else None
 
 
 def _retry_delay(details: object) -> float | None:
-    """Gemini's RetryInfo: `{"retryDelay": "34s"}` among the details."""
+    """Return the seconds of Gemini's RetryInfo: `{"retryDelay": "34s"}` in the details."""
     delays = (get(detail, "retryDelay") for detail in parts(details))
     delay = next((delay for delay in delays if isinstance(delay, str)), None)
     return None if delay is None else _seconds(delay.removesuffix("s"))
 
 
-def _detailed(details: object) -> list[object]:
-    """Gemini's: the reason, and whether a quota is that of a day, which no wait of ours outlasts."""
+def _gemini_reasons(details: object) -> list[object]:
+    """Return Gemini's reason, and `quota_of_a_day` for a daily quota, for which a retry is useless."""
     violations = [violation for detail in parts(details) for violation in items(detail, "violations")]
     daily = ["quota_of_a_day"] if any("PerDay" in str(get(violation, "quotaId")) for violation in violations) else []
     return [*daily, *(get(detail, "reason") for detail in parts(details))]
 
 
-#: lists and objects around an error; the deepest known is Gemini's, an object in an object in a list
-_DEEPEST_ERROR = 10
+#: Maximum nesting of an error in lists and objects; the deepest known one, Gemini's, has three levels.
+_MAX_ERROR_DEPTH = 10
 
 
 def _innermost(body: object) -> object:
-    for _ in range(_DEEPEST_ERROR):
+    for _ in range(_MAX_ERROR_DEPTH):
         if isinstance(body, list) and body:
             body = body[0]
         elif isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | list):
@@ -154,7 +159,7 @@ def _innermost(body: object) -> object:
 
 
 def _status(status: int | None, error: Mapping[str, object]) -> int | None:
-    """The HTTP status; for an error inside a 200 or a stream the one that the error names."""
+    """Return the HTTP status; for an error inside a 200 or a stream, the status in the error."""
     if status is not None and status >= 400:
         return status
     code = error.get("code")
@@ -164,23 +169,23 @@ def _status(status: int | None, error: Mapping[str, object]) -> int | None:
 
 
 def _message(error: Mapping[str, object], status: int | None) -> str:
-    # `error` as text is Ollama's and TGI's, `detail` FastAPI's
+    # Ollama and TGI send `error` as text, FastAPI sends `detail`
     for name in ("message", "error", "detail"):
         if value := error.get(name):
             # OpenRouter's own message is only "Provider returned error"
             raw = get(error, "metadata", "raw")
-            return f"{_shown(value)}: {_shown(raw)}" if raw else _shown(value)
-    return _shown(error) if error else _plain(None, status)
+            return f"{_to_text(value)}: {_to_text(raw)}" if raw else _to_text(value)
+    return _to_text(error) if error else _message_of_text(None, status)
 
 
-def _shown(value: object) -> str:
+def _to_text(value: object) -> str:
     try:
         return value if isinstance(value, str) else str(value)
     except RecursionError:
-        return "an error that is nested too deeply to be shown"
+        return "an error that is nested too deeply to print"
 
 
-def _plain(body: object, status: int | None) -> str:
+def _message_of_text(body: object, status: int | None) -> str:
     text = body if isinstance(body, str) else ""
     if title := re.search(r"<title[^>]*>([^<]+)", text, re.IGNORECASE):
         return f"a web page, not JSON: {title[1]}"
@@ -189,58 +194,65 @@ def _plain(body: object, status: int | None) -> str:
     return text.strip() or (f"HTTP status {status} with no error message" if status else "an error with no message")
 
 
-#: what is sent because an option of ours says so
+#: Parameters that our reasoning options send.
 _REASONING = (
-    *("reasoning_effort", "reasoning.effort", "output_config.effort", "thinking.type", "adaptive thinking"),
-    *("thinking_budget", "thinking budget", "Thinking level", "thinking mode"),  # Gemini's
+    "reasoning_effort",
+    "reasoning.effort",
+    "output_config.effort",
+    "thinking.type",
+    "adaptive thinking",
+    "thinking_budget",
+    "thinking budget",
+    "Thinking level",
+    "thinking mode",  # Gemini's
 )
 PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice|"
 PARAMETERS += "|".join(map(re.escape, _REASONING))
 _NAMED = re.compile(rf"\b({PARAMETERS})\b")
-_NOT_TAKEN = re.compile(
+_NOT_SUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|deprecated|not permitted|not allowed|not available"
     r"|only the default|only 1 is allowed|instead|not compatible|incompatible|may not be|may only be"
     r"|only works in|can't be disabled|budget \(\d+\) is invalid",
     re.IGNORECASE,
 )
 _RENAME = "--jsbench-engine-option max_tokens_field="
-_UNWANTED = {
+_REMEDIES = {
     "max_tokens": f"{_RENAME}max_completion_tokens",
     "max_completion_tokens": f"{_RENAME}max_tokens",
-    "temperature": "leave --jsbench-temperature out",
-    "seed": "leave --jsbench-seed out",
+    "temperature": "remove --jsbench-temperature",
+    "seed": "remove --jsbench-seed",
     "stream": "--jsbench-engine-option stream=false",
     "stream_options": "--jsbench-engine-option stream=false",
-    **dict.fromkeys(_REASONING, "another --jsbench-engine-option reasoning_effort or reasoning_budget, or neither"),
-    "tool_choice": "another --jsbench-response-format than tool, which forces a tool",
+    **dict.fromkeys(_REASONING, "change or remove --jsbench-engine-option reasoning_effort or reasoning_budget"),
+    "tool_choice": "use another --jsbench-response-format than tool, which forces a tool",
 }
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
 def find_hint(error: ProviderError) -> str | None:
-    """The option to change; None for a complaint about anything else."""
+    """Return the option to change; None if the error is not about one."""
     named = _NAMED.fullmatch(error.param) or (None if error.param else _NAMED.search(error.message))
     if named is None:
         return None
-    # a limit that is only too high is known by its name, but taken
-    if _NOT_TAKEN.search(error.message):
-        return _UNWANTED.get(named[1])
-    return "another --jsbench-max-tokens" if named[1] in _LIMITS else None
+    # a parameter whose value is too high is named too, but is supported
+    if _NOT_SUPPORTED.search(error.message):
+        return _REMEDIES.get(named[1])
+    return "change --jsbench-max-tokens" if named[1] in _LIMITS else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Holds when each of its conditions that is given holds."""
+    """An outcome, and the conditions under which it applies: all of those that are given."""
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()
-    #: words, of which the error has one
+    #: Words separated by spaces; one of them must be among the error's names.
     names: str = ""
-    #: patterns, the second in any case
+    #: Regular expressions; the second ignores case.
     param: str = ""
     message: str = ""
 
-    def holds(self, error: ProviderError) -> bool:
+    def applies(self, error: ProviderError) -> bool:
         return (
             (not self.status or error.status in self.status)
             and (not self.names or not error.names.isdisjoint(self.names.split()))
@@ -255,7 +267,7 @@ _SERVER_ERRORS = frozenset(range(500, 600))
 _REFUSAL = (
     _Rule(
         DeclineReason.REFUSAL,
-        # the last three are of Responses: the prompt was flagged
+        # the last three are from Responses: the prompt was flagged
         names=(
             "content_filter content_policy_violation responsibleaipolicyviolation"
             " invalid_prompt bio_policy misalignment_policy_violation"
@@ -286,8 +298,8 @@ _ACCOUNT = (
     _Rule(FaultKind.RATE_LIMITED, names="rate_limit_error rate_limit_exceeded resource_exhausted"),
 )
 
-#: the model, or the way to it, has no structured output at all: no word about the schema, whose keywords are named by
-#: longer paths (`output_config.format.schema.…`)
+#: The model or its server has no structured output at all. Errors about a schema's keywords do not match: they name
+#: longer paths (`output_config.format.schema.…`).
 _NO_STRUCTURED_OUTPUT = _Rule(
     FaultKind.BAD_REQUEST,
     status=_CLIENT_ERRORS | {500},  # llama-cpp-python's
@@ -301,18 +313,18 @@ _NO_STRUCTURED_OUTPUT = _Rule(
         r".*(?:response_format|output_config|tools|tool_choice|strict)"
         r"|\b(?:output_config(?:\.format)?|tools|tool_choice|(?:tools\.\d+(?:\.\w+)*\.)?strict"
         r"|response_format(?:\.type|(?:\.json_schema)?(?:\.strict)?)?)\W+extra inputs"
-        # of Gemini: a version of the API that does not know the field, and a model without
+        # Gemini: an API version without the field, and a model without the feature
         r"|unknown name \W*(?:(?:response|parameters)_?(?:json_?)?schema|response_?mime_?type|tools|tool_?config)\b"
         r"|(?:json mode|function calling) is not (?:enabled|supported)"
-        # of Bedrock's Converse
+        # Bedrock's Converse
         r"|extraneous key \[outputConfig\]"
     ),
 )
-_OF_STRUCTURED_OUTPUT = r"response.?format|output.?config|structured|json|schema|tool|strict|function|output"
+_STRUCTURED_OUTPUT_WORDS = r"response.?format|output.?config|structured|json|schema|tool|strict|function|output"
 
-#: about the request, whatever schema is in it
+#: Errors about the request, whatever its schema.
 _REQUEST = (
-    # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
+    # llama.cpp's, about the prompt alone; other servers send their names also if --jsbench-max-tokens is too high
     _Rule(DeclineReason.CONTEXT_LENGTH, names="exceed_context_size_error"),
     _Rule(FaultKind.BAD_REQUEST, status={404, 405, 413}),
     _Rule(
@@ -320,19 +332,19 @@ _REQUEST = (
         names="context_length_exceeded string_above_max_length model_not_found not_found_error unsupported_model",
     ),
     _Rule(FaultKind.BAD_REQUEST, message=r"maximum context length|context (?:window|size)"),
-    # before the next, because the words may name what else to use: structured outputs
+    # before the next rule, because the message may recommend structured outputs instead
     _Rule(
         FaultKind.BAD_REQUEST,
         status=_CLIENT_ERRORS,
-        message=rf"\btool_choice\b.*(?:{_NOT_TAKEN.pattern})|(?:{_NOT_TAKEN.pattern}).*\btool_choice\b",
+        message=rf"\btool_choice\b.*(?:{_NOT_SUPPORTED.pattern})|(?:{_NOT_SUPPORTED.pattern}).*\btool_choice\b",
     ),
     _NO_STRUCTURED_OUTPUT,
     _Rule(FaultKind.BAD_REQUEST, param=r"\.name$|^(?:messages|input|model|tool_choice)$"),
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=f"^(?:{PARAMETERS})$"),
 )
 
-#: Messages of servers that answer a schema that they cannot convert with a 5xx status, read 2026-11-28. A retry would
-#: fail again. Words without a source are of the version that xllamacpp 2026.10 bundles.
+#: Messages of servers that answer a schema that they cannot convert with a 5xx status, as of 2026-11-28. A retry would
+#: fail again. Messages without a source are from the version in xllamacpp 2026.10.
 _UNCONVERTIBLE_SCHEMA = (
     # llama.cpp: converting the schema, also inside a chat template; parsing the grammar; and sampling from it
     r"JSON schema conversion failed",  # browseros-ai/BrowserOS/issues/255, openclaw/openclaw/issues/107430
@@ -350,7 +362,7 @@ _UNCONVERTIBLE_SCHEMA = (
     r"Unsupported JSON Schema structure|Grammar (?:compilation|is not valid)|Invalid grammar",
 )
 
-#: only where a schema was sent
+#: Errors about the schema, if one was sent.
 _SCHEMA = (
     _Rule(DeclineReason.UNSUPPORTED_SCHEMA, names="invalid_json_schema invalid_function_parameters"),
     _Rule(
@@ -368,10 +380,9 @@ _SCHEMA = (
 )
 
 _REST = (
-    # llama.cpp's own parser does not read what its own grammar let through, of a pattern mostly; the same call would
-    # end so again
+    # llama.cpp's parser cannot read what its own grammar allowed, mostly for a pattern; a retry would fail too
     _Rule(FaultKind.ENGINE, message=r"output that does not match the expected \S+ format"),
-    # what a server finds wrong with the request's body is as wrong when it comes again
+    # an error that the server finds in the body is not transient
     _Rule(FaultKind.BAD_REQUEST, status={500}, message=r"\bloc\W+body\b"),
     _Rule(FaultKind.TIMEOUT, status={408, 504}),
     _Rule(FaultKind.TIMEOUT, names="timeout_error timeout deadline_exceeded"),
@@ -384,10 +395,10 @@ _REST = (
     _Rule(FaultKind.BAD_RESPONSE),
 )
 
-#: Groq's words in the place of a text
+#: Groq's message in place of the text.
 _OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
 
-_CARRYING_A_SCHEMA = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+_SCHEMA_FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
 _WITHOUT_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_REST)
 _WITH_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_SCHEMA, *_REST)
 
@@ -396,39 +407,39 @@ def classify_error(
     error: ProviderError, *, sent: Sent, secret: str | None, route: str = "this server"
 ) -> Completion | Declined | CallError:
     """
-    The answer that the error holds, or the outcome of the first rule that holds; its message never holds the secret.
+    Return the answer in the error, or the outcome of the first rule that applies; redact the secret in its message.
 
-    `route` says which model was asked where; the secret is empty where none was sent.
+    `route` names the model and the server; the secret is empty if none was sent.
     """
     if error.failed_generation is not None:
         limit = any(map(_OUT_OF_TOKENS.search, (error.message, error.failed_generation)))
         finish = FinishReason.LENGTH if limit else FinishReason.REJECTED
         return Completion(text=error.failed_generation, finish_reason=finish, timing=None, usage=error.usage, sent=sent)
-    rules = _WITH_SCHEMA if sent.response_format in _CARRYING_A_SCHEMA else _WITHOUT_SCHEMA
-    rule = next(rule for rule in rules if rule.holds(error))
+    rules = _WITH_SCHEMA if sent.response_format in _SCHEMA_FORMATS else _WITHOUT_SCHEMA
+    rule = next(rule for rule in rules if rule.applies(error))
     message = one_line(error.message, secret=secret)
     if isinstance(rule.outcome, DeclineReason):
         return Declined(reason=rule.outcome, message=message, sent=sent)
     hint = find_hint(error) if rule.outcome is FaultKind.BAD_REQUEST else None
     if hint is not None:
-        message = f"{message} (to change it: {hint})"
+        message = f"{message} (to fix it: {hint})"
     elif _lacks_format(rule, error, sent):
-        message = f"{message} ({route} has no {sent.response_format}: another --jsbench-response-format)"
+        message = f"{message} ({route} has no {sent.response_format}: change --jsbench-response-format)"
     if rule.outcome is FaultKind.AUTH and secret == "":
-        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
+        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that contains it)"
     return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)
 
 
 def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
-    """True where it is the response format that the model, or the way to it, does not have."""
+    """Return whether the model or its server lacks the response format."""
     structured = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
-    return structured and re.search(_OF_STRUCTURED_OUTPUT, error.message, re.IGNORECASE) is not None
+    return structured and re.search(_STRUCTURED_OUTPUT_WORDS, error.message, re.IGNORECASE) is not None
 
 
 def explain_error(
     error: Exception, sent: Sent, *, address: str, model: str, secret: str | None
 ) -> Completion | Declined | CallError:
-    """Return what a provider's refusal says of a call, or that the request could not be made."""
+    """Return the outcome of a call with an error response, or of one that could not be sent."""
     if not isinstance(error, EnclosedError):
         message = f"the request cannot be made: {type(error).__name__}: {error}"
         return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
@@ -448,23 +459,24 @@ _CLOSED = frozenset({"RemoteDisconnected", "ConnectionResetError", "BrokenPipeEr
 def connection_fault(
     error: BaseException, *, address: str, secret: str | None = None, begun: bool = False
 ) -> CallError:
-    """The fault of a broken connection, maybe in a begun answer: a timeout where a read took too long, or else its."""
+    """Return the fault of a failed connection, maybe inside an answer: a timeout if a read took too long."""
     causes = list(_causes(error))
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
     broke_off = begun and not slow
-    words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{_reason(causes)}"
+    prefix = "the answer was interrupted: " if broke_off else ""
+    message = f"{_without_credentials(address)}: {prefix}{_reason(causes)}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
     closed = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
-    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off, closed=closed)
+    return CallError(kind, one_line(message, secret=secret), broke_off=broke_off, closed=closed)
 
 
 def _reason(causes: list[BaseException]) -> str:
-    """Return what went wrong in the words of HTTP; those of the libraries name their own objects."""
+    """Return what went wrong in HTTP terms; the messages of the libraries name their own objects."""
     for cause in causes:
         match type(cause).__name__:
             case "IncompleteRead":
-                # http.client has tried to read the length of a chunk as a number; at the body's end it reads b''
+                # http.client has tried to parse the length of a chunk as a number; at the body's end it reads b''
                 chunk = any(isinstance(inner, ValueError) and not str(inner).endswith("b''") for inner in causes)
                 return "a chunk of its body has no valid length" if chunk else "its body is truncated"
             case "BadStatusLine":

@@ -1,4 +1,4 @@
-"""Assembly of one answer from what a server sends, whole or in pieces: its text, calls, reasoning, usage and ending."""
+"""Assemble an answer from what a server sends, whole or in pieces: text, calls, reasoning, usage and finish reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.answers import EventStream
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
 
-#: takes every answer in which a complete document can be seen
+#: Accepts every answer that contains a complete document.
 _LENIENT = JudgePolicy(reasoning="strip")
-#: at most so many unknown kinds are named in a message
-_NAMED_KINDS = 5
+#: Maximum number of unknown kinds in a message.
+_MAX_NAMED_KINDS = 5
 
 
-#: service tiers at the ordinary price, or whose price is known otherwise (batch)
+#: Service tiers at the ordinary price, or whose price is known otherwise (batch).
 _ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "batch")
 
 
 def read_tier(value: object) -> str | None:
-    """Return a service tier that has a price of its own; None for any other."""
+    """Return a service tier that has its own price; None for any other."""
     tier = shown_word(value).lower() if isinstance(value, str) else ""
     return None if tier in ("", *_ORDINARY_TIERS) else tier
 
@@ -52,7 +52,7 @@ def read_tier(value: object) -> str | None:
 def _check_complete(word: str, text: str) -> None:
     """Raise CallError unless the text is one JSON document: a missing end is not the model's failure."""
     if isinstance(read_answer(text, _LENIENT), NotJson):
-        ending = f"the server's finish reason '{word}' does not say that the answer is complete"
+        ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
         message = f"{ending}, and it is not one JSON document; {counted(len(text), 'character')} of it dropped"
@@ -60,207 +60,236 @@ def _check_complete(word: str, text: str) -> None:
 
 
 class AnswerBuilder:
-    """Collects the pieces of one answer."""
+    """The pieces of one answer, as they arrive."""
 
     __slots__ = (
-        *("_arrived", "_asides", "_comments", "_ended", "_endings", "_next_number", "_not_text", "_numbers"),
-        *("_pieces", "_reasoning", "_refusal", "_stream", "_texts", "_unknown", "_watch"),
-        *("by_index", "calls", "counts", "kinds", "server_times", "usage"),
+        *(
+            "_arrival_times",
+            "_provider_tools",
+            "_comments",
+            "_finish",
+            "_finish_reasons",
+            "_next_number",
+            "_not_text",
+            "_numbers",
+        ),
+        "_pieces",
+        "_reasoning",
+        "_refusal",
+        "_stream",
+        "_texts",
+        "_unknown",
+        "_watch",
+        "by_index",
+        "calls",
+        "counts",
+        "kinds",
+        "server_times",
+        "usage",
     )
 
-    def __init__(self, watch: Stopwatch, *, endings: FinishReasons, stream: EventStream | None = None) -> None:
+    def __init__(self, watch: Stopwatch, *, finish_reasons: FinishReasons, stream: EventStream | None = None) -> None:
         self._watch = watch
-        #: meanings of the wire format's finish reasons
-        self._endings = endings
-        #: the stream that is read; None if the answer comes in one piece
+        #: Meanings of the wire format's finish reasons.
+        self._finish_reasons = finish_reasons
+        #: The stream that is read; None if the answer is not streamed.
         self._stream = stream
-        #: pieces of text and of arguments in the order in which they came
+        #: Pieces of text and of arguments in the order of their arrival.
         self._pieces: list[str] = []
-        #: when each of them came
-        self._arrived: list[float] = []
-        #: pieces of text, by their place
+        #: Time of arrival of each piece.
+        self._arrival_times: list[float] = []
+        #: Pieces of text, by their place.
         self._texts: dict[Place, list[str]] = {}
-        #: places of tools that the provider runs: what comes before them is not the answer
-        self._asides: set[Place] = set()
-        #: numbers of items that are comments on what the model is doing
+        #: Places of tools that the provider runs: text before them is not the answer.
+        self._provider_tools: set[Place] = set()
+        #: Numbers of items that are comments on what the model is doing.
         self._comments: set[int] = set()
-        #: calls of the client's tools, by their place
+        #: Calls of the client's tools, by their place.
         self.calls: dict[Place, PartialCall] = {}
-        #: kinds of the blocks or items that have begun, by their number
+        #: Kinds of the blocks or items that have begun, by their number.
         self.kinds: dict[int, str] = {}
-        #: calls of a stream of Chat Completions
+        #: Calls of a stream of Chat Completions.
         self.by_index = CallsByIndex(self.calls)
-        #: numbers of items, by their identifiers
+        #: Numbers of items, by their identifiers.
         self._numbers: dict[str, int] = {}
         self._next_number = 0
         self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        #: kinds of content that are not known
+        #: Unknown kinds of content, in order.
         self._unknown: dict[str, None] = {}
-        #: the finish reason, what it means, and what the server says of it
-        self._ended: tuple[str, Meaning, str] | None = None
+        #: The finish reason, its meaning, and the server's explanation.
+        self._finish: tuple[str, Meaning, str] | None = None
         self.usage = Usage()
-        #: seconds by the server's own clock, by the names of `Timing`
+        #: Seconds measured by the server, by the names of `Timing`.
         self.server_times: dict[str, float] = {}
-        #: counts of tokens, by the API's own names
+        #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
 
-    def number_item(self, index: int | None, own: str | None) -> int:
-        """Return the number of an item: its index, or that of its identifier; of the last item if it has neither."""
+    def number_of_item(self, index: int | None, identifier: str | None) -> int:
+        """Return an item's number: its index, or that of its identifier, or that of the last item if it has neither."""
         if index is None:
-            index = max(self._next_number - 1, 0) if own is None else self._numbers.get(own, self._next_number)
-        if own is not None:
-            self._numbers.setdefault(own, index)
+            if identifier is None:
+                index = max(self._next_number - 1, 0)
+            else:
+                index = self._numbers.get(identifier, self._next_number)
+        if identifier is not None:
+            self._numbers.setdefault(identifier, index)
         self._next_number = max(self._next_number, index + 1)
         return index
 
     def new_number(self) -> int:
-        """Return a number that is greater than that of each item so far."""
+        """Return a number greater than that of all items so far."""
         self._next_number += 1
         return self._next_number - 1
 
-    def note(self, usage: object, names: Iterable[str]) -> None:
-        """Store the counts that are given; a later 0 replaces no count."""
+    def store_counts(self, usage: object, names: Iterable[str]) -> None:
+        """Store the given counts; a later 0 does not replace a count."""
         for name in names:
             value = count(get(usage, name))
             if value or (value is not None and name not in self.counts):
                 self.counts[name] = value
 
-    def use(self, usage: Usage) -> None:
-        """Update the usage by what a later event says."""
+    def update_usage(self, usage: Usage) -> None:
+        """Update the usage with a later event's."""
         self.usage = self.usage.updated(usage)
 
-    def add(self, piece: object, place: Place = FIRST) -> None:
-        """Add a piece of text at its place; an empty one is no token and starts no clock."""
-        if arrived := self._arrive(piece):
+    def add_text(self, piece: object, place: Place = FIRST) -> None:
+        """Add a piece of text at its place; an empty piece is not a token and starts no clock."""
+        if arrived := self._record_arrival(piece):
             self._texts.setdefault(place, []).extend(arrived)
 
     def complete_text(self, text: object, place: Place) -> None:
-        """Set the whole text of that place, which replaces its pieces unless it is empty."""
+        """Set the complete text of that place, which replaces its pieces unless it is empty."""
         pieces = self._texts.get(place)
         if pieces is None:
-            self.add(text, place)
+            self.add_text(text, place)
         elif isinstance(text, str) and text:
             pieces[:] = [text]
 
-    def set_aside(self, place: Place) -> None:
-        """Note that a tool is at that place that the provider runs: it is no call, and no text before it the answer."""
-        self._asides.add(place)
+    def set_provider_tool(self, place: Place) -> None:
+        """Record a tool run by the provider at that place: not a call, and text before it is not the answer."""
+        self._provider_tools.add(place)
 
     def set_comment(self, number: int) -> None:
-        """Note that the texts of that item are comments on what the model is doing, not the answer."""
+        """Record that the texts of that item are comments on what the model is doing, not the answer."""
         self._comments.add(number)
 
     def note_unknown(self, kind: object) -> None:
-        """Note a kind of content that is not known, to be named if there is nothing else."""
+        """Record an unknown kind of content, to be named if there is no other content."""
         self._unknown[shown_word(kind)] = None
 
-    def call(
-        self, place: Place, *, own: object = None, name: object = None, arguments: object = None, default: object = None
+    def add_call(
+        self,
+        place: Place,
+        *,
+        identifier: object = None,
+        name: object = None,
+        arguments: object = None,
+        default: object = None,
     ) -> None:
-        """Add to the call at that place: a piece of its name, of its arguments, or the arguments if no pieces come."""
+        """Add pieces of a name or arguments to the call at that place; `default` applies if no pieces follow."""
         call = self.calls.setdefault(place, PartialCall())
-        call.id = own or call.id
+        call.id = identifier or call.id
         if isinstance(name, str) and name:
             call.names.append(name)
-        call.pieces += self._arrive(arguments)
+        call.pieces += self._record_arrival(arguments)
         if default is not None:
-            call.default = default if isinstance(default, str) else self._written(default)
+            call.default = default if isinstance(default, str) else self._encode(default)
 
     def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
-        """Set the whole name and the whole arguments of the call at that place, unless they are empty."""
+        """Set the complete name and arguments of the call at that place, unless they are empty."""
         call = self.calls.setdefault(place, PartialCall())
         if isinstance(name, str) and name:
             call.names = [name]
         if not call.pieces:
-            call.pieces += self._arrive(call.default if arguments in (None, "") else arguments)
+            call.pieces += self._record_arrival(call.default if arguments in (None, "") else arguments)
         elif isinstance(arguments, str) and arguments:
             call.pieces = [arguments]
 
-    def _written(self, value: object) -> str:
-        """Return a JSON value that is in the place of a text, written as one."""
+    def _encode(self, value: object) -> str:
+        """Return a JSON value that was sent instead of a text, encoded as text."""
         self._not_text = True
         return json.dumps(value, ensure_ascii=False)
 
-    def _arrive(self, piece: object) -> list[str]:
-        """Return the piece as a list, after noting its time; empty if there is nothing in it."""
+    def _record_arrival(self, piece: object) -> list[str]:
+        """Record the arrival of a piece, and return it in a list; empty if the piece is empty."""
         if piece is None or piece == "":
             return []
-        text = piece if isinstance(piece, str) else self._written(piece)
+        text = piece if isinstance(piece, str) else self._encode(piece)
         if self._stream is not None:
-            self._arrived.append(self._watch.token(piece=self._stream.pieces))
+            self._arrival_times.append(self._watch.token(piece=self._stream.pieces))
         self._pieces.append(text)
         return [text]
 
     def begin_reasoning(self) -> None:
-        """Note that the model has begun to reason; its provider may never show the text."""
+        """Record that the model has begun to reason; the provider may never send the text."""
         if self._stream is not None:
             self._watch.reasoning(piece=self._stream.pieces)
 
-    def reason(self, piece: object) -> None:
-        """Add a piece of reasoning, which is no content."""
+    def add_reasoning(self, piece: object) -> None:
+        """Add a piece of reasoning, which is not part of the answer."""
         if isinstance(piece, str) and piece:
             self.begin_reasoning()
             self._reasoning.append(piece)
 
     @property
     def reasoned(self) -> bool:
-        """True once a text of reasoning has come."""
+        """True after a text of reasoning has arrived."""
         return bool(self._reasoning)
 
     @property
     def refused(self) -> bool:
-        """True once a refusal has come."""
+        """True after a refusal has arrived."""
         return bool(self._refusal)
 
     @property
     def empty(self) -> bool:
-        """True until a text, an argument or a refusal has come."""
+        """True until a text, an argument or a refusal has arrived."""
         return not self._pieces and not self._refusal
 
     @property
-    def begun(self) -> str:
-        """Describe what had come when a stream was interrupted; empty if nothing had."""
-        if not self._arrived:
+    def progress(self) -> str:
+        """What had arrived when a stream was interrupted, for a message; empty if nothing had."""
+        if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)
         return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
 
-    def refuse(self, piece: object) -> None:
+    def add_refusal(self, piece: object) -> None:
         """Add a piece of the provider's refusal."""
         if isinstance(piece, str) and piece:
             self._refusal.append(piece)
 
-    def end(self, word: object, detail: object = None) -> None:
+    def set_finish_reason(self, word: object, detail: object = None) -> None:
         """
-        Note the finish reason, and what the server says of it.
+        Set the finish reason, and the server's explanation.
 
-        A later one replaces it, but an ordinary end replaces only an unknown one: some servers add one to each event.
+        A later reason replaces it, but a normal end replaces only an unknown one: some servers add one to each event.
         """
         text = shown_word(word)
-        meaning = self._endings.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
-        if meaning is FinishReason.STOP and self._ended is not None and self._ended[1] is not FinishReason.UNKNOWN:
+        meaning = self._finish_reasons.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
+        if meaning is FinishReason.STOP and self._finish is not None and self._finish[1] is not FinishReason.UNKNOWN:
             return
-        self._ended = text, meaning, detail if isinstance(detail, str) else ""
+        self._finish = text, meaning, detail if isinstance(detail, str) else ""
 
     def end_without_reason(self) -> None:
-        """Note that the whole answer has come, though without a finish reason; nothing at all is no answer."""
-        if self._ended is None and (self.calls or not self.empty):
-            self._ended = NOT_GIVEN, FinishReason.UNKNOWN, ""
+        """Record that the answer is complete although it has no finish reason; an empty answer stays incomplete."""
+        if self._finish is None and (self.calls or not self.empty):
+            self._finish = NOT_GIVEN, FinishReason.UNKNOWN, ""
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
-        """Return the answer, now that nothing more comes; CallError if there is none."""
+        """Return the assembled answer; raise CallError if it is missing or incomplete."""
         for place, call in self.calls.items():
             if not call.pieces and call.default:
                 self.complete_call(place)
         if refusal := join_pieces(self._refusal):
             return self._declined(refusal, sent)
         characters = sum(map(len, self._pieces))
-        if self._ended is None:
+        if self._finish is None:
             message = f"the answer ended without a finish reason; {counted(characters, 'character')} of it dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message, broke_off=True)
-        word, meaning, detail = self._ended
+        word, meaning, detail = self._finish
         match meaning:
             case FaultKind():
                 message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
@@ -275,13 +304,13 @@ class AnswerBuilder:
                 assert_never(meaning)
 
     def _completion(self, finish: FinishReason, word: str, sent: Sent) -> Completion:
-        timing = self._watch.stop(answer=self._answer_arrived(join_pieces(self._pieces)))
+        timing = self._watch.stop(answer=self._find_answer_arrival(join_pieces(self._pieces)))
         content, beside = self._content()
-        calls = self._called(sent)
+        calls = self._completed_calls(sent)
         if finish is FinishReason.UNKNOWN:
             _check_complete(word, calls[-1].arguments if calls else content)
         if self._unknown and not (content or calls or self._reasoning) and finish is not FinishReason.LENGTH:
-            kinds = ", ".join(list(self._unknown)[:_NAMED_KINDS])
+            kinds = ", ".join(list(self._unknown)[:_MAX_NAMED_KINDS])
             message = f"the answer has no text and no call, only content of unknown kinds: {kinds}"
             raise CallError(FaultKind.BAD_RESPONSE, message)
         return Completion(
@@ -298,8 +327,8 @@ class AnswerBuilder:
         )
 
     def _content(self) -> tuple[str, str]:
-        """Return the text that is the answer, and the text before the last tool that the provider ran."""
-        last = max(self._asides, default=None)
+        """Return the text of the answer, and the text before the last tool that the provider ran."""
+        last = max(self._provider_tools, default=None)
         before: list[str] = []
         after: list[str] = []
         for place, pieces in sorted(self._texts.items()):
@@ -309,20 +338,20 @@ class AnswerBuilder:
             return join_pieces([*before, *after]), ""
         return join_pieces(after), join_pieces(before)
 
-    def _called(self, sent: Sent) -> tuple[CalledTool, ...]:
+    def _completed_calls(self, sent: Sent) -> tuple[CalledTool, ...]:
         declared = () if sent.tools is None else sent.tools.schemas
         return tuple(
             CalledTool(name=tool_name(call.names, declared), arguments=call.arguments)
             for _, call in sorted(self.calls.items(), key=lambda item: item[0])
         )
 
-    def _answer_arrived(self, text: str) -> float | None:
-        """Find when the answer itself came, in a stream of content that begins with reasoning; None in any other."""
-        start = start_of_answer(text) if self._arrived else None
+    def _find_answer_arrival(self, text: str) -> float | None:
+        """Return when the answer itself arrived, if the content begins with reasoning; None otherwise."""
+        start = start_of_answer(text) if self._arrival_times else None
         if start is None:
             return None
         ends = accumulate(map(len, self._pieces))
-        return next(at for at, end in zip(self._arrived, ends, strict=True) if end > start)
+        return next(at for at, end in zip(self._arrival_times, ends, strict=True) if end > start)
 
     def _declined(self, message: str, sent: Sent) -> Declined:
         return Declined(

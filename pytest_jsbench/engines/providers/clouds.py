@@ -1,9 +1,8 @@
 """
-The engines `anthropic-bedrock` and `anthropic-vertex`: Claude in Amazon's and in Google's cloud.
+The engines `anthropic-bedrock` and `anthropic-vertex`: Claude on Amazon Bedrock and Google Vertex AI.
 
-Both speak the Messages API. They let a caller in by what a cloud gives to a machine or a person: requests are signed,
-or carry a token that is fetched, by the cloud's own library. No variable holds these, so the engine itself keeps what
-each call carried out of what it says.
+Both use the Messages API, with the cloud's own credentials: the cloud's library signs requests, or fetches a token for
+them. These credentials are in no environment variable, so the engine itself removes them from answers and errors.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.secrets import Secrets, one_line
+from pytest_jsbench.core.secret_masking import Secrets, one_line
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key, from_environment, missing
-from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
+from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, from_environment, missing
+from pytest_jsbench.engines.engine_secrets import out_of_fault, out_of_generation
+from pytest_jsbench.engines.providers.anthropic_messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
-from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.provider import Authorise, ProviderSettings
 
 _BEARER = "AWS_BEARER_TOKEN_BEDROCK"
-#: of a header that lets a caller in: a token, or a signature and for whom it stands
+#: A token, or a signature or its scope, in a header with credentials.
 _CREDENTIAL = re.compile(r"[^\s,=]{8,}")
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -44,43 +43,44 @@ class Bedrock:
     """Amazon Bedrock, in one region."""
 
     region: str
-    #: of the files in ~/.aws; None: what AWS_PROFILE says, or the default
+    #: Profile of the files in ~/.aws; None for AWS_PROFILE, or the default.
     profile: str | None
 
     def find_key(self, config: EngineConfig) -> Key:
-        """The key of Bedrock, or what AWS lets this machine or person in by."""
+        """Return the Bedrock key, or an empty key if there are AWS credentials; else raise MissingRequirement."""
         key = find_key(config, (_BEARER,), optional=True)
         if key.value:
             if self.profile is None:
                 return key
-            message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one out"
+            message = f"engine '{config.name}': the option profile conflicts with a key ({_BEARER}); set only one"
             raise EngineError(message, where="profile")
-        if _of_aws(self.profile, lambda session: session.get_credentials()) is not None:
+        if _read_from_aws(self.profile, lambda session: session.get_credentials()) is not None:
             return key
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
-        raise missing(config.name, "credentials of AWS", ways)
+        raise missing(config.name, "AWS credentials", ways)
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the path that names the model, and the body without it."""
+        """Return the path with the model, and the body without it."""
         rest = {"anthropic_version": VERSION, **body}
-        model, stream = quote(str(rest.pop("model", model)), safe=":"), rest.pop("stream", False)
+        model = quote(str(rest.pop("model", model)), safe=":")
+        stream = rest.pop("stream", False)
         return f"/model/{model}/invoke{'-with-response-stream' if stream else ''}", rest
 
     def authoriser(self) -> Authorise:
-        """Return what signs each request."""
+        """Return a function that signs a request."""
         import botocore.eventstream  # noqa: F401  a stream is read with it: not within the time of the first call
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.session import Session
 
-        # at DEBUG it writes down what it signs, session tokens and signatures too, and what it is let in by
+        # at DEBUG, it logs what it signs, including session tokens, signatures and other credentials
         logging.getLogger("botocore").setLevel(logging.INFO)
         session = Session(profile=self.profile)
 
         def sign(outgoing: Outgoing) -> Mapping[str, str]:
             credentials = session.get_credentials()
             if credentials is None:
-                raise RuntimeError("no credentials of AWS are left")
+                raise RuntimeError("the AWS credentials are no longer available")
             request = AWSRequest(outgoing.method, outgoing.url, dict(outgoing.headers), outgoing.body)
             SigV4Auth(credentials, "bedrock", self.region).add_auth(request)
             return dict(request.headers.items())
@@ -88,7 +88,7 @@ class Bedrock:
         return sign
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """A RuntimeError is ours, where there are none any more."""
+        """Return the kind of a credentials error; our RuntimeError means that no credentials are left."""
         from botocore.exceptions import BotoCoreError, HTTPClientError
 
         if isinstance(error, HTTPClientError):
@@ -97,18 +97,18 @@ class Bedrock:
 
 
 def bedrock_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said of Bedrock; EngineError for what cannot be done."""
+    """Read the settings of Bedrock; raise EngineError if they cannot be used."""
     options = Options(config, BEDROCK_OPTIONS)
     profile = options.text("profile", default=None)
     region = options.text("region", default=from_environment("AWS_REGION", "AWS_DEFAULT_REGION"))
-    region = region or _of_aws(profile, lambda session: session.get_config_variable("region"))
+    region = region or _read_from_aws(profile, lambda session: session.get_config_variable("region"))
     if region is None:
         raise missing(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
-    given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
-    address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
-    model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
+    custom = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
+    address = custom or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
+    model = _require_model(config, "the id of a model or of an inference profile, us.anthropic.…")
     settings = read_messages_settings(config, options, address, model=model)
-    return _in_cloud(settings, Bedrock(region=region, profile=profile), provider=None if given else "aws")
+    return _in_cloud(settings, Bedrock(region=region, profile=profile), provider=None if custom else "aws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Vertex:
     project: str
 
     def find_key(self, config: EngineConfig) -> Key:
-        """The access token that a variable holds, or what Google lets this machine or person in by."""
+        """Return a variable's token, or an empty key if there are Google credentials; else raise MissingRequirement."""
         key = find_key(config, (), optional=True)
         if key.value:
             return key
@@ -132,11 +132,11 @@ class Vertex:
                 "gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, or name the variable of "
                 "an access token with --jsbench-api-key-env"
             )
-            raise missing(config.name, "credentials of Google Cloud", ways) from error
+            raise missing(config.name, "Google Cloud credentials", ways) from error
         return key
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the path that names the project and the model, and the body without it."""
+        """Return the path with project and model, and the body without the model."""
         rest = {"anthropic_version": VERSION, **body}
         names = (self.project, self.region, str(rest.pop("model", model)))
         project, region, model = (quote(text, safe="") for text in names)
@@ -144,22 +144,24 @@ class Vertex:
         return f"/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{verb}", rest
 
     def authoriser(self) -> Authorise:
-        """Return what fetches a token, and a new one when it has expired."""
+        """Return a function that adds a token, and fetches a new one when it has expired."""
         from google.auth.transport.urllib3 import Request
         from urllib3 import PoolManager
 
-        credentials, lock, http = _google_credentials(), threading.Lock(), PoolManager()
+        credentials = _google_credentials()
+        lock = threading.Lock()
+        http = PoolManager()
 
-        def bring(_: Outgoing) -> Mapping[str, str]:
+        def add_token(_: Outgoing) -> Mapping[str, str]:
             with lock:
                 if credentials.expired or not credentials.token:
                     credentials.refresh(Request(http))
             return {"authorization": f"Bearer {credentials.token}"}
 
-        return bring
+        return add_token
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Google gave no token, or could not be asked."""
+        """Return the kind of a credentials error: authentication or connection."""
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         if isinstance(error, TransportError):
@@ -168,7 +170,7 @@ class Vertex:
 
 
 def vertex_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said of Vertex AI; EngineError for what cannot be done."""
+    """Read the settings of Vertex AI; raise EngineError if they cannot be used."""
     options = Options(config, VERTEX_OPTIONS)
     region = options.text("region", default=from_environment("CLOUD_ML_REGION"))
     if region is None:
@@ -177,40 +179,44 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
     project = options.text("project", default=named)
     if project is None:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
-        raise missing(config.name, "a project of Google Cloud", ways)
-    given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
-    # as the SDK has it
-    host = f"aiplatform.{region}.rep" if region in ("us", "eu") else f"{region}-aiplatform"
-    host = "aiplatform" if region == "global" else host
-    address = given or Address(url=f"https://{host}.googleapis.com/v1")
-    settings = read_messages_settings(config, options, address, model=_model(config, "claude-…"))
-    return _in_cloud(settings, Vertex(region=region, project=project), provider=None if given else "google")
+        raise missing(config.name, "a Google Cloud project", ways)
+    custom = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
+    # host names as in the SDK
+    if region == "global":
+        host = "aiplatform"
+    elif region in ("us", "eu"):
+        host = f"aiplatform.{region}.rep"
+    else:
+        host = f"{region}-aiplatform"
+    address = custom or Address(url=f"https://{host}.googleapis.com/v1")
+    settings = read_messages_settings(config, options, address, model=_require_model(config, "claude-…"))
+    return _in_cloud(settings, Vertex(region=region, project=project), provider=None if custom else "google")
 
 
 class CloudEngine(ProviderEngine):
-    """A ProviderEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
+    """A ProviderEngine with signed requests; each thread keeps the credentials of its last call, to redact them."""
 
     def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
         super().__init__(settings, info, key=key)
-        self._carried = threading.local()
+        self._sent_secrets = threading.local()
 
     def new_client(self, key: Key) -> Client:
-        """Return the client, whose signatures and tokens are noted."""
+        """Return a client that stores the credentials of each request."""
         cloud = self._settings.cloud
         authorise = None if key.value or cloud is None else cloud.authoriser()
 
-        def noted(outgoing: Outgoing) -> Mapping[str, str]:
+        def authorise_and_store(outgoing: Outgoing) -> Mapping[str, str]:
             headers = {**outgoing.headers, **(authorise(outgoing) if authorise else {})}
             lowered = {name.lower(): value for name, value in headers.items()}
             sent = (lowered.get(name, "") for name in ("authorization", "x-amz-security-token"))
-            self._carried.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
+            self._sent_secrets.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
             return headers
 
-        return self._settings.new_client(key, noted)
+        return self._settings.new_client(key, authorise_and_store)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make a call, in whose outcome no signature and no token is."""
-        self._carried.texts = ()
+        """Make one call; signatures and tokens are removed from the result and from errors."""
+        self._sent_secrets.texts = ()
         try:
             return out_of_generation(super().generate(request), self._secrets())
         except CallError as error:
@@ -223,22 +229,22 @@ class CloudEngine(ProviderEngine):
             raise CallError(kind, one_line(f"no credentials: {type(error).__name__}: {error}")) from None
 
     def _secrets(self) -> Secrets:
-        return Secrets(self._carried.texts)
+        return Secrets(self._sent_secrets.texts)
 
 
 def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:
     return replace(settings, provider=provider, find_key=cloud.find_key, place=cloud.place, cloud=cloud)
 
 
-def _model(config: EngineConfig, such_as: str) -> str:
+def _require_model(config: EngineConfig, example: str) -> str:
     if config.model:
         return config.model
-    message = f"--jsbench-model is needed with engine '{config.name}': {such_as}"
+    message = f"--jsbench-model is required with engine '{config.name}': {example}"
     raise EngineError(message, expected="the name of a model", option="model")
 
 
-def _of_aws(profile: str | None, read: Callable[[Any], Any]) -> Any:
-    """Read from the files in ~/.aws, or else this machine; None where there is nothing."""
+def _read_from_aws(profile: str | None, read: Callable[[Any], Any]) -> Any:
+    """Read a setting from the files in ~/.aws or from this machine; None if it is not set."""
     try:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session

@@ -1,7 +1,8 @@
-"""The finish reasons of each wire format: what a server's word means, which servers send it, and where that is known.
+"""
+Finish reasons of each wire format: meaning, servers that send them, and sources.
 
-A word that is not in a table is unknown: its answer is judged if it is complete, and otherwise is nobody's failure. So
-is a word that is listed as unknown, because it does not say whether the answer is complete.
+If a finish reason is not in a table, or is listed as unknown because it does not show whether the answer is complete,
+the answer is judged only if it is a complete document; otherwise it does not count as the model's failure.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from functools import cached_property
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason
 from pytest_jsbench.core.text import printable
 
-#: what a finish reason means: why the text ended, whose fault it is that there is no answer, or a refusal
+#: Meaning of a finish reason: why the text ended, the kind of fault if there is no answer, or a refusal.
 Meaning = FinishReason | FaultKind | DeclineReason
-#: stands for the finish reason of a server that gives none
+#: Placeholder for a missing finish reason.
 NOT_GIVEN = "(none)"
-#: characters of an unknown finish reason that are kept
+#: Maximum length of an unknown finish reason in records.
 _LONGEST_WORD = 60
-#: the month in which the sources were read
+#: Month in which the sources were read.
 DATE = "2026-11"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRow:
-    """Finish reasons of the same meaning, and the servers that send them."""
+    """Finish reasons with the same meaning, and the servers that send them."""
 
     words: tuple[str, ...]
     meaning: Meaning
@@ -37,9 +38,9 @@ class FinishRow:
 class FinishReasons:
     """The finish reasons of a wire format."""
 
-    #: name of the wire format in the documentation
+    #: Name of the wire format in the documentation.
     title: str
-    #: name of the field that holds the finish reason
+    #: Name of the field with the finish reason.
     field: str
     rows: tuple[FinishRow, ...]
 
@@ -48,11 +49,11 @@ class FinishReasons:
         return {_normalized(word): row.meaning for row in self.rows for word in row.words}
 
     def meaning(self, word: str) -> Meaning:
-        """Return what the word means; UNKNOWN if it is not listed. Capitals, `-` and `_` make no difference."""
+        """Return the meaning; UNKNOWN if it is not listed. Case, `-` and `_` are ignored."""
         return self._meanings.get(_normalized(word), FinishReason.UNKNOWN)
 
     def extended(self, own: Mapping[str, Meaning], *, server: str, source: str) -> FinishReasons:
-        """Return the same reasons for a server whose own words take precedence."""
+        """Return the same reasons, overridden by those of a server."""
         rows = (
             FinishRow(words=(word,), meaning=meaning, servers=server, source=source) for word, meaning in own.items()
         )
@@ -64,12 +65,12 @@ def _normalized(word: str) -> str:
 
 
 def shown_word(word: object) -> str:
-    """Return a server's finish reason as it is shown: one line, of bounded length."""
+    """Return a server's finish reason for printing: one line, of limited length."""
     return printable(word if isinstance(word, str) else str(word), _LONGEST_WORD)
 
 
 def read_meaning(text: str) -> Meaning:
-    """Return the meaning of that name; ValueError for any other text."""
+    """Parse the name of a meaning; raise ValueError for any other text."""
     for kind in (FinishReason, FaultKind):
         if text in list(kind):
             return kind(text)
@@ -237,21 +238,30 @@ GEMINI_FINISH = FinishReasons(
         ),
         FinishRow(
             words=(
-                *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
-                *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+                "SAFETY",
+                "RECITATION",
+                "LANGUAGE",
+                "BLOCKLIST",
+                "PROHIBITED_CONTENT",
+                "SPII",
+                "ESCALATION",
+                "MODEL_ARMOR",
+                "IMAGE_SAFETY",
+                "IMAGE_PROHIBITED_CONTENT",
+                "IMAGE_RECITATION",
             ),
             meaning=FinishReason.CONTENT_FILTER,
             servers="Gemini",
             source=_GEMINI,
         ),
         FinishRow(
-            # what the model wrote is no call of the tool; it is shown only in the words of a message, or not at all
+            # the model's text is not a tool call; it is only in the error message, or not sent at all
             words=("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"),
             meaning=FinishReason.REJECTED,
             servers="Gemini",
             source=_GEMINI,
         ),
-        # the provider's own loop of tools stopped before there was an answer
+        # the provider's own tool loop stopped before there was an answer
         FinishRow(words=("TOO_MANY_TOOL_CALLS",), meaning=FaultKind.SERVER, servers="Gemini", source=_GEMINI),
         FinishRow(
             words=("MISSING_THOUGHT_SIGNATURE",), meaning=FaultKind.BAD_REQUEST, servers="Gemini", source=_GEMINI

@@ -1,4 +1,4 @@
-"""Gemini's `generateContent`: the engine `gemini`, what is asked, and how its answers are read."""
+"""Gemini's `generateContent`, the engine `gemini`: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
+from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: the one in the examples of google-genai 3.4
+#: Model of the examples of google-genai 3.4.
 DEFAULT_MODEL = "gemini-3.8-flash"
 HOME = "https://generativelanguage.googleapis.com"
-#: the API has no word for how strictly a schema is held to
+#: Without `strict`: the API has no such setting.
 OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
 
 _GENERATION = "generationConfig"
-#: of thinking, in there: newer models take a level, older ones a budget
-_LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget"
-#: newer models want the signature of their thoughts back with each call; this one says that there is none
+#: Paths of the thinking settings in `generationConfig`: newer models accept a level, older ones a budget.
+_LEVEL = "thinkingConfig.thinkingLevel"
+_BUDGET = "thinkingConfig.thinkingBudget"
+#: Newer models require the signature of their thoughts in each call; this value replaces a missing one.
 _UNSIGNED = "skip_thought_signature_validator"
 
 
 def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
-    """The body of one call; the extra body is what stands in `generationConfig`."""
+    """Return the body of one call; the extra body is merged into `generationConfig`."""
     messages = request.prompt.messages
-    form = _form(settings, request.schema)
+    form = _schema_fields(settings, request.schema)
     generation = {**settings.sampling(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
@@ -59,7 +60,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return {**body, **settings.outer_body}
 
 
-def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
             return {_GENERATION: {"responseMimeType": "application/json", "responseJsonSchema": schema}}
@@ -74,7 +75,7 @@ def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
 
 
 def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The conversation without its instructions; what functions gave back is one turn of the user's, in their order."""
+    """Return the conversation without instructions; consecutive function results form one user turn, in their order."""
     contents: list[dict[str, Any]] = []
     calls: dict[str | None, ToolCall] = {}
     for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
@@ -84,7 +85,8 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
             contents.append({"role": "user", "parts": parts})
             continue
         for message in group:
-            role, calls = "model" if message.role == "assistant" else "user", {c.id: c for c in message.tool_calls}
+            role = "model" if message.role == "assistant" else "user"
+            calls = {call.id: call for call in message.tool_calls}
             text = [{"text": message.content}] if message.content or not calls else []
             parts = [
                 {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
@@ -95,7 +97,7 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _response(call: ToolCall, content: str) -> dict[str, Any]:
-    """The result of a function: the JSON object that it is, or else its text."""
+    """Return the result of a function: a JSON object as it is, anything else as text."""
     try:
         value = parse_json(content)
     except Unreadable:
@@ -104,57 +106,58 @@ def _response(call: ToolCall, content: str) -> dict[str, Any]:
     return {"functionResponse": {"name": call.name, "response": response}}
 
 
-#: parts that are no text: of tools that Gemini runs; google-genai 3.6, Part
+#: Parts of tools that Gemini runs; google-genai 3.6, Part.
 _OTHER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "functionResponse")
-#: parts of media
+#: Parts with media.
 _MEDIA_PARTS = ("inlineData", "fileData")
 
 
-def _take(answer: AnswerBuilder, part: object) -> None:
-    """Take an answer, or an event of a stream, which has the same form."""
-    answer.note(get(part, "usageMetadata"), _COUNTS)
-    answer.use(_usage(answer.counts))
-    answer.use(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
+def _add_response(answer: AnswerBuilder, part: object) -> None:
+    """Add an answer, or an event of a stream, which has the same form."""
+    answer.store_counts(get(part, "usageMetadata"), _COUNTS)
+    answer.update_usage(_usage(answer.counts))
+    answer.update_usage(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
         words = get(part, "promptFeedback", "blockReasonMessage")
-        answer.refuse(text_or(words, f"the provider blocked the prompt: {blocked}"))
+        answer.add_refusal(text_or(words, f"the provider blocked the prompt: {blocked}"))
     for candidate in items(part, "candidates")[:1]:
         for piece in parts(get(candidate, "content", "parts")):
-            _add(answer, piece)
+            _add_part(answer, piece)
         if (reason := get(candidate, "finishReason")) is not None:
-            answer.end(reason, get(candidate, "finishMessage"))
+            answer.set_finish_reason(reason, get(candidate, "finishMessage"))
 
 
-def _add(answer: AnswerBuilder, piece: object) -> None:
-    """Add a part; parts have no index, so they are numbered as they come, and texts that follow each other are one."""
+def _add_part(answer: AnswerBuilder, piece: object) -> None:
+    """Add a part; parts have no index, so they are numbered as they arrive, and consecutive texts are joined."""
     number = len(answer.kinds)
     if get(piece, "thought") is True:
-        answer.reason(get(piece, "text"))
+        answer.add_reasoning(get(piece, "text"))
     elif (call := get(piece, "functionCall")) is not None:
         if get(call, "partialArgs") or get(call, "willContinue"):
-            message = "the server streams the arguments of a call in parts; leave streamFunctionCallArguments out"
+            message = "the server streams the arguments of a call in parts; remove streamFunctionCallArguments"
             raise CallError(FaultKind.BAD_RESPONSE, message)
-        given = get(call, "args")
-        # of an empty object the API says nothing
-        arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)
+        args = get(call, "args")
+        # the API leaves out an empty object
+        arguments = "{}" if args is None else json.dumps(args, ensure_ascii=False)
         answer.kinds[number] = "functionCall"
-        answer.call((number, 0), own=get(call, "id"), name=get(call, "name"), arguments=arguments)
+        answer.add_call((number, 0), identifier=get(call, "id"), name=get(call, "name"), arguments=arguments)
     elif (kind := _other_kind(piece)) is not None:
         answer.kinds[number] = kind
         if kind not in _MEDIA_PARTS:
-            answer.set_aside((number, 0))
+            answer.set_provider_tool((number, 0))
         if kind not in (*_OTHER_PARTS, *_MEDIA_PARTS):
             answer.note_unknown(kind)
     else:
-        answer.add(get(piece, "text") if isinstance(piece, dict) else piece, (number, 0))
+        answer.add_text(get(piece, "text") if isinstance(piece, dict) else piece, (number, 0))
 
 
 def _other_kind(piece: object) -> str | None:
-    """Return what a part without text is: the name of its first known member, or of its first object."""
+    """Return the kind of a part without text: the name of its first known member, or of its first object."""
     if not isinstance(piece, dict) or "text" in piece:
         return None
-    known = (name for name in (*_OTHER_PARTS, *_MEDIA_PARTS) if name in piece)
-    return next(iter((*known, *(name for name, value in piece.items() if isinstance(value, dict)))), None)
+    known = [name for name in (*_OTHER_PARTS, *_MEDIA_PARTS) if name in piece]
+    objects = [name for name, value in piece.items() if isinstance(value, dict)]
+    return next(iter([*known, *objects]), None)
 
 
 _COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
@@ -164,27 +167,33 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     thoughts = counts.get("thoughtsTokenCount")
     written = [number for number in (counts.get("candidatesTokenCount"), thoughts) if number is not None]
     return Usage(
-        # what the cache holds is in it
+        # includes cached tokens
         input_tokens=counts.get("promptTokenCount"),
-        # the API's own count of candidates leaves thoughts out, and is absent where there is nothing else
+        # the API's candidate count excludes thoughts, and is absent if it is 0
         output_tokens=sum(written) if written else None,
         cached_tokens=counts.get("cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, endings=GEMINI_FINISH, take=_take, take_whole=_take)
+GENERATE_CONTENT = WireFormat(
+    to_body=_to_body,
+    schema_fields=_schema_fields,
+    finish_reasons=GEMINI_FINISH,
+    add_event=_add_response,
+    add_answer=_add_response,
+)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said; EngineError for what cannot be done."""
+    """Read the user's settings; raise EngineError if they cannot be used."""
     options = Options(config, OPTIONS)
     address = find_address(config, "GOOGLE_GEMINI_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-    # the SDK's own default; names such as gemini-flash-latest are known to v1beta alone
+    # the SDK's default; aliases such as gemini-flash-latest exist only in v1beta
     version = options.identifier("api_version", default="v1")
-    # a tuned model says by itself what it is
+    # the name of a tuned model contains its prefix
     named = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
     path = f"/{version}/{quote(named)}"
     reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)
@@ -194,12 +203,13 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     fields = dict(settings.extra_body)
     generation = fields.pop(_GENERATION, {})
     if not isinstance(generation, dict):
-        message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} is a JSON object"
+        message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} must be a JSON object"
         raise EngineError(message, found=type(generation).__name__, expected="a JSON object", where="extra_body")
-    reasoning.check_beside(generation, config.name)
+    reasoning.refuse_duplicates(generation, config.name)
+    method = "streamGenerateContent?alt=sse" if settings.streaming else "generateContent"
     return replace(
         settings,
-        path=f"{path}:{'streamGenerateContent?alt=sse' if settings.streaming else 'generateContent'}",
+        path=f"{path}:{method}",
         limit_field="maxOutputTokens",
         seed_field="seed",
         extra_body=generation,

@@ -1,7 +1,7 @@
 """
-The engines `openai`, its presets and `azure`: OpenAI's two APIs, of OpenAI and of every server that speaks the same.
+The engines `openai`, its presets, and `azure`: OpenAI's two APIs, at OpenAI and at compatible servers.
 
-Azure's resource asks for each model by the name of its deployment.
+An Azure resource identifies each model by the name of its deployment.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
-from pytest_jsbench.engines.options import (
-    AskedReasoning,
+from pytest_jsbench.engines.engine_options import (
     Key,
     Options,
+    RequestedReasoning,
     find_address,
     find_key,
     find_model,
@@ -31,6 +30,7 @@ from pytest_jsbench.engines.options import (
     missing,
     read_reasoning,
 )
+from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
 from pytest_jsbench.engines.presets import KEYS, ProviderPreset, preset_of
 from pytest_jsbench.engines.providers.finish_reasons import read_meaning
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES, RESPONSES_PATH
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
+#: A small model with structured outputs, and without a shutdown date in the list of models of openai 3.52.
 DEFAULT_MODEL = "gpt-5.4-mini"
 HOME = "https://api.openai.com/v1"
 OPTIONS = (
@@ -63,36 +63,40 @@ PASSES_ON = (CHAT_PATH, RESPONSES_PATH)
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = "OPENAI_API_VERSION"
-#: a token of Entra ID, in the place of a key
+#: Variable with a token of Entra ID, used instead of a key.
 _TOKEN = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105  the name of a variable
-#: below the endpoint
+#: Path below the endpoint.
 _AZURE_PATH = "/openai"
 
 
 class Api(StrEnum):
-    """The two interfaces of a server."""
+    """The two APIs of a server."""
 
     CHAT = "chat"
     RESPONSES = "responses"
 
 
 def openai_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said; EngineError for what cannot be done."""
+    """Read the user's settings; raise EngineError if they cannot be used."""
     options = Options(config, OPTIONS)
     preset = preset_of(config.name)
-    # OpenAI's variable says nothing of another provider
+    # OpenAI's variable does not apply to other providers
     address = find_address(config, None if preset else "OPENAI_BASE_URL")
     address = address or Address(url=preset.base_url if preset else HOME)
     host = urlsplit(address.url).hostname or ""
     at_home = host == "api.openai.com" or host.endswith(".api.openai.com")  # in any region
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-    limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
+    if preset is not None:
+        limit: str = preset.max_tokens_field
+    else:
+        limit = "max_completion_tokens" if at_home else "max_tokens"
     settings = read_openai_settings(config, options, address, model=model, limit=limit, preset=preset, at_home=at_home)
     if preset is None:
-        keys, optional = KEYS["openai"], not at_home
+        optional = not at_home
+        keys = KEYS["openai"]
         provider = "openai" if at_home else None
     else:
-        # another address than the provider's may want none; OpenAI's own key is never sent to either
+        # an address other than the provider's may need no key; OpenAI's own key is never sent to either
         optional = preset.key is None or config.base_url is not None
         keys = () if preset.key is None else (preset.key,)
         provider = preset.prices if address.url == preset.base_url else None
@@ -114,13 +118,14 @@ def read_openai_settings(
     preset: ProviderPreset | None = None,
     at_home: bool = False,
 ) -> ProviderSettings:
-    """Read what a user said of a server, wherever it is; `limit` is what chat's limit of tokens is called."""
+    """Read the settings for any server; `limit` is the name of chat's parameter for the token limit."""
     api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
     in_chat = api is Api.CHAT
     chat = CHAT
     if preset is not None and preset.finish_reasons:
         own = {word: read_meaning(meaning) for word, meaning in preset.finish_reasons.items()}
-        chat = replace(CHAT, endings=CHAT.endings.extended(own, server=preset.title, source=preset.source))
+        finish_reasons = CHAT.finish_reasons.extended(own, server=preset.title, source=preset.source)
+        chat = replace(CHAT, finish_reasons=finish_reasons)
     settings = read_settings(
         config,
         options,
@@ -133,10 +138,12 @@ def read_openai_settings(
         reasoning=_read_reasoning(options, api, preset),
     )
     seed = options.field("seed_field", default=preset.seed_field if preset else "seed")
-    held = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
-    of_account = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    # OpenAI's o-series refuses the parameter, whatever it says; servers of others may refuse what they do not know
-    single_call = preset.single_call if preset else at_home and re.match(r"o\d", model) is None
+    sends_schema = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+    account_headers = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    # OpenAI's o-series rejects the parameter, whatever its value; other servers may reject unknown parameters
+    single_call = at_home and re.match(r"o\d", model) is None
+    if preset is not None:
+        single_call = preset.single_call
     return replace(
         settings,
         limit_field=options.text("max_tokens_field", default=limit if in_chat else "max_output_tokens"),
@@ -144,9 +151,9 @@ def read_openai_settings(
         stream_options=options.flag("stream_options", default=preset is None or preset.stream_options),
         single_call=options.flag("single_call", default=single_call),
         has_template=preset is not None and preset.name == "llamacpp",
-        headers=headers_of_environment("OPENAI_CUSTOM_HEADERS", of_account),
+        headers=headers_of_environment("OPENAI_CUSTOM_HEADERS", account_headers),
         details={
-            **({"strict": settings.strict} if held else {}),
+            **({"strict": settings.strict} if sends_schema else {}),
             **({} if in_chat else {"api": api.value}),
             **settings.details,
             **({} if preset is None else {"preset": preset.version}),
@@ -159,12 +166,12 @@ def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, .
         return None
     if api in preset.formats:
         return preset.formats[api]
-    message = f"engine '{preset.name}' speaks {' and '.join(preset.apis)}, not {api} ({preset.source})"
+    message = f"engine '{preset.name}' supports {' and '.join(preset.apis)}, not {api} ({preset.source})"
     raise EngineError(message, found=api.value, expected=preset.apis, where="api")
 
 
-def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> AskedReasoning:
-    """Read how the model is asked to reason; Responses has one parameter of its own, and no budget."""
+def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> RequestedReasoning:
+    """Read the reasoning options; Responses has its own parameter, and no budget."""
     effort: str | bool = "reasoning.effort" if api is Api.RESPONSES else "reasoning_effort"
     budget: str | bool = False
     if api is Api.CHAT and preset is not None:
@@ -177,7 +184,7 @@ def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -
 
 
 def azure_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said of an Azure resource; EngineError for what cannot be done."""
+    """Read the settings of an Azure resource; raise EngineError if they cannot be used."""
     options = Options(config, AZURE_OPTIONS)
     address = _azure_address(config)
     model = find_model(config, url=address.url, default="")
@@ -190,7 +197,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
         settings,
         extra_query={"api-version": version, **settings.extra_query},
         details={**settings.details, "api_version": version},
-        # another server may want neither
+        # another server may need neither
         find_key=partial(find_key, variables=("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None),
         authorization=_azure_authorization,
         place=_at_deployment,
@@ -206,7 +213,7 @@ def _azure_address(config: EngineConfig) -> Address:
         raise missing(config.name, "the resource's address", ways, expected=expected, where=_ENDPOINT)
     url = address.url.rstrip("/")
     if url.endswith(f"{_AZURE_PATH}/v1"):
-        message = f"{url} speaks OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
+        message = f"{url} has OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
         raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", option="base_url")
     return replace(address, url=url if url.endswith(_AZURE_PATH) else url + _AZURE_PATH)
 
@@ -216,34 +223,34 @@ def _azure_authorization(key: Key) -> dict[str, str]:
 
 
 def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the path of the deployment, and the body; Responses names it in its body alone."""
+    """Return the path with the deployment, and the body; in Responses only the body names it."""
     return path if path == RESPONSES_PATH else f"/deployments/{quote(model, safe='')}{path}", body
 
 
 class OpenAIEngine(ProviderEngine):
-    """A ProviderEngine that also knows what a server of llama.cpp answers beside the API."""
+    """A ProviderEngine that can also use llama.cpp's additional endpoints."""
 
     def declined(self, prompt: Prompt) -> Declined | None:
-        """Say that the model cannot be asked where its chat template leaves out a call of the prompt."""
+        """Return a Declined if the model's chat template omits a tool call of the prompt; else None."""
         if not self._settings.has_template or not any(message.tool_calls for message in prompt.messages):
             return None
-        rendered = self.ask_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
+        rendered = self.query_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
         names = [call.name for turn in prompt.messages for call in turn.tool_calls]
         hidden = [name for name in names if isinstance(rendered, str) and name not in rendered]
         if not hidden:
             return None
         message = (
-            f"the model's chat template does not show that the assistant called '{printable(hidden[0], 60)}'; nothing "
-            "was sent; expected a model with tools, or messages without tool_calls"
+            f"the model's chat template omits the assistant's call of '{printable(hidden[0], 60)}'; nothing was sent; "
+            "use a model with tools, or messages without tool_calls"
         )
         return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
 
     def beside(self, path: str) -> str:
-        """The address of what the server has beside the API."""
+        """Return the URL of an endpoint outside the API."""
         return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
 
-    def ask_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask the server a question of its own, within 10 s; nothing comes back where it does not know it."""
+    def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request to another endpoint, with a timeout of 10 s; return an empty object if it fails."""
         try:
             with closing(self._client.post(url, body, deadline=Deadline(10.0))) as response:
                 return dict(as_object(parse_json(response.read().decode())))

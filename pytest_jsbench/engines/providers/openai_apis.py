@@ -1,4 +1,4 @@
-"""OpenAI's two APIs, Chat Completions and Responses: what is asked, and how their answers are read."""
+"""OpenAI's two APIs, Chat Completions and Responses: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
-#: what a part of the content that is text is called; some servers leave it out
+#: Types of a part with text; some servers leave the type out.
 _TEXT_PARTS = ("text", "output_text", None)
-#: parts that are known, and no text
+#: Known types of parts without text.
 _NOT_TEXT_PARTS = ("image_url", "image", "audio", "input_audio", "file", "reference", "document_url")
-#: digits of an index
-_LONGEST_INDEX = 6
-#: parts that some servers send without a list around one
-_ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
+#: Maximum number of digits of an index.
+_MAX_INDEX_DIGITS = 6
+#: Fields and types of a part that some servers send without a list around it.
+_SINGLE_PARTS = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
 def _chat_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
@@ -40,135 +40,135 @@ def _chat_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
 
 
 def _turns(settings: ProviderSettings, request: Request) -> list[Message]:
-    """The conversation, in roles that the server knows."""
+    """Return the conversation, in roles that the server accepts."""
     return [
         replace(turn, role="system") if turn.role == "developer" and not settings.takes_developer else turn
         for turn in request.prompt.messages
     ]
 
 
-def _shape(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
-    """The schema with its name, and whether it is to be held to."""
+def _named_schema(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
+    """Return the schema with its name, and whether to enforce it."""
     return {"name": settings.schema_name, **schema, "strict": settings.strict}
 
 
-def _chat_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _chat_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
-            return {"response_format": {"type": "json_schema", "json_schema": _shape(settings, schema=schema)}}
+            return {"response_format": {"type": "json_schema", "json_schema": _named_schema(settings, schema=schema)}}
         case ResponseFormat.JSON_OBJECT:
             return {"response_format": {"type": "json_object"}}
         case ResponseFormat.TOOL:
-            tools = [{"type": "function", "function": _shape(settings, parameters=schema)}]
+            tools = [{"type": "function", "function": _named_schema(settings, parameters=schema)}]
             return {"tools": tools, "tool_choice": {"type": "function", "function": {"name": settings.schema_name}}}
         case ResponseFormat.TEXT:
             return {}
 
 
-def _take_chunk(answer: AnswerBuilder, event: Any) -> None:
+def _add_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
-    # the usage comes with the last choice, or after it with no choice at all
-    _use(answer, chunk.get("usage"))
-    answer.use(Usage(service_tier=read_tier(chunk.get("service_tier"))))
-    _time(answer, chunk)
+    # the usage comes with the last choice, or after it without a choice
+    _add_chat_usage(answer, chunk.get("usage"))
+    answer.update_usage(Usage(service_tier=read_tier(chunk.get("service_tier"))))
+    _add_server_times(answer, chunk)
     for each in items(chunk, "choices"):
         choice = as_object(each)
         if not choice.get("index"):
-            _take_choice(answer, choice, choice.get("delta"))
+            _add_choice(answer, choice, choice.get("delta"))
 
 
-def _take_choices(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+def _add_chat_answer(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     choices = items(body, "choices")
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
-    _use(answer, body.get("usage"))
-    answer.use(Usage(service_tier=read_tier(body.get("service_tier"))))
-    _time(answer, body)
+    _add_chat_usage(answer, body.get("usage"))
+    answer.update_usage(Usage(service_tier=read_tier(body.get("service_tier"))))
+    _add_server_times(answer, body)
     choice = as_object(choices[0])
     message = choice.get("message")
-    _take_choice(answer, choice, message, is_whole=True)
+    _add_choice(answer, choice, message, is_whole=True)
     if message is None:
-        raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
+        raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice without a message")
     answer.end_without_reason()
 
 
-def _take_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: object, *, is_whole: bool = False) -> None:
-    """Take what a choice brings: all of it, or one delta."""
+def _add_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: object, *, is_whole: bool = False) -> None:
+    """Add a choice to the answer: a whole message, or one delta."""
     if error := choice.get("error"):
         raise EnclosedError(error)
     part = as_object(message)
     content = part.get("content")
-    if isinstance(content, str):  # as in nearly all of a stream's thousands of deltas
-        answer.add(content)
-    elif get(content, "type") in _ALONE or (isinstance(content, list) and all(map(_is_part, content))):
+    if isinstance(content, str):  # the usual case, for nearly all of a stream's thousands of deltas
+        answer.add_text(content)
+    elif get(content, "type") in _SINGLE_PARTS or (isinstance(content, list) and all(map(_is_part, content))):
         for piece in parts(content):
-            _add(answer, piece)
-    else:  # nothing, or the answer itself, which the server has read
-        answer.add(content)
-    # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
+            _add_part(answer, piece)
+    else:  # nothing, or the parsed answer itself
+        answer.add_text(content)
+    # vLLM, Groq and OpenRouter send the second; a server that sends both repeats the text
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
-        answer.reason(reasoning)
+        answer.add_reasoning(reasoning)
     if calls := part.get("tool_calls"):
-        _take_calls(answer, calls, is_whole=is_whole)
-    if call := part.get("function_call"):  # of clients and servers that do not know tools
-        answer.call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
+        _add_tool_calls(answer, calls, is_whole=is_whole)
+    if call := part.get("function_call"):  # from clients and servers without support for tools
+        answer.add_call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
     if refusal := part.get("refusal"):
-        answer.refuse(refusal)
+        answer.add_refusal(refusal)
     if reason := choice.get("finish_reason"):
-        # SGLang's own API has an object here, and some of its versions pass it on
-        answer.end(get(reason, "type") or reason, get(reason, "message"))
+        # SGLang's own API has an object here, and some of its versions forward it
+        answer.set_finish_reason(get(reason, "type") or reason, get(reason, "message"))
 
 
-def _take_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None:
+def _add_tool_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None:
     for number, call in enumerate(parts(calls)):
         function = get(call, "function")
-        if function is None:  # a custom tool's call has none, and no schema
+        if function is None:  # a custom tool's call has no function and no schema
             continue
-        own, name, arguments = get(call, "id"), get(function, "name"), get(function, "arguments")
+        identifier, name, arguments = get(call, "id"), get(function, "name"), get(function, "arguments")
         place = (number, 0)
         if not is_whole:
             index = _index(get(call, "index"))
-            place = answer.by_index.place(index, number, own=own, name=name, arguments=arguments)
-        answer.call(place, own=own, name=name, arguments=arguments)
+            place = answer.by_index.place(index, number, identifier=identifier, name=name, arguments=arguments)
+        answer.add_call(place, identifier=identifier, name=name, arguments=arguments)
 
 
 def _index(value: object) -> int | None:
-    """Return the index of a piece, which some servers write as a text; None if there is none."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_INDEX:
+    """Return the index of a piece, which some servers send as text; None if it is missing or invalid."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_INDEX_DIGITS:
         return int(value)
     return value if isinstance(value, int) else None
 
 
 def _is_part(piece: object) -> bool:
-    """True of an element that is a part of a content; a list of others is itself the answer, read."""
+    """Return whether an element is a part of a content; other elements mean that the list is the parsed answer."""
     return isinstance(piece, str) or "text" in as_object(piece) or isinstance(get(piece, "type"), str)
 
 
-def _add(answer: AnswerBuilder, piece: object) -> None:
-    """Add content: a text, or one part of a list of parts, of which those of reasoning and pictures are no answer."""
+def _add_part(answer: AnswerBuilder, piece: object) -> None:
+    """Add content: a text, or one part of a list; reasoning and images are not part of the answer."""
     if not isinstance(piece, dict):
-        answer.add(piece)
+        answer.add_text(piece)
     elif piece.get("type") in _TEXT_PARTS:
-        answer.add(piece.get("text"))
+        answer.add_text(piece.get("text"))
     elif piece.get("type") == "thinking":
         for part in items(piece, "thinking"):
-            answer.reason(get(part, "text"))
+            answer.add_reasoning(get(part, "text"))
     elif piece.get("type") == "refusal":
-        answer.refuse(piece.get("refusal"))
+        answer.add_refusal(piece.get("refusal"))
     elif piece.get("type") not in _NOT_TEXT_PARTS:
         answer.note_unknown(piece.get("type"))
 
 
-def _use(answer: AnswerBuilder, usage: object) -> None:
+def _add_chat_usage(answer: AnswerBuilder, usage: object) -> None:
     if usage is None:
         return
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
     thought = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
     if thought and prompt is not None and completion is not None:
-        # xAI leaves them out of the completion, and only the sum of all tells
-        apart = get(usage, "total_tokens") == prompt + completion + thought
-        completion += thought if apart else 0
-    answer.use(
+        # xAI does not count reasoning tokens as completion tokens, which only the total shows
+        uncounted = get(usage, "total_tokens") == prompt + completion + thought
+        completion += thought if uncounted else 0
+    answer.update_usage(
         Usage(
             input_tokens=prompt,
             output_tokens=completion,
@@ -179,9 +179,9 @@ def _use(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-#: of a time that a server may say; more is none
-_LONGEST = 1e8
-#: where servers say how long they took: llama.cpp, Cerebras and Groq
+#: Maximum of a time in a server's answer; larger values are ignored.
+_MAX_SERVER_TIME = 1e8
+#: Fields with the server's own times: llama.cpp, Cerebras and Groq.
 _SECONDS = {"server_queue": "queue_time", "server_prefill": "prompt_time", "server_decode": "completion_time"}
 _SERVER_TIMES = (
     ("timings", 1e-3, {"server_prefill": "prompt_ms", "server_decode": "predicted_ms"}),
@@ -190,141 +190,166 @@ _SERVER_TIMES = (
 )
 
 
-def _time(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
-    """Take the times of the server's own clock, where it tells them."""
+def _add_server_times(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+    """Add the times that the server has measured, if it sends them."""
     for group, unit, names in _SERVER_TIMES:
-        for name, theirs in names.items():
-            value = get(body, group, theirs)
-            if type(value) in (int, float) and 0 <= value < _LONGEST:
+        for name, field in names.items():
+            value = get(body, group, field)
+            if type(value) in (int, float) and 0 <= value < _MAX_SERVER_TIME:
                 answer.server_times[name] = value * unit
 
 
-CHAT = WireFormat(to_body=_chat_body, form=_chat_form, endings=CHAT_FINISH, take=_take_chunk, take_whole=_take_choices)
+CHAT = WireFormat(
+    to_body=_chat_body,
+    schema_fields=_chat_schema_fields,
+    finish_reasons=CHAT_FINISH,
+    add_event=_add_chunk,
+    add_answer=_add_chat_answer,
+)
 
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     turns = [item for turn in _turns(settings, request) for item in _input_items(turn)]
-    # unstored, as chat does it: otherwise OpenAI keeps every answer for a month
+    # not stored, as in chat: by default OpenAI keeps each answer for a month
     return settings.body(request, {"input": turns, "store": False})
 
 
 def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
-    """The items of one turn: calls and results are items of their own."""
+    """Yield the items of one turn; calls and results are separate items."""
     if turn.role == "tool":
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
     elif turn.role != "assistant":
         yield {"role": turn.role, "content": turn.content}
     elif turn.content or not turn.tool_calls:
-        # the long form: llama.cpp takes no other for what the model said
+        # the long form, because llama.cpp accepts no other for messages of the assistant
         content = [{"type": "output_text", "text": turn.content}]
         yield {"type": "message", "role": turn.role, "content": content}
     for call in turn.tool_calls:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _response_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _response_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
-            return {"text": {"format": {"type": "json_schema", **_shape(settings, schema=schema)}}}
+            return {"text": {"format": {"type": "json_schema", **_named_schema(settings, schema=schema)}}}
         case ResponseFormat.JSON_OBJECT:
             return {"text": {"format": {"type": "json_object"}}}
         case ResponseFormat.TOOL:
-            tools = [{"type": "function", **_shape(settings, parameters=schema)}]
+            tools = [{"type": "function", **_named_schema(settings, parameters=schema)}]
             return {"tools": tools, "tool_choice": {"type": "function", "name": settings.schema_name}}
         case ResponseFormat.TEXT:
             return {}
 
 
-#: between the parts of a summary
-_APART = "\n\n"
-#: events that end a stream, and the status of the response if it has none
+#: Separator of the parts of a summary.
+_PART_SEPARATOR = "\n\n"
+#: Events that end a stream, and the status of the response if it has none.
 _LAST_EVENTS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-#: phase of a message that is a comment on what the model is doing
+#: Phase of a message that comments on what the model is doing.
 _COMMENTARY = "commentary"
-#: items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem
+#: Items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem.
 _OTHER_ITEMS = frozenset(
     (
-        *("file_search_call", "function_call_output", "web_search_call", "computer_call", "computer_call_output"),
-        *("program", "program_output", "tool_search_call", "tool_search_output", "additional_tools", "compaction"),
-        *("image_generation_call", "code_interpreter_call", "local_shell_call", "local_shell_call_output"),
-        *("shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output", "mcp_call"),
-        *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "custom_tool_call"),
+        "file_search_call",
+        "function_call_output",
+        "web_search_call",
+        "computer_call",
+        "computer_call_output",
+        "program",
+        "program_output",
+        "tool_search_call",
+        "tool_search_output",
+        "additional_tools",
+        "compaction",
+        "image_generation_call",
+        "code_interpreter_call",
+        "local_shell_call",
+        "local_shell_call_output",
+        "shell_call",
+        "shell_call_output",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "mcp_call",
+        "mcp_list_tools",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "custom_tool_call",
         "custom_tool_call_output",
     )
 )
 
 
-def _take_event(answer: AnswerBuilder, event: object) -> None:
+def _add_event(answer: AnswerBuilder, event: object) -> None:
     kind = get(event, "type")
     match kind:
         case "response.output_text.delta":
-            answer.add(get(event, "delta"), _place(answer, event))
+            answer.add_text(get(event, "delta"), _place(answer, event))
         case "response.output_text.done":
             answer.complete_text(get(event, "text"), _place(answer, event))
         case "response.content_part.done" if get(event, "part", "type") == "output_text":
             answer.complete_text(get(event, "part", "text"), _place(answer, event))
         case "response.function_call_arguments.delta":
-            answer.call((_number(answer, event), 0), arguments=get(event, "delta"))
+            answer.add_call((_number(answer, event), 0), arguments=get(event, "delta"))
         case "response.function_call_arguments.done":
             place = (_number(answer, event), 0)
             answer.complete_call(place, name=get(event, "name"), arguments=get(event, "arguments"))
         case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
-            answer.reason(get(event, "delta"))
+            answer.add_reasoning(get(event, "delta"))
         case "response.reasoning_summary_part.added" if answer.reasoned:
-            answer.reason(_APART)
+            answer.add_reasoning(_PART_SEPARATOR)
         case "response.output_item.added":
             _begin_item(answer, _number(answer, event), get(event, "item"))
         case "response.output_item.done":
-            _take_item(answer, _number(answer, event), get(event, "item"))
+            _add_item(answer, _number(answer, event), get(event, "item"))
         case "response.refusal.delta":
-            answer.refuse(get(event, "delta"))
+            answer.add_refusal(get(event, "delta"))
         case "response.refusal.done" if not answer.refused:
-            answer.refuse(get(event, "refusal"))
+            answer.add_refusal(get(event, "refusal"))
         case str() if kind in _LAST_EVENTS:
-            _end_response(answer, get(event, "response"), status=_LAST_EVENTS[kind])
+            _add_last_event(answer, get(event, "response"), status=_LAST_EVENTS[kind])
 
 
 def _number(answer: AnswerBuilder, event: object) -> int:
-    """Return the number of the item that an event is about: its index, or else that of the item with its identifier."""
+    """Return the number of an event's item: its index, or that of the item with its identifier."""
     index = _index(get(event, "output_index"))
-    own = get(event, "item_id") or get(event, "item", "id")
-    own = own if isinstance(own, str) else None
-    return answer.number_item(index, own)
+    identifier = get(event, "item_id") or get(event, "item", "id")
+    identifier = identifier if isinstance(identifier, str) else None
+    return answer.number_of_item(index, identifier)
 
 
 def _place(answer: AnswerBuilder, event: object) -> Place:
     return _number(answer, event), _index(get(event, "content_index")) or 0
 
 
-def _take_response(answer: AnswerBuilder, response: object) -> None:
-    """Take a response as a whole: its items, why it ended, and what it cost."""
+def _add_response(answer: AnswerBuilder, response: object) -> None:
+    """Add a whole response: its items, finish reason and usage."""
     for number, item in enumerate(items(response, "output")):
-        _take_item(answer, number, item)
-    _take_ending(answer, response, status=get(response, "status"))
+        _add_item(answer, number, item)
+    _add_ending(answer, response, status=get(response, "status"))
 
 
-def _end_response(answer: AnswerBuilder, response: object, *, status: str) -> None:
-    """Take the last event of a stream, whose response repeats the answer, or holds what no event before it did."""
+def _add_last_event(answer: AnswerBuilder, response: object, *, status: str) -> None:
+    """Add the last event of a stream, whose response repeats the answer or contains what earlier events did not."""
     output = items(response, "output")
     if answer.empty:
-        answer.calls.clear()  # of which no arguments came
+        answer.calls.clear()  # calls without arguments
         answer.kinds.clear()
         for number, item in enumerate(output):
-            _take_item(answer, number, item)
+            _add_item(answer, number, item)
     elif not answer.refused:
-        _add_calls(answer, [item for item in output if get(item, "type") == "function_call"])
+        _complete_calls(answer, [item for item in output if get(item, "type") == "function_call"])
     if not answer.reasoned:
-        answer.reason(_APART.join(_reasoning(response)))
-    _take_ending(answer, response, status=get(response, "status") or status)
+        answer.add_reasoning(_PART_SEPARATOR.join(_reasoning(response)))
+    _add_ending(answer, response, status=get(response, "status") or status)
 
 
-def _add_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
-    """Take the calls of which the events before the last one did not have the name or the arguments."""
+def _complete_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
+    """Complete the calls whose name or arguments were missing in earlier events."""
     begun = sorted(answer.calls)
     begun += [(answer.new_number(), 0) for _ in range(len(whole) - len(begun))]
     for place, item in zip(begun, whole, strict=False):
@@ -332,14 +357,14 @@ def _add_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
         if call is None or not call.pieces:
             answer.complete_call(place, name=get(item, "name"), arguments=get(item, "arguments"))
         elif not call.names:
-            answer.call(place, name=get(item, "name"))
+            answer.add_call(place, name=get(item, "name"))
 
 
-def _take_ending(answer: AnswerBuilder, response: object, *, status: object) -> None:
-    answer.use(_usage(get(response, "usage")))
-    answer.use(Usage(service_tier=read_tier(get(response, "service_tier"))))
+def _add_ending(answer: AnswerBuilder, response: object, *, status: object) -> None:
+    answer.update_usage(_usage(get(response, "usage")))
+    answer.update_usage(Usage(service_tier=read_tier(get(response, "service_tier"))))
     if status == "failed":
-        unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
+        unexplained = {"message": "the response failed, and the server gave no reason", "type": "server_error"}
         raise EnclosedError(get(response, "error") or unexplained)
     if status == "completed" and answer.empty and not isinstance(get(response, "output"), list):
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
@@ -347,32 +372,32 @@ def _take_ending(answer: AnswerBuilder, response: object, *, status: object) -> 
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without a status and without any output")
     reason = get(response, "incomplete_details", "reason") if status == "incomplete" else None
     if reason or status:
-        answer.end(reason or status)
+        answer.set_finish_reason(reason or status)
     answer.end_without_reason()
 
 
 def _begin_item(answer: AnswerBuilder, number: int, item: object) -> None:
-    """Note what kind of item begins, and the name of the tool that is called."""
+    """Store the kind of the item that begins, and the name of the called tool."""
     kind = get(item, "type")
     answer.kinds[number] = str(kind)
     match kind:
         case "reasoning":
             answer.begin_reasoning()
         case "function_call":
-            answer.call((number, 0), default=get(item, "arguments") or None)
+            answer.add_call((number, 0), default=get(item, "arguments") or None)
             if name := get(item, "name"):
                 answer.calls[number, 0].names[:] = [name] if isinstance(name, str) else []
         case "message":
             if get(item, "phase") == _COMMENTARY:
                 answer.set_comment(number)
         case _:
-            answer.set_aside((number, 0))
+            answer.set_provider_tool((number, 0))
             if kind not in _OTHER_ITEMS:
                 answer.note_unknown(kind)
 
 
-def _take_item(answer: AnswerBuilder, number: int, item: object) -> None:
-    """Take a whole item of the output: a message's text and refusals, a call, or reasoning."""
+def _add_item(answer: AnswerBuilder, number: int, item: object) -> None:
+    """Add a whole item of the output: a message's text and refusals, a call, or reasoning."""
     _begin_item(answer, number, item)
     match get(item, "type"):
         case "message":
@@ -380,15 +405,15 @@ def _take_item(answer: AnswerBuilder, number: int, item: object) -> None:
             for place, part in enumerate(parts(get(item, "content"))):
                 answer.complete_text(get(part, "text") if get(part, "type") else part, (number, place))
                 if not refused:
-                    answer.refuse(get(part, "refusal"))
+                    answer.add_refusal(get(part, "refusal"))
         case "function_call":
             answer.complete_call((number, 0), arguments=get(item, "arguments"))
         case "reasoning" if not answer.reasoned:
-            answer.reason(_APART.join(_reasoning({"output": [item]})))
+            answer.add_reasoning(_PART_SEPARATOR.join(_reasoning({"output": [item]})))
 
 
 def _reasoning(response: object) -> Iterator[str]:
-    """The texts of the items of reasoning: all of it, a summary, or nothing."""
+    """Yield the texts of the reasoning items: the full text, else a summary."""
     for item in items(response, "output"):
         if get(item, "type") == "reasoning":
             shown = items(item, "content") or items(item, "summary")
@@ -406,5 +431,9 @@ def _usage(usage: object) -> Usage:
 
 
 RESPONSES = WireFormat(
-    to_body=_response_body, form=_response_form, endings=RESPONSES_FINISH, take=_take_event, take_whole=_take_response
+    to_body=_response_body,
+    schema_fields=_response_schema_fields,
+    finish_reasons=RESPONSES_FINISH,
+    add_event=_add_event,
+    add_answer=_add_response,
 )

@@ -1,8 +1,8 @@
 """
-The parts of the engines of all providers: the calls to a server, the engine, and its factory.
+Shared code of all provider engines: settings, the engine, and its factory.
 
-A provider's own module says where a call goes and what lets it in, and a wire format what it holds and how its answer
-is read; all else is here.
+A provider's module defines the address and the authentication, a wire format the request body and the parsing of
+answers; the rest is here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import extension
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answers import EventStream, is_one_piece, read_object
+from pytest_jsbench.engines.engine_options import (
+    REASONING_OPTIONS,
+    Options,
+    RequestedReasoning,
+    choose_format,
+    choose_streaming,
+    find_key,
+    require_package,
+)
+from pytest_jsbench.engines.engine_secrets import public_extras
+from pytest_jsbench.engines.http.answers import EventStream, is_json_body, read_object
 from pytest_jsbench.engines.http.calls import (
     Deadline,
     EnclosedError,
@@ -32,47 +42,42 @@ from pytest_jsbench.engines.http.calls import (
     to_json,
 )
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.options import (
-    REASONING_OPTIONS,
-    AskedReasoning,
-    Options,
-    choose_format,
-    choose_streaming,
-    find_key,
-    require_package,
-)
 from pytest_jsbench.engines.providers.answer import AnswerBuilder
-from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
+    from pytest_jsbench.engines.engine_options import Key
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
-    from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons
 
-#: the options of every provider's engine
+#: Options of every provider engine.
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
-    *("stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query")
+    "stream",
+    "strict",
+    "schema_name",
+    "extra_body",
+    "extra_headers",
+    "extra_query",
 }
-#: gives the path and the body of a call of that path, body and model, as the server wants them
+#: Function from path, body and model of a call to the path and body that the server expects.
 Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
 
 
-#: gives the headers that let a request in
+#: Function that returns the headers to authenticate a request.
 Authorise = Callable[["Outgoing"], Mapping[str, str]]
 
 
 class Cloud(Protocol):
-    """A cloud that lets a caller in by its own credentials, where no key does."""
+    """A cloud with its own credentials, used if no key is set."""
 
     def authoriser(self) -> Authorise:
-        """Return what lets each call in."""
+        """Return the function that authenticates each call."""
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
+        """Return the kind of fault of an error in getting the cloud's credentials; None for any other error."""
 
 
 _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TOOL, ResponseFormat.TEXT)
@@ -80,51 +85,51 @@ _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """An API on the wire: functions from a request to a body, and from a body to an answer."""
+    """An API on the wire: functions that build the body of a request and parse the answer."""
 
-    #: what nobody asked for is not in it
+    #: Function that builds the body of a request, without parameters that are not set.
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
-    #: the response formats that it has, the strongest first
+    #: Response formats of the API, strongest first.
     formats: tuple[ResponseFormat, ...] = _FORMATS
-    #: the fields that ask for a schema in the response format of the settings
-    form: Callable[[ProviderSettings, Schema], dict[str, Any]]
-    #: what its finish reasons mean
-    endings: FinishReasons
-    #: takes one event of a stream
-    take: Callable[[AnswerBuilder, Any], None]
-    #: takes an answer that came in one piece
-    take_whole: Callable[[AnswerBuilder, Mapping[str, Any]], None]
+    #: Function that builds the fields for a schema, in the response format of the settings.
+    schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
+    #: Meanings of the API's finish reasons.
+    finish_reasons: FinishReasons
+    #: Function that adds one event of a stream to the answer.
+    add_event: Callable[[AnswerBuilder, Any], None]
+    #: Function that adds an answer that was not streamed.
+    add_answer: Callable[[AnswerBuilder, Mapping[str, Any]], None]
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
         """
-        Read a body to its end; EnclosedError for a refusal.
+        Read a body to its end; raise EnclosedError for an error response.
 
-        A server that was asked for a stream may still answer in one piece.
+        A server may answer in one piece although a stream was requested.
         """
         if response.status >= 400:
             raise refusal(response.status, response.headers, response.read())
-        if streaming and not is_one_piece(response):
+        if streaming and not is_json_body(response):
             return self.read_stream(EventStream(response), watch)
         return self.read_whole(read_object(response), watch)
 
     def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-        """Read the events of a stream; EnclosedError for an error among them."""
-        answer = AnswerBuilder(watch, endings=self.endings, stream=stream)
+        """Read the events of a stream; raise EnclosedError for an error among them."""
+        answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons, stream=stream)
         for event in stream:
             if is_error(event):
-                raise EnclosedError(event, after=answer.begun)
-            self.take(answer, event)
+                raise EnclosedError(event, after=answer.progress)
+            self.add_event(answer, event)
         return answer
 
     def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-        """Read an answer that came in one piece."""
-        answer = AnswerBuilder(watch, endings=self.endings)
-        self.take_whole(answer, body)
+        """Read an answer that was not streamed."""
+        answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons)
+        self.add_answer(answer, body)
         return answer
 
 
 def bearer(key: Key) -> dict[str, str]:
-    """The header that lets a caller in."""
+    """Return the header for a bearer token."""
     return {"authorization": f"Bearer {key.value}"}
 
 
@@ -137,52 +142,52 @@ def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """Settings by which a provider's server, or one that speaks the same, is called."""
+    """Settings for calling a provider's server, or a compatible one."""
 
     model: str
     address: Address
     wire: WireFormat
-    #: where a call goes, below the server's address
+    #: Path of calls, below the server's address.
     path: str
     response_format: ResponseFormat
     streaming: bool
-    #: whether the server is told to hold to the schema, or only shown it
+    #: True to have the server enforce the schema, False to only send it.
     strict: bool = True
-    #: the schema's, or the tool's, name; a constant, because a model may read it as a hint
+    #: Name of the schema or the tool; constant, because a model may read it as a hint.
     schema_name: str = "output"
     limit_field: str = "max_tokens"
-    #: None where the server takes no seed
+    #: None if the server accepts no seed.
     seed_field: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    #: what stands beside the fields of the extra body, where these are in an object of their own
+    #: Extra fields at the top level, if the extra body goes into an inner object.
     outer_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
-    reasoning: AskedReasoning = field(default_factory=AskedReasoning)
-    #: the provider whose published prices hold; None where none do
+    reasoning: RequestedReasoning = field(default_factory=RequestedReasoning)
+    #: Provider whose published prices apply; None if unknown.
     provider: str | None = None
-    #: what else may be shown of how it is called
+    #: Further settings, for reports.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: finds the key; MissingRequirement where the server wants one that is not there
+    #: Function that returns the key, or raises MissingRequirement if a required key is not set.
     find_key: Callable[[EngineConfig], Key] = _find_optional_key
     authorization: Callable[[Key], Mapping[str, str]] = bearer
-    #: of every call, beside what lets it in
+    #: Headers of every call, without those that authenticate it.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: Place = _unchanged
     cloud: Cloud | None = None
-    #: whether the environment's proxies are used
+    #: True to use the environment's proxies.
     proxies: bool = True
-    #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
+    #: True to request usage in streams; some servers reject the parameter and send usage anyway.
     stream_options: bool = True
-    #: whether a forced tool goes with `parallel_tool_calls: false`
+    #: True to send `parallel_tool_calls: false` with a forced tool.
     single_call: bool = False
-    #: whether the server knows OpenAI's own role for instructions; nearly all others refuse it
+    #: True if the server accepts OpenAI's `developer` role; nearly all others reject it.
     takes_developer: bool = False
-    #: whether it is a server of llama.cpp, which can say what a prompt becomes in its model's chat template
+    #: True for a llama.cpp server, which can render a prompt in its model's chat template.
     has_template: bool = False
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """The form of a case's schema, and the tools: it is one, unless further fields say others."""
+        """Return what is sent with each request: response format and tools, which extra fields may replace."""
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
@@ -194,7 +199,7 @@ class ProviderSettings:
         return Sent(response_format=self.response_format, batch=batch, tools=tools)
 
     def info(self, engine: str) -> EngineInfo:
-        """The identity of an engine with these settings."""
+        """Return the identity of an engine with these settings."""
         return EngineInfo(
             engine=engine,
             model=self.model,
@@ -205,7 +210,7 @@ class ProviderSettings:
         )
 
     def new_client(self, key: Key, authorise: Authorise | None = None) -> Client:
-        """Return the client of that server alone, which `authorise` lets in where no key does."""
+        """Return a client for this server; without a key, `authorise` authenticates its requests."""
         from pytest_jsbench.engines.http.client import Client
 
         return Client(
@@ -218,26 +223,26 @@ class ProviderSettings:
         )
 
     def sampled(self, params: GenerationParams) -> GenerationParams:
-        """The parameters as the provider heeds them, and as fields of the extra body say."""
+        """Return the parameters that apply: those that the provider accepts, overridden by the extra body."""
         places = {"max_tokens": self.limit_field, "temperature": "temperature", "seed": self.seed_field or "seed"}
         values = {name: self.extra_body.get(place) for name, place in places.items()}
         numbers: dict[str, Any] = {name: value for name, value in values.items() if _is_number(value)}
         return replace(params if self.seed_field else replace(params, seed=None), **numbers)
 
     def sampling(self, params: GenerationParams) -> dict[str, Any]:
-        """The parameters as fields of a body; what nobody asked for is not sent."""
+        """Return the parameters as fields of a body, without those that are not set."""
         fields = {self.limit_field: params.max_tokens, "temperature": params.temperature}
         if self.seed_field is not None:
             fields[self.seed_field] = params.seed
         return {name: value for name, value in fields.items() if value is not None}
 
     def body(self, request: Request, conversation: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of one call where all fields stand side by side; what nobody asked for is not sent."""
+        """Return the body of a call for an API whose fields are all at the top level."""
         body = {
             "model": self.model,
             **conversation,
             **self.sampling(request.params),
-            **self.wire.form(self, request.schema),
+            **self.wire.schema_fields(self, request.schema),
         }
         if self.streaming:
             body["stream"] = True
@@ -246,12 +251,12 @@ class ProviderSettings:
         return self.with_extra(body, repeat=request.repeat)
 
     def with_extra(self, body: Mapping[str, Any], *, repeat: int) -> dict[str, Any]:
-        """The body of a case's n-th call, with the extra body, whose seed is raised by n as any other is."""
-        whole = {**body, **self.extra_body}
+        """Return the body with the extra body merged in, whose seed is raised by the repeat's number too."""
+        merged = {**body, **self.extra_body}
         seed = self.seed_field or "seed"
         if _is_number(self.extra_body.get(seed)):
-            whole[seed] += repeat
-        return self.reasoning.put_into(whole)
+            merged[seed] += repeat
+        return self.reasoning.put_into(merged)
 
 
 def _is_number(value: object) -> bool:
@@ -266,13 +271,13 @@ def read_settings(
     model: str,
     wire: WireFormat,
     path: str,
-    reasoning: AskedReasoning,
+    reasoning: RequestedReasoning,
     preset: ProviderPreset | None = None,
     formats: tuple[ResponseFormat, ...] | None = None,
 ) -> ProviderSettings:
-    """Read what the user, or else the preset, said of any provider; EngineError for what cannot be."""
+    """Read the settings that all providers share, from the options or else the preset; raise EngineError if invalid."""
     extra_body = options.mapping("extra_body")
-    reasoning.check_beside(extra_body, config.name)
+    reasoning.refuse_duplicates(extra_body, config.name)
     strict = preset is None or preset.strict
     if not isinstance(strict, bool):
         strict = any(fnmatchcase(model, pattern) for pattern in strict)
@@ -296,7 +301,7 @@ def read_settings(
 
 
 class ProviderEngine:
-    """Calls one server, with one client for its whole life."""
+    """An engine that calls one server, with one client for its lifetime."""
 
     def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
         self.info = info
@@ -305,11 +310,11 @@ class ProviderEngine:
         self._client = self.new_client(key)
 
     def new_client(self, key: Key) -> Client:
-        """Return the client of the server."""
+        """Return a client for the server."""
         return self._settings.new_client(key)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call; a provider's refusal becomes a CallError or a Declined."""
+        """Make one call; an error of the provider becomes a CallError or a Declined."""
         return self.ask(request)
 
     def ask(
@@ -320,24 +325,25 @@ class ProviderEngine:
         deadline: Deadline | None = None,
         settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
-        """Make one call, maybe as other settings of the same server say; in its result stands what was sent."""
-        ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
+        """Make one call, optionally with other settings of the same server; the result contains what was sent."""
+        deadline = deadline or Deadline(request.params.timeout)
+        chosen = settings or self._settings
         exchange = request.origin.exchange
         sent = sent or (chosen.sent() if exchange is None else exchange.sent)
         model = request.origin.model or chosen.model
         if (declined := self.declined(request.prompt)) is not None:
             return declined
-        # a cloud's own credentials are no key, and something was sent all the same
+        # a cloud's credentials are not in `key`, but credentials are sent all the same
         secret = self._key.value or (None if chosen.cloud else "")
         outcome = settle(
-            lambda: self._call(chosen, request, model, sent, ends),
+            lambda: self._call(chosen, request, model, sent, deadline),
             lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=secret),
-            deadline=ends,
+            deadline=deadline,
         )
         return outcome if exchange is None else structs.replace(outcome, server=exchange.answer)
 
     def declined(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
-        """Say why the server is not asked; None where it is."""
+        """Return a Declined if the request must not be sent; else None."""
         return None
 
     def close(self) -> None:
@@ -357,7 +363,8 @@ class ProviderEngine:
 
         if exchange is not None:
             return exchange.pass_on(post, deadline)
-        body, watch = settings.wire.to_body(settings, request), Stopwatch()
+        body = settings.wire.to_body(settings, request)
+        watch = Stopwatch()
         response = post(body, headers_of_call={}, deadline=deadline)
         with closing(response), reading():
             return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
@@ -365,25 +372,25 @@ class ProviderEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFactory(UnsharedFactory):
-    """Builds the engine of a provider, whose servers are called as the settings say that `settings` reads."""
+    """The factory of a provider's engine, with the settings that `settings` reads."""
 
     settings: Callable[[EngineConfig], ProviderSettings]
     options: frozenset[str]
-    #: the extra of this package that brings the others
+    #: Extra of this package that installs the required packages.
     extra: str
     engine: type[ProviderEngine] = ProviderEngine
-    #: beside urllib3, with the module of each
+    #: Required packages other than urllib3, with the module of each.
     packages: Mapping[str, str] = field(default_factory=dict)
     passes_on: tuple[str, ...] = ()
-    #: the model where none is named, at the provider's own address
+    #: Default model at the provider's own address.
     default_model: str | None = None
 
     def check(self, config: EngineConfig) -> None:
-        """See that the packages and the key are there, and that every option is known."""
+        """Check that packages and key exist, and that every option is known."""
         self.read(config)
 
     def read(self, config: EngineConfig) -> tuple[ProviderSettings, Key]:
-        """Read the settings, and the key where all that the engine needs is there."""
+        """Return the settings and the key; raise MissingRequirement if a package or the key is missing."""
         require_package(config.name, "urllib3", extra=self.extra, minimum=(2, 6))
         for package, module in self.packages.items():
             require_package(config.name, package, extra=self.extra, module=module)
@@ -395,24 +402,24 @@ class ProviderFactory(UnsharedFactory):
         return self.settings(config).info(config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """As is asked for, but for what the extra body says, and what the API does not know."""
+        """Return the parameters that apply if these are requested."""
         return self.settings(config).sampled(params)
 
     def build(self, config: EngineConfig) -> ProviderEngine:
-        """The engine, with its client."""
+        """Build the engine, with its client."""
         settings, key = self.read(config)
         return self.engine(settings, settings.info(config.name), key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
-    """Builds the engine of a provider that has a batch API, and what hands its batches in."""
+    """The factory of an engine whose provider has a batch API, and of the client for that API."""
 
-    #: the name of its batch API, which is imported when batches are handed in
+    #: Name of the `batch_api` entry point, loaded only when batches are used.
     batches: str
 
     def build_batches(self, config: EngineConfig) -> Batches:
-        """Build what hands batches in."""
+        """Build the client of the batch API."""
         settings, key = self.read(config)
         batches: Batches = extension("batch_api", self.batches, error=BatchError)(settings, key=key)
         return batches

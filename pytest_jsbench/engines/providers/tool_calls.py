@@ -1,4 +1,4 @@
-"""Calls of tools that come in pieces: which call a piece belongs to, and what its name and arguments are."""
+"""Tool calls that arrive in pieces: assign each piece to a call, and assemble names and arguments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-#: where a piece belongs in an answer: its block or item, and the part of it; pieces are put in this order
+#: Place of a piece in an answer: number of its block or item, and of the part in it; pieces are sorted by place.
 Place = tuple[int, int]
 FIRST: Place = (0, 0)
 
 
 def join_pieces(pieces: Iterable[str]) -> str:
-    """Join the pieces of a text; the halves of a surrogate pair may be in two of them."""
+    """Join the pieces of a text; a surrogate pair may be split across two of them."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -24,9 +24,9 @@ def join_pieces(pieces: Iterable[str]) -> str:
 
 def tool_name(pieces: Sequence[str], declared: Collection[str] = ()) -> str:
     """
-    Return the name that the pieces are: parts of it, or the whole name several times, or more of it each time.
+    Return the name from pieces that are parts of it, the whole name repeated, or growing prefixes of it.
 
-    The declared tools decide where a name can be read in several ways.
+    If several readings are possible, the declared tools decide.
     """
     name = ""
     for piece in pieces:
@@ -38,7 +38,7 @@ def tool_name(pieces: Sequence[str], declared: Collection[str] = ()) -> str:
 
 
 def is_document(text: str) -> bool:
-    """Return whether the text is a whole JSON document."""
+    """Return whether the text is a complete JSON document."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -48,20 +48,20 @@ def is_document(text: str) -> bool:
 
 @dataclass(slots=True)
 class PartialCall:
-    """A call of a tool, as far as it has come."""
+    """The pieces of a tool call that have arrived."""
 
-    #: identifier that the server gave it last; None if it gave none
+    #: Identifier that the server sent last; None if it sent none.
     id: object = None
-    #: pieces of its name, or its name several times
+    #: Pieces of its name, or its name several times.
     names: list[str] = field(default_factory=list)
-    #: pieces of its arguments
+    #: Pieces of its arguments.
     pieces: list[str] = field(default_factory=list)
-    #: its arguments if no pieces come
+    #: Arguments to use if no pieces arrive.
     default: str | None = None
 
     @property
     def arguments(self) -> str:
-        """The arguments so far; a first `{}` is left out if others follow it."""
+        """The arguments so far, without an initial `{}` if others follow it."""
         if len(self.pieces) > 1 and self.pieces[0].strip() == "{}":
             rest = join_pieces(self.pieces[1:])
             if rest.lstrip().startswith("{"):
@@ -69,24 +69,24 @@ class PartialCall:
         return join_pieces(self.pieces)
 
     def _is_complete(self) -> bool:
-        # a piece that ends otherwise is not parsed: this is called for each piece of some servers' calls
+        # check the end first, because parsing for each piece is slow, and some servers send many
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith(("}", "]")) and is_document(self.arguments)
 
-    def ends_before(self, *, own: object, name: object, arguments: object) -> bool:
+    def ends_before(self, *, identifier: object, name: object, arguments: object) -> bool:
         """
         Return whether a piece with this identifier, name and arguments begins another call at the same index.
 
-        Some servers give all calls one index, some give one call another identifier or its whole name in each piece.
-        So a piece without a name continues the call. One with a name begins another if its identifier and its name are
-        new, or if the arguments so far are complete and it brings further ones.
+        Some servers give all calls the same index; some give each piece of a call a new identifier, or repeat its name.
+        So a piece without a name continues the call. A piece with a name begins another call if its identifier and name
+        are new, or if the arguments so far are complete and the piece has more.
         """
         if not name:
             return False
         is_complete = arguments not in (None, "") and self._is_complete()
-        if own and self.id and own != self.id:
+        if identifier and self.id and identifier != self.id:
             return name != tool_name(self.names) or is_complete
         # servers that identify calls leave the identifier out of later pieces
-        return is_complete and not own and not self.id
+        return is_complete and not identifier and not self.id
 
 
 class CallsByIndex:
@@ -96,21 +96,21 @@ class CallsByIndex:
 
     def __init__(self, calls: Mapping[Place, PartialCall]) -> None:
         self._calls = calls
-        #: places of the calls that have come last at each index
+        #: Places of the latest call at each index.
         self._latest: dict[int, Place] = {}
-        #: places of calls, by their identifiers
+        #: Places of calls, by their identifiers.
         self._by_id: dict[str, Place] = {}
 
-    def place(self, index: int | None, number: int, *, own: object, name: object, arguments: object) -> Place:
+    def place(self, index: int | None, number: int, *, identifier: object, name: object, arguments: object) -> Place:
         """Return the place of the call that a piece belongs to, by its index, or else its identifier or number."""
-        if index is None and isinstance(own, str) and own in self._by_id:
-            return self._by_id[own]
+        if index is None and isinstance(identifier, str) and identifier in self._by_id:
+            return self._by_id[identifier]
         first = number if index is None else index
         place = self._latest.get(first, (first, 0))
         call = self._calls.get(place)
-        if call is not None and call.ends_before(own=own, name=name, arguments=arguments):
+        if call is not None and call.ends_before(identifier=identifier, name=name, arguments=arguments):
             place = first, place[1] + 1
         self._latest[first] = place
-        if isinstance(own, str) and own:
-            self._by_id[own] = place
+        if isinstance(identifier, str) and identifier:
+            self._by_id[identifier] = place
         return place

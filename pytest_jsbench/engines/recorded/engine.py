@@ -1,8 +1,8 @@
 """
-Answers of before, said again with no key and no call: those beside the tests, and whole runs.
+Replay recorded answers, without a key and without calls: recordings next to tests, and whole runs.
 
-The engine `recorded` (`--jsbench-replay`) reads what `--jsbench-record` put into the folder that the option `folder`
-names; `replay` reads the run whose records.jsonl, or its folder, the option `records` names.
+The engine `recorded` (`--jsbench-replay`) reads the directory named by its option `folder`, written by
+`--jsbench-record`. The engine `replay` reads the run named by its option `records`: a records.jsonl, or its directory.
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
-from pytest_jsbench.engines.options import Options
-from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to, of_repeat, settings_change
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, Remembered, TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.engine_options import Options
+from pytest_jsbench.engines.recorded.recordings import (
+    Recording,
+    Recordings,
+    find_equal,
+    settings_change,
+    settings_of_repeat,
+)
 from pytest_jsbench.records import journal
 
 if TYPE_CHECKING:
@@ -44,80 +50,80 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import AttemptOutcome
 
-_AGAIN = "record it again with --jsbench-record"
-#: a run's records do not hold what was said of each attempt's settings
+_RECORD_AGAIN = "record it again with --jsbench-record"
+#: Settings of an attempt in a run's records, which do not contain them.
 _UNKNOWN: Mapping[str, Mapping[str, Any]] = {"test": {}, "run": {}}
-#: the same would come again, so that another try is not worth its wait
-_NEVER = float("inf")
+#: Seconds before a retry: never, because the recorded fault would be the same.
+_NO_RETRY = float("inf")
 
 
 class RecordedEngine:
-    """Answers each request with the recording of the same request; built once in each worker, it keeps no file open."""
+    """An engine that answers each request with its recording; built once per worker, it keeps no file open."""
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
         self.info = info
-        #: whether an answer that was asked for with other settings is none
+        #: True to reject an answer that was recorded with other settings.
         self._strict = strict
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Find the recorded answer; CallError where there is none, or it was one to another prompt or schema."""
+        """Return the recorded answer; raise CallError if it does not exist, or prompt or schema have changed."""
         try:
             recording = self._recordings.find(request)
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, str(error)) from error
         if recording is None:
             path = self._recordings.path(request.key, request.repeat)
-            raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
+            raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} does not exist; {_RECORD_AGAIN}")
         problem = recording.changed(request)
         if self._strict and not problem and (settings := recording.asked_otherwise(request)):
             problem = f"the settings are not the recorded ones: {settings}"
         if problem:
-            raise CallError(FaultKind.ENGINE, f"{problem}; {_AGAIN}")
+            raise CallError(FaultKind.ENGINE, f"{problem}; {_RECORD_AGAIN}")
         return recording.answer_to(request)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 class ReplayEngine:
-    """Answers each request with what a run recorded."""
+    """An engine that answers each request with the answer in a run's records."""
 
     def __init__(
         self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
     ) -> None:
         self.info = info
-        #: the sampling that the run asked for, of which its engine may have taken less
-        self._asked = run.asked_params or {}
+        #: Sampling parameters that the run requested; its engine may have ignored some.
+        self._requested_params = run.asked_params or {}
         self._source = source
         self._strict = strict
-        #: by case and repeat, of one variant
+        #: Outcomes of one variant, by case and repeat.
         self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
-        self._of_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
+        self._by_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
         for outcome in self._outcomes.values():
-            self._of_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
+            self._by_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Find the recorded answer; CallError where the recorded call broke, or nothing fits the request."""
+        """Return the recorded answer; raise CallError if the recorded call failed, or no record matches the request."""
         outcome = self._find(request)
         record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
-            message = f"no answer for {request.key} in {self._source}; ask the cases of that run alone"
+            message = f"no answer for {request.key} in {self._source}; select only cases of that run"
             raise CallError(FaultKind.ENGINE, message)
         if record.schema_digest != digest(request.schema):
-            message = f"{request.key} was recorded with another schema; give the dataset of that run"
+            message = f"{request.key} was recorded with another schema; use the dataset of that run"
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
-            raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NEVER)
+            raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NO_RETRY)
         if isinstance(generation, Decided):
-            message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
+            message = f"{request.key} was recorded with --jsbench-instances: there is nothing to replay"
             raise CallError(FaultKind.ENGINE, message)
-        who = record.answered_by
-        model, response_format = self.info.model if who is None else who.model, self.info.response_format
-        used = {"model": model, "response_format": response_format.value}
+        answered_by = record.answered_by
+        model = self.info.model if answered_by is None else answered_by.model
+        used = {"model": model, "response_format": self.info.response_format.value}
         sampled = {} if record.params is None else asdict(record.params)
-        sampling = of_repeat(self._asked, request.repeat)
+        sampling = settings_of_repeat(self._requested_params, request.repeat)
         params = {name: sampling.get(name) if value is None else value for name, value in sampled.items()}
         settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
@@ -130,32 +136,33 @@ class ReplayEngine:
         )
 
     def _find(self, request: Request) -> AttemptOutcome | None:
-        """The attempt of the same question of the same test, or else test function; or else of the same place."""
-        first, place = request.origin.first, self._outcomes.get((request.key, request.repeat))
+        """Find the attempt with the same prompt, schema and test, or test function; else the one with the same key."""
+        first = request.origin.first
+        same_key = self._outcomes.get((request.key, request.repeat))
         if first is None:
-            return place
+            return same_key
         question = (request.prompt.digest, digest(request.schema), first.function)
-        of_task = sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
-        equal = [each for each in of_task if (each.prompt_digest, each.schema_digest, each.key.function) == question]
+        candidates = sorted(self._by_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
+        equal = [each for each in candidates if (each.prompt_digest, each.schema_digest, each.key.function) == question]
         equal = [each for each in equal if each.key.is_of_test(first)] or equal
-        return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
+        return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else same_key
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 class RecordedFactory(UnsharedFactory):
-    """Builds the `recorded` engine."""
+    """The factory of the `recorded` engine."""
 
     options = frozenset({"folder", "strict"})
-    passes_on = PASSED_ON
+    passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
-        """See that the folder is there."""
+        """Check that the directory exists."""
         self._read(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Say who answered then."""
+        """Describe the engine that gave the recorded answers."""
         recordings, _ = self._read(config)
         with _errors_of(config):
             files = [recordings.read(path).file for path in recordings.paths()]
@@ -171,19 +178,20 @@ class RecordedFactory(UnsharedFactory):
         )
 
     def build(self, config: EngineConfig) -> RecordedEngine:
-        """The engine; each recording is read when it is asked for."""
+        """Build the engine; each recording is read when it is needed."""
         recordings, options = self._read(config)
         return RecordedEngine(recordings, self.describe(config), strict=options.flag("strict", default=False))
 
     def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
         options = Options(config, self.options)
-        folder = Path(options.required("folder", "what --jsbench-record filled", "--jsbench-engine-option folder=DIR"))
+        ways = "--jsbench-engine-option folder=DIR"
+        folder = Path(options.required("folder", "a directory written by --jsbench-record", ways))
         if not folder.is_dir():
-            message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
-            raise EngineError(message, found=str(folder), expected="a folder", option="replay")
+            message = f"no recorded answers: {folder} is not a directory; fill it with --jsbench-record and an engine"
+            raise EngineError(message, found=str(folder), expected="a directory", option="replay")
         if runs := journal.find_runs(folder):
             message = (
-                f"{_nothing_in(folder)}: name what --jsbench-record filled, or say the run again with "
+                f"{_nothing_in(folder)}: name a directory written by --jsbench-record, or replay the run with "
                 f"--jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
             )
             raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
@@ -191,19 +199,19 @@ class RecordedFactory(UnsharedFactory):
 
 
 class ReplayFactory(UnsharedFactory):
-    """Builds the `replay` engine: a run said again, with the timings of then."""
+    """The factory of the `replay` engine, which replays a run with the recorded timings."""
 
     options = frozenset({"records", "strict", "variant"})
 
     def check(self, config: EngineConfig) -> None:
-        """See that the records are there, and hold answers."""
+        """Check that the records exist and contain answers."""
         path, run, _ = self._read(config)
         if run.redacted:
-            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it holds digests of "
-            raise EngineError(message + "the answers, which cannot be said again; record the run without it")
+            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it contains only digests of "
+            raise EngineError(message + "the answers, which cannot be replayed; record the run without it")
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Say who answered then."""
+        """Describe the engine that gave the recorded answers."""
         _, run, _ = self._read(config)
         with _errors_of(config):
             response_format = ResponseFormat(run.response_format)
@@ -217,7 +225,7 @@ class ReplayFactory(UnsharedFactory):
         )
 
     def build(self, config: EngineConfig) -> ReplayEngine:
-        """The engine, with the records read."""
+        """Build the engine, and read the records."""
         path, run, options = self._read(config)
         strict = options.flag("strict", default=False)
         with _errors_of(config):
@@ -226,9 +234,9 @@ class ReplayFactory(UnsharedFactory):
         return ReplayEngine(answers, self.describe(config), run, path, strict=strict)
 
     def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
-        """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
+        """Return path and metadata of the run, or of the selected variant, and the options."""
         options = Options(config, self.options)
-        ways = "--jsbench-engine-option records=PATH, a run's records.jsonl or the folder it is in"
+        ways = "--jsbench-engine-option records=PATH, a run's records.jsonl or its directory"
         path = Path(options.required("records", "records", ways))
         with _errors_of(config):
             run = journal.read_header(path)
@@ -237,7 +245,8 @@ class ReplayFactory(UnsharedFactory):
         if name in names:
             return path, run.of_variant(name), options
         if names or name:
-            problem, offered = (f"no variant '{name}'" if name else "several variants"), ", ".join(names) or "none"
+            problem = f"no variant '{name}'" if name else "several variants"
+            offered = ", ".join(names) or "none"
             message = f"engine '{config.name}': {path} has {problem}; expected the option variant, one of: {offered}"
             raise EngineError(message, found=name, expected=names)
         return path, run, options
@@ -245,7 +254,7 @@ class ReplayFactory(UnsharedFactory):
 
 @contextmanager
 def _errors_of(config: EngineConfig) -> Iterator[None]:
-    """Name the engine in errors of what it reads."""
+    """Name the engine in errors raised inside the block."""
     try:
         yield
     except (JSBenchError, ValueError) as error:
@@ -262,15 +271,16 @@ REPLAY = ReplayFactory()
 
 class RecordingEngine:
     """
-    Asks an engine and writes each answer into a folder, before the runner sees it. A call that broke leaves nothing.
+    An engine that calls another one and writes each answer to a directory before the runner gets it.
 
-    With `--jsbench-record`, each worker puts one around the run's engine. The threads of the calls in flight enter
-    `generate`; each answer goes into a file of its own. `close`, at the end of the session, closes the engine.
-    The answer to a question that is recorded goes into the file that has it, in whatever order a test now asks. One
-    that cannot be written stands all the same, for it is paid for; `lost` is told why, and lets no more calls begin.
+    With `--jsbench-record`, each worker wraps the run's engine in one. `generate` is called from several threads; each
+    answer gets its own file. A failed call writes nothing. `close`, at the end of the session, closes the
+    wrapped engine. An answer to a request that is already recorded replaces that recording, whatever the order of the
+    test's requests. If an answer cannot be written, it is still returned, because it has been paid for; `lost` gets the
+    reason, and stops further calls.
 
-    With `only_new` (`--jsbench-record-mode=new`), only what is not recorded is asked, and what is recorded stays. The
-    runner enters `remembered` before it waits for any limit, since nobody is called for what is there.
+    With `only_new` (`--jsbench-record-mode=new`), only requests without a recording are sent, and existing recordings
+    are kept. The runner calls `remembered` before it waits for rate limits, because a recorded answer needs no call.
     """
 
     def __init__(
@@ -286,27 +296,27 @@ class RecordingEngine:
         self._recordings = Recordings(folder)
         self._lost = lost
         self._only_new = only_new
-        #: whether an answer that was asked for with other settings is none
+        #: True to reject an answer that was recorded with other settings.
         self._strict = strict
-        #: by the file's key and repeat, the question that it was written for
+        #: Key of the request for which each file of this run was written, by the file's key and repeat.
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
-        #: the recordings of earlier runs; calls at once write theirs
-        self._before = frozenset(self._recordings.paths())
+        #: Recordings of earlier runs; concurrent calls write further ones.
+        self._recorded_before = frozenset(self._recordings.paths())
         self._lock = threading.Lock()
 
     @property
     def info(self) -> EngineInfo:
-        """The identity of the engine that is asked."""
+        """The identity of the wrapped engine."""
         return self._engine.info
 
     def remembered(self, request: Request) -> Remembered | None:
-        """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
+        """Return the recorded answer to the same prompt and schema; raise CallError if a recording cannot be read."""
         if not self._only_new:
             return None
         try:
-            recording = self._recordings.find(request, among=self._before)
+            recording = self._recordings.find(request, among=self._recorded_before)
         except JSBenchError as error:
-            raise CallError(FaultKind.ENGINE, f"{error}; nothing was asked: mend the file, or remove it") from error
+            raise CallError(FaultKind.ENGINE, f"{error}; no call was made: fix the file, or remove it") from error
         if recording is None or recording.changed(request) or self._is_taken(recording.key, request):
             return None
         if self._strict and recording.asked_otherwise(request):
@@ -314,27 +324,30 @@ class RecordingEngine:
         return Remembered(answer=recording.answer_to(request), model=recording.file.model)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Ask the engine, and write its answer down."""
-        schema = copy.deepcopy(request.schema)  # which an engine may change
+        """Call the engine, and write its answer to a file."""
+        schema = copy.deepcopy(request.schema)  # an engine may change it
         answer = self._engine.generate(request)
         try:
             with self._lock:
-                place = self._place(replace(request, schema=schema))
-                recording = Recording.of(replace(request, key=place), schema, answer, self.info)
+                key = self._key_for(replace(request, schema=schema))
+                recording = Recording.of(replace(request, key=key), schema, answer, self.info)
                 self._recordings.write(recording)
-                self._written[place, request.repeat] = request.key
+                self._written[key, request.repeat] = request.key
         except JSBenchError as error:
             why = getattr(error.__cause__, "strerror", None) or error
-            self._lost(f"{self._recordings.folder} takes no more recorded answers: {why}; no more calls are made")
+            self._lost(f"cannot write recorded answers to {self._recordings.folder}: {why}; no more calls are made")
         return answer
 
-    def _place(self, request: Request) -> CaseKey:
-        """The key that names the answer's file: of the same question, or else one that this run has not written."""
-        first, path = request.origin.first, self._recordings.path
+    def _key_for(self, request: Request) -> CaseKey:
+        """Return the key for the answer's file: that of the same request, or else one that this run has not used."""
+        first = request.origin.first
+        path = self._recordings.path
         recorded: list[Recording] = []
-        with suppress(RecordError):  # a file that cannot be read is written anew
-            recorded = [] if first is None else self._recordings.of_test(first, request.repeat)
-        equal, before = equal_to(request, [each for each in recorded if path(each.key, each.repeat) in self._before])
+        with suppress(RecordError):  # a file that cannot be read is overwritten
+            recorded = [] if first is None else self._recordings.read_of_test(first, request.repeat)
+        equal, before = find_equal(
+            request, [each for each in recorded if path(each.key, each.repeat) in self._recorded_before]
+        )
         if before < len(equal):
             return equal[before].key
         is_there = self._only_new and path(request.key, request.repeat).exists()
@@ -344,11 +357,11 @@ class RecordingEngine:
         return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
 
     def _is_taken(self, key: CaseKey, request: Request) -> bool:
-        """True where the file of that key has the answer to another question of this run."""
+        """Return whether this run has written the answer to another request under that key."""
         return self._written.get((key, request.repeat), request.key) != request.key
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """The tokens of the prompt, where the engine can say."""
+        """Return the number of tokens of the prompt, if the engine can count them."""
         return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def close(self) -> None:

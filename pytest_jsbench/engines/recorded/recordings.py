@@ -1,4 +1,4 @@
-"""Recorded answers on disk: a file for each attempt, found by what was asked, and what a question asks otherwise."""
+"""Recorded answers on disk: one file per attempt, found by request; reports what has changed since the recording."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import from_json, to_json, written
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.records.settings import RECORDED
+from pytest_jsbench.records.setting_differences import RECORDED
 
 _SHOWN = 40
 _CHANGES = 2
 
 
 def prompt_change(before: Prompt, after: Prompt) -> str:
-    """Say the first place where two prompts differ; nothing where they do not."""
+    """Describe the first difference between two prompts; empty if they are equal."""
     if before == after:
         return ""
     for number, (was, now) in enumerate(zip(before.messages, after.messages, strict=False), start=1):
@@ -44,14 +44,14 @@ def prompt_change(before: Prompt, after: Prompt) -> str:
             return f"role{place} was {was.role}, is {now.role}"
         if was.shown != now.shown:
             return _text_change(was.shown, now.shown, place)
-        if was != now:  # in an id, which is not shown
+        if was != now:  # only an identifier, which is not part of `shown`, differs
             then, since = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
             return _text_change(then, since, place)
-    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are asked"
+    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are sent"
 
 
 def json_change(before: object, after: object) -> str:
-    """Say the first places where two JSON values differ; nothing where they do not."""
+    """Describe the first differences between two JSON values; empty if they are equal."""
     changes = list(_changes(before, after, "$"))
     shown = ", ".join(changes[:_CHANGES])
     more = len(changes) - _CHANGES
@@ -66,31 +66,31 @@ def settings_change(
     repeat: int,
 ) -> str:
     """
-    Say which settings of engine and sampling are not those that an answer was recorded with; nothing where all are.
+    Describe the engine and sampling settings that differ from those of a recording; empty if they are equal.
 
-    Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
-    The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
+    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains what is known of settings that
+    were not set. `repeat` counts from 0 and is added to the seed.
     """
-    before = {**used, **of_repeat({**then["run"], **then["test"]}, repeat)}
-    after = of_repeat({**now["run"], **now["test"]}, repeat)
-    # who says recorded answers again is another engine than was asked, with options of its own
+    before = {**used, **settings_of_repeat({**then["run"], **then["test"]}, repeat)}
+    after = settings_of_repeat({**now["run"], **now["test"]}, repeat)
+    # a replaying engine has another name than the recorded one, and its own options
     unknown = ("engine", "option ") if now["run"].get("engine") in RECORDED else ()
     changed = [
-        f"{name} was {_said(before, name)}, is {_said(after, name)}"
+        f"{name} was {_shown_setting(before, name)}, is {_shown_setting(after, name)}"
         for name in [*after, *(name for name in then["test"] if name not in after)]
         if not name.startswith(unknown) and not _is_same(before.get(name), after.get(name))
     ]
     return ", ".join(changed)
 
 
-def of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
-    """Return what was said of the sampling of a case, for its n-th attempt, from 0."""
-    seed = said.get("seed")
-    return {**said, "seed": seed + repeat} if type(seed) is int else said
+def settings_of_repeat(settings: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
+    """Return the sampling settings of one attempt: its repeat is added to the seed."""
+    seed = settings.get("seed")
+    return {**settings, "seed": seed + repeat} if type(seed) is int else settings
 
 
-def _said(settings: Mapping[str, Any], name: str) -> str:
-    return _short(settings[name]) if settings.get(name) is not None else "not said"
+def _shown_setting(settings: Mapping[str, Any], name: str) -> str:
+    return "not set" if settings.get(name) is None else _short(settings[name])
 
 
 def _text_change(before: str, after: str, place: str) -> str:
@@ -126,7 +126,7 @@ def _changes(before: object, after: object, path: str) -> Iterator[str]:
 
 
 def _is_same(before: object, after: object) -> bool:
-    """True of two values that are one in JSON, where 0 and 0.0 are the same number, and 0 is not false."""
+    """Compare two JSON scalars: 0 equals 0.0, and 0 does not equal false."""
     kinds = {float if type(value) is int else type(value) for value in (before, after)}
     return len(kinds) == 1 and before == after
 
@@ -135,12 +135,12 @@ def _short(value: object) -> str:
     return printable(json.dumps(value, ensure_ascii=False), _SHOWN)
 
 
-#: the version of a recording's file
+#: Format version of a recording file.
 RECORDING_VERSION = 1
 _PARAMS = ("max_tokens", "temperature", "seed")
-#: of an answer
+#: Fields of an answer that contain texts.
 _TEXTS = ("text", "reasoning", "beside")
-#: what a server says anew with each answer, beside the usage, which is compared as we read it
+#: Fields that a server sets anew for each answer; usage is compared as parsed.
 _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 
@@ -150,7 +150,7 @@ class _Sampled(TypedDict, total=False):
     seed: int
 
 
-class _Said(TypedDict):
+class _Settings(TypedDict):
     test: Mapping[str, Any]
     run: Mapping[str, Any]
 
@@ -180,21 +180,21 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: how it was sampled, as far as it was said; for people
+    #: Sampling parameters, if known; for information.
     params: _Sampled = written(_Sampled())
-    #: what was said of engine and sampling
-    said: _Said
+    #: Settings of engine and sampling.
+    said: _Settings
     messages: list[_Turn]
-    #: as a record has it, with the tools that were declared
+    #: The answer as in a record, with the declared tools.
     answer: Mapping[str, Any]
     server: _Server | None = None
-    #: as the engine was asked for it
+    #: Schema that was sent to the engine.
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """An attempt, as far as it can be said again."""
+    """A recorded attempt."""
 
     file: RecordingFile
     key: CaseKey
@@ -203,7 +203,7 @@ class Recording:
 
     @classmethod
     def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
-        """Make the recording of one call."""
+        """Create the recording of one call."""
         values = to_json(structs.replace(answer, server=None))
         sent = values.pop("sent")
         values = {name: value for name, value in values.items() if value is not None}
@@ -211,7 +211,8 @@ class Recording:
         values |= {name: _figures(values[name]) for name in ("timing", "usage") if name in values}
         if isinstance(answer, Completion):
             values |= {name: values[name].split("\n") for name in _TEXTS if name in values}
-        server, params = answer.server, {name: getattr(request.params, name) for name in _PARAMS}
+        server = answer.server
+        params = {name: getattr(request.params, name) for name in _PARAMS}
         turns = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in request.prompt.messages]
         file = RecordingFile(
             task=request.key.task,
@@ -222,7 +223,7 @@ class Recording:
             response_format=info.response_format,
             streaming=info.streaming,
             params=cast("_Sampled", {name: value for name, value in params.items() if value is not None}),
-            said=cast("_Said", request.origin.said),
+            said=cast("_Settings", request.origin.said),
             messages=cast("list[_Turn]", turns),
             answer=values,
             server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
@@ -232,7 +233,7 @@ class Recording:
 
     @classmethod
     def from_dict(cls, data: object) -> Recording:
-        """Read what is in a file; RecordError says what is missing."""
+        """Parse the contents of a file; raise RecordError, which names what is missing or wrong."""
         try:
             file = from_json(RecordingFile, data)
             answer: dict[str, Any] = dict(file.answer)
@@ -254,16 +255,16 @@ class Recording:
 
     @property
     def repeat(self) -> int:
-        """The number of its attempt, from 0."""
+        """Number of the attempt within its case, from 0."""
         return self.file.repeat
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON values of its file."""
+        """Return the JSON values of its file."""
         values: dict[str, Any] = to_json(self.file)
         return values
 
     def changed(self, request: Request) -> str:
-        """Say what of prompt and schema is not as it was recorded; nothing where all is."""
+        """Describe how prompt and schema differ from the recorded ones; empty if they are equal."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
             "schema": json_change(self.file.schema, request.schema),
@@ -271,13 +272,14 @@ class Recording:
         return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
     def asked_otherwise(self, request: Request) -> str:
-        """Say which settings are not those that it was recorded with; nothing where all are."""
-        file, then = self.file, cast("Mapping[str, Mapping[str, Any]]", self.file.said)
+        """Describe the settings that differ from the recorded ones; empty if they are equal."""
+        file = self.file
+        then = cast("Mapping[str, Mapping[str, Any]]", file.said)
         used = {"engine": file.engine, "model": file.model, "response_format": file.response_format.value}
         return settings_change(then, {**used, **file.params}, request.origin.said, repeat=request.repeat)
 
     def answer_to(self, request: Request) -> Completion | Declined:
-        """The recorded answer, sampled as it was then, with what is asked otherwise now."""
+        """Return the recorded answer, with its sampling parameters and the settings that have changed since."""
         params: dict[str, Any] = {"temperature": None, "seed": None, **self.file.params}
         sent = Sent(
             response_format=self.file.response_format,
@@ -287,53 +289,54 @@ class Recording:
         )
         return structs.replace(self.answer, sent=sent)
 
-    def is_of_call(self, request: Request) -> bool:
-        """True where an application asked it in the same way."""
-        exchange, server = request.origin.exchange, self.answer.server
+    def is_same_call(self, request: Request) -> bool:
+        """Return whether an application made the same API call."""
+        exchange = request.origin.exchange
+        server = self.answer.server
         if exchange is None or server is None:
             return False
         return server.path == exchange.path and self.file.said["test"] == request.origin.test
 
-    def is_alike(self, other: Recording) -> bool:
-        """True where all is the same but the time, which is another every time."""
-        return self._lasting() == other._lasting()
+    def has_same_content(self, other: Recording) -> bool:
+        """Return whether both recordings are the same except for times."""
+        return self._stable_parts() == other._stable_parts()
 
-    def _lasting(self) -> dict[str, Any]:
+    def _stable_parts(self) -> dict[str, Any]:
         data = self.to_dict()
         if self.answer.server is not None:
-            data["server"] = {**data["server"], "body": _lasting(self.answer.server)}
+            data["server"] = {**data["server"], "body": _stable_parts(self.answer.server)}
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
-#: recordings that are held: each question of a test looks at all answers of that test
-_MOST_HELD = 1000
+#: Number of cached recordings; each request of a test is compared with all recordings of that test.
+_MOST_CACHED = 1000
 
 
 class Recordings:
-    """A folder of recordings: a folder per task, a file per attempt."""
+    """A directory of recordings: a subdirectory per task, a file per attempt."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read_file = functools.lru_cache(maxsize=_MOST_HELD)(self._read_anew)
+        self._read_file = functools.lru_cache(maxsize=_MOST_CACHED)(self._read_uncached)
 
     def path(self, key: CaseKey, repeat: int) -> Path:
-        """Return where an attempt is recorded; `~` is in no id."""
+        """Return the path of an attempt's recording; `~` is in no identifier."""
         number = f"~{repeat + 1}" if repeat else ""
         return self.folder / key.task / f"{key.id}{number}.json"
 
     def paths(self) -> list[Path]:
-        """Return where the recordings are, in the order of their names."""
+        """Return the paths of all recordings, sorted by name."""
         return sorted(self.folder.glob("*/*.json"))
 
     def read(self, path: Path) -> Recording:
-        """Read a file; RecordError where it holds no recording."""
+        """Read a file; raise RecordError if it is not a recording."""
         try:
             stat = path.stat()
         except OSError:
-            return self._read_anew(path)
+            return self._read_uncached(path)
         return self._read_file(path, stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
-    def _read_anew(self, path: Path, *_: int) -> Recording:
+    def _read_uncached(self, path: Path, *_: int) -> Recording:
         data = FileReader(root=self.folder, error=RecordError).read_json(path)
         try:
             return Recording.from_dict(data)
@@ -341,7 +344,7 @@ class Recordings:
             raise RecordError(f"{path}: {error}") from error
 
     def at(self, path: Path) -> Recording | None:
-        """The recording that is there; None where it is none, or not the one of that name."""
+        """Read a recording; None if the file is not one, or has the wrong name."""
         try:
             recording = self.read(path)
         except RecordError:
@@ -350,57 +353,58 @@ class Recordings:
 
     def find(self, request: Request, *, among: Container[Path] | None = None) -> Recording | None:
         """
-        The recording of the same question of the same test, of equal ones the n-th; or else of the same place.
+        Find the recording of a request: same prompt, schema and test, and the n-th of equal ones; else by its key.
 
-        A test's parameters are part of its name, also one that is in no question, such as what is expected: where there
-        is none of the test itself, its function with any other parameters counts. RecordError where one cannot be read.
+        The parameters of a test are part of its name, even if they are not in the request, such as an expected value.
+        If there is no recording of the test itself, those of the same function with other parameters count. Raise
+        RecordError if a recording cannot be read.
         """
         if (first := request.origin.first) is not None:
-            for of_test in (self.of_test, self._of_function):
-                recorded = of_test(first, request.repeat)
+            for read_candidates in (self.read_of_test, self._read_of_function):
+                recorded = read_candidates(first, request.repeat)
                 if among is not None:
                     recorded = [each for each in recorded if self.path(each.key, each.repeat) in among]
-                equal, before = equal_to(request, recorded)
+                equal, before = find_equal(request, recorded)
                 if before < len(equal):
                     return equal[before]
-                if equal:  # asked more often than it was recorded
+                if equal:  # requested more often than it was recorded
                     return None
         path = self.path(request.key, request.repeat)
         return self.read(path) if path.exists() else None
 
-    def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """Read what was recorded of one run of a test, by the first of its questions, in their order."""
+    def read_of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """Read the recordings of one test run, by the key of its first request, in their order."""
         number = f"~{repeat + 1}" if repeat else ""
         paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
         recorded = [self.read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
-        of_test = [each for each in recorded if each.repeat == repeat and each.key.is_of_test(first)]
-        return sorted(of_test, key=lambda each: each.key.number)
+        same_test = [each for each in recorded if each.repeat == repeat and each.key.is_of_test(first)]
+        return sorted(same_test, key=lambda each: each.key.number)
 
-    def _of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """Read what was recorded of a test function with any parameters, of each set of them in its order."""
+    def _read_of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """Read the recordings of a test function with any parameters, sorted by parameters and number."""
         recorded = map(self.at, (self.folder / first.task).glob(f"{first.function[1]}*.json"))
-        of_function = [each for each in recorded if each is not None and each.key.function == first.function]
-        of_repeat = [each for each in of_function if each.repeat == repeat]
-        return sorted(of_repeat, key=lambda each: (each.key.of_first, each.key.number))
+        same_function = [each for each in recorded if each is not None and each.key.function == first.function]
+        same_repeat = [each for each in same_function if each.repeat == repeat]
+        return sorted(same_repeat, key=lambda each: (each.key.of_first, each.key.number))
 
     def write(self, recording: Recording) -> None:
-        """Write the recording, unless the same was said before: a file changes when an answer does."""
+        """Write the recording, unless an equal one exists: a file changes only if its answer does."""
         path = self.path(recording.key, recording.repeat)
         before = None
         with suppress(RecordError):
             before = self.read(path) if path.exists() else None
         self._refuse_link(path.parent)
-        if before is not None and before.is_alike(recording):
+        if before is not None and before.has_same_content(recording):
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
-        # it is there to be committed
+        # shared, because recordings are committed
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
 
     def require_writable(self) -> None:
-        """Make the folder, and see that it and those in it take answers, before any is paid for; RecordError if not."""
+        """Create the directory and check that it is writable, before paid calls; raise RecordError if not."""
         path = self.folder
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -408,20 +412,20 @@ class Recordings:
                 self._refuse_link(path)
                 try_writing(path)
         except OSError as error:
-            message = f"cannot write to --jsbench-record={path}: {error.strerror}; name a folder that can be written"
+            message = f"cannot write to --jsbench-record={path}: {error.strerror}; choose a writable directory"
             raise RecordError(message, found=path, option="record") from error
 
     def _refuse_link(self, path: Path) -> None:
         if not inside(self.folder, path):
-            message = f"cannot write to {path}: it leads out of {self.folder}, and no answer is recorded through a link"
+            message = f"cannot write to {path}: it leads out of {self.folder}; answers are not recorded through links"
             raise RecordError(message, found=path, option="record")
 
 
-def _lasting(server: ServerAnswer) -> list[object]:
+def _stable_parts(server: ServerAnswer) -> list[object]:
     """
-    A body as the server would say it again, with the same answer.
+    Return the parts of a server's body that are the same for the same answer.
 
-    The ids of Responses and of tools' calls stay: an application says them back, and what it asks then is recorded with
+    Identifiers of Responses and of tool calls are kept: an application sends them back, so later requests contain
     them.
     """
     if server.path == "/responses":
@@ -436,22 +440,22 @@ def _without_stamps(text: str) -> object:
         return text
     if not isinstance(value, dict):
         return value
-    lasting = {name: part for name, part in value.items() if name not in _STAMPS}
-    # where Messages begin a stream
+    stable = {name: part for name, part in value.items() if name not in _STAMPS}
+    # the first event of a stream of Messages
     if isinstance(message := value.get("message"), dict):
-        lasting["message"] = {name: part for name, part in message.items() if name not in _STAMPS}
-    return lasting
+        stable["message"] = {name: part for name, part in message.items() if name not in _STAMPS}
+    return stable
 
 
-def equal_to(request: Request, recorded: list[Recording]) -> tuple[list[Recording], int]:
+def find_equal(request: Request, recorded: list[Recording]) -> tuple[list[Recording], int]:
     """
-    Those of the same question, in their order, and how many equal questions came before.
+    Return the recordings of the same request in their order, and the number of equal requests before it.
 
-    An application may ask the same of two models, or as a stream and in one piece, at the same time: where some were
-    recorded of just this call, they alone are equal to it.
+    An application may send the same request to two models, or both streamed and not streamed, at the same time. If
+    there are recordings of exactly this API call, only they count.
     """
     equal = [each for each in recorded if each.prompt == request.prompt and not each.changed(request)]
-    same = [each for each in equal if each.is_of_call(request)]
+    same = [each for each in equal if each.is_same_call(request)]
     return (same, request.origin.same_before) if same else (equal, request.origin.equal_before)
 
 
@@ -461,7 +465,7 @@ def _figures(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _server(server: _Server) -> ServerAnswer:
-    """Read a server's answer, if it may be said again to a client: it leads nowhere else, and ends no header."""
+    """Parse a server's answer; raise ValueError for a redirect, or a content type that could inject a header."""
     body, status, kind = "\n".join(server.body), server.status, server.content_type
     if not (200 <= status < 300 or 400 <= status < 600):
         raise ValueError(f"server.status is {status}; expected 200 to 299, or 400 to 599")

@@ -20,8 +20,8 @@ from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.variants import difference
-from pytest_jsbench.run.batching import BatchPart
+from pytest_jsbench.records.questions import difference
+from pytest_jsbench.run.batch_attempts import BatchPart
 
 #: the version of batch.json
 BATCHES_VERSION = 1

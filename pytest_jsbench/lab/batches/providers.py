@@ -21,7 +21,7 @@ from pytest_jsbench.core.generations import (
     Sent,
     Stopwatch,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import (
@@ -40,7 +40,7 @@ from pytest_jsbench.engines.http.calls import (
     to_json,
 )
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, explain_error, retry_after
-from pytest_jsbench.engines.providers import messages
+from pytest_jsbench.engines.providers import anthropic_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     import tenacity
 
     from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.engines.engine_options import Key
     from pytest_jsbench.engines.http.client import Response
-    from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: characters of a batch's id that are believed; the providers' have some forty
@@ -340,7 +340,7 @@ _ANTHROPIC_STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_MESSAGE_BATCHES = f"{messages.PATH}/batches"
+_MESSAGE_BATCHES = f"{anthropic_messages.PATH}/batches"
 
 
 class AnthropicBatches(ProviderBatches):

@@ -3,7 +3,7 @@ A run's attempts as a provider's batches: submitted, waited for, and read by eac
 
 No secret of the run is said by what batches raise, nor by what they hold.
 
-`BATCHES` is what the session of a run finds (`run/batching.py`).
+`BATCHES` is what the session of a run finds (`run/batch_attempts.py`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.engines.base import BatchState
+from pytest_jsbench.engines.engine_secrets import errors_freed, out_of_fault, out_of_generation
 from pytest_jsbench.engines.registry import require_batches
-from pytest_jsbench.engines.secrets import errors_freed, out_of_fault, out_of_generation
 from pytest_jsbench.lab.batches import ledger
 from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.run.attempts import Runner, most_of
-from pytest_jsbench.run.batching import BatchPart
+from pytest_jsbench.run.batch_attempts import BatchPart
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.core.secret_masking import Secrets
     from pytest_jsbench.engines.base import Batches, BatchFactory, BatchLimits, EngineConfig, Result
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.records.metadata import RunMetadata

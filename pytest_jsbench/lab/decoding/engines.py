@@ -41,9 +41,9 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.engine_options import Options, choose_format, package_version, require_package
 from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, parse_json, reading
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.options import Options, choose_format, package_version, require_package
 from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 from pytest_jsbench.lab.decoding.libraries import guidance_options
 from pytest_jsbench.lab.decoding.vocabulary import Vocabulary

@@ -12,7 +12,7 @@ from msgspec import structs
 from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.local import unsupported
 from pytest_jsbench.lab.decoding.walks import State, Step

@@ -17,7 +17,7 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.formats import EVALUATION, RUN
 from pytest_jsbench.metrics.figures import named
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
 _FILES = "evaluation files, runs, or folders of runs"
@@ -77,7 +77,7 @@ def _validate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
-    figures = [part.figures for path in _each(options) for part in warned(evaluations.read(path)).each]
+    figures = [part.figures for path in _each(options) for part in warned(run_json.read(path)).each]
     names = sorted(set().union(*figures))
     if options.weight is not None and options.weight not in names:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, names)}"
@@ -96,8 +96,8 @@ def _migrate(options: argparse.Namespace, out: Output) -> bool:
         message = f"two files are called {printable(twice[0])}, and one would replace the other: name one of them"
         raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
-        migrated = evaluations.migrate(evaluations.load(path))
-        evaluations.parse(migrated, source=str(path))
+        migrated = run_json.migrate(run_json.load(path))
+        run_json.parse(migrated, source=str(path))
         text = json_text(migrated, indent=2) + "\n"
         if not options.in_place and options.output is None:
             out.write(text)
@@ -110,7 +110,7 @@ def _migrate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _each(options: argparse.Namespace) -> list[Path]:
-    return [run for path in options.files for run in evaluations.each_run(path)]
+    return [run for path in options.files for run in run_json.each_run(path)]
 
 
 def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
@@ -140,18 +140,18 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
 def problems(path: Path) -> list[str]:
     """The problems of an evaluation file, one sentence each: its place, what was found, what was expected."""
     try:
-        data = evaluations.load(path / "run.json" if path.is_dir() else path)
+        data = run_json.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
-        if metrics is None and any(map(evaluations.is_figure, data.values())):
+        if metrics is None and any(map(run_json.is_figure, data.values())):
             return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
         if isinstance(metrics, Mapping):
-            wrong = evaluations.metric_problems(evaluations.without_retired(metrics))
-            ours = RUN.problems(data) if evaluations.OURS in metrics else ()
-            wrong += [*EVALUATION.problems({**data, "metrics": {evaluations.OURS: None}}, complete=True), *ours]
+            wrong = run_json.metric_problems(run_json.without_retired(metrics))
+            ours = RUN.problems(data) if run_json.OURS in metrics else ()
+            wrong += [*EVALUATION.problems({**data, "metrics": {run_json.OURS: None}}, complete=True), *ours]
         else:
             wrong = list(EVALUATION.problems(data, complete=True))
         if not wrong:
-            evaluations.parse(data, source=str(path))
+            run_json.parse(data, source=str(path))
     except RecordError as error:
         return [str(error).removeprefix(str(path)).lstrip(": ")]
     return list(dict.fromkeys(wrong))

@@ -25,7 +25,7 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.records.variants import engine_settings
+from pytest_jsbench.records.questions import engine_settings
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
-    from pytest_jsbench.engines.secrets import check, describe, prepare
+    from pytest_jsbench.engines.engine_secrets import check, describe, prepare
     from pytest_jsbench.lab.probe import report
     from pytest_jsbench.lab.probe.enforcement import Probed
     from pytest_jsbench.lab.probe.probe import Probe

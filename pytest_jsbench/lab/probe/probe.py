@@ -25,8 +25,8 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.engines.presets import is_preset, subset_of
-from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.lab.probe.enforcement import (
     Enforcement,
     KeywordReplies,

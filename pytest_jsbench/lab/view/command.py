@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.options import is_installed
+from pytest_jsbench.engines.engine_options import is_installed
 
 HOST = "127.0.0.1"
 #: where runs usually are, the first that exists

@@ -24,8 +24,8 @@ from pytest_jsbench.records.outcomes import Place, RunVerdict
 from pytest_jsbench.records.records import LONGEST_LINE, Attempt, Record
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block
-from pytest_jsbench.reports.evaluations import Evaluation, read, read_run
 from pytest_jsbench.reports.html.case_list import ending_of, rank
+from pytest_jsbench.reports.run_json import Evaluation, read, read_run
 
 T = TypeVar("T")
 

@@ -26,9 +26,9 @@ from pytest_jsbench.records.outcomes import open_lines, record_at
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.blocks import Block, TableBlock
 from pytest_jsbench.reports.comparison_report import labels, pairs, side_by_side, table_of_runs
-from pytest_jsbench.reports.evaluations import read
 from pytest_jsbench.reports.html.case_list import details_of, reason_of
 from pytest_jsbench.reports.html.report import page_environment, page_part
+from pytest_jsbench.reports.run_json import read
 
 _ROOM = "pytest_jsbench.lab.view"
 #: attempts on a page

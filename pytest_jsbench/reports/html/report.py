@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES, Figure
-from pytest_jsbench.records.settings import RECORDED
+from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (

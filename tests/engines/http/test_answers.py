@@ -12,7 +12,7 @@ from pytest_jsbench.engines.http.answers import EventStream, read_events, read_o
 from pytest_jsbench.engines.http.calls import EnclosedError
 from tests.engines.reading import Body, events
 
-#: of every kind of line, line end and character
+#: Every kind of line, line end and character.
 EVERYTHING = (
     "\ufeff: a comment\r\n"
     "\r\n"
@@ -30,7 +30,7 @@ def test_events_are_read_as_the_html_standard_says() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 8))
-def test_it_does_not_matter_where_the_body_is_cut(size: int) -> None:
+def test_events_do_not_depend_on_piece_boundaries(size: int) -> None:
     pieces = [EVERYTHING[start : start + size] for start in range(0, len(EVERYTHING), size)]
     assert list(read_events(pieces)) == EVENTS
     with_empty_ones = [part for piece in pieces for part in (b"", piece, b"")]
@@ -42,7 +42,7 @@ def test_only_cr_and_lf_end_a_line(separator: str) -> None:
     assert list(read_events([f"data: a{separator}b\n\n".encode()])) == [("", f"a{separator}b")]
 
 
-def test_an_event_is_there_as_soon_as_its_empty_line_is() -> None:
+def test_event_is_yielded_at_its_empty_line() -> None:
     read = []
 
     def pieces() -> Iterator[bytes]:
@@ -83,7 +83,7 @@ def values(*pieces: str) -> list[Any]:
     return list(events(*pieces))
 
 
-def test_what_keeps_the_connection_alive_is_no_value() -> None:
+def test_keep_alive_events_are_skipped() -> None:
     alive = ": OPENROUTER PROCESSING\n\n", "event: ping\ndata: 2026-11-22\n\n", "data:\n\n", "data\n\n"
     assert values("data: 1\n\n", *alive, "data: 2\n\n") == [1, 2]
 
@@ -93,13 +93,13 @@ def test_values_may_come_in_single_bytes() -> None:
     assert list(events(*(body[place : place + 1] for place in range(len(body))))) == [{"a": "Å😀"}]
 
 
-def test_nothing_after_the_last_words_is_a_value_and_the_body_is_read_to_its_end() -> None:
+def test_data_after_the_done_marker_is_read_and_ignored() -> None:
     body: Any = Body('data: {"a": 1}\n\ndata: [DONE]\n\n', "data: 2\n\n", "rest")
     assert list(EventStream(body)) == [{"a": 1}]
     assert not body.unread
 
 
-def test_the_values_know_in_which_piece_they_came() -> None:
+def test_events_count_the_pieces_read() -> None:
     stream = events("data: 1\n\ndata: 2\n\n", "data:", " 3\n\n")
     assert [(value, stream.pieces) for value in stream] == [(1, 1), (2, 1), (3, 3)]
 
@@ -111,7 +111,7 @@ def test_an_event_that_is_named_an_error_is_one(data: str, body: Any) -> None:
     assert caught.value.body == body
 
 
-def test_a_value_that_nests_deeper_than_any_answer_is_not_read() -> None:
+def test_parse_json_rejects_deep_nesting() -> None:
     with pytest.raises(RecursionError):
         values(f"data: {'[' * 600}{']' * 600}\n\n")
 

@@ -11,7 +11,7 @@ from pytest_jsbench.engines.http import calls
 from pytest_jsbench.engines.http.calls import Deadline, parse_json, read_tools, to_json
 
 
-def test_a_call_that_breaks_after_its_time_broke_because_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_after_the_deadline_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(calls, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
@@ -58,9 +58,7 @@ def gemini(mode: str, *names: str) -> dict[str, Any]:
         ({"tools": GEMINI, "toolConfig": gemini("NONE")}, "", False),
     ],
 )  # fmt: skip
-def test_what_may_be_called_is_read_in_the_words_of_each_api(
-    body: dict[str, Any], allowed: str, required: bool
-) -> None:
+def test_read_tools_parses_the_tool_choice_of_each_api(body: dict[str, Any], allowed: str, required: bool) -> None:
     tools = read_tools(body)
 
     assert tools is not None
@@ -85,7 +83,7 @@ def test_limit_of_one_call_is_read_of_each_api(fields: dict[str, Any], single: b
     assert tools.single is single
 
 
-def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object() -> None:
+def test_tool_without_parameters_takes_an_object() -> None:
     body = {"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "bash_20250124", "name": "bash"}]}
 
     tools = read_tools(body)
@@ -95,12 +93,12 @@ def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object() -> None:
 
 
 @pytest.mark.parametrize("tools", [None, 3, "x", [], [3, None, {"function": 5}], {"a": 1}])
-def test_what_declares_no_tool_has_none(tools: object) -> None:
+def test_read_tools_returns_none_without_tools(tools: object) -> None:
     assert read_tools({"tools": tools, "tool_choice": "required"}) is None
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan")])
-def test_a_request_that_no_json_can_hold_is_the_engines_fault(value: object) -> None:
+def test_request_that_cannot_be_encoded_is_an_engine_fault(value: object) -> None:
     with pytest.raises(CallError, match="the request cannot be made") as caught:
         to_json({"schema": value})
     assert caught.value.kind is FaultKind.ENGINE
@@ -112,7 +110,7 @@ def test_a_value_is_read_with_the_white_space_around_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a":1} {"b":2}', '{"a":1}x', '{"a":', "", "\ufeff{}"])
-def test_what_is_not_one_whole_value_is_refused_in_the_words_of_the_standard_library(text: str) -> None:
+def test_parse_json_raises_the_errors_of_the_standard_library(text: str) -> None:
     with pytest.raises(json.JSONDecodeError) as expected:
         json.loads(text)
     with pytest.raises(json.JSONDecodeError) as found:

@@ -22,7 +22,16 @@ from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http import client as module
 from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.client import Client, Outgoing
-from tests.engines.provider import Asked, Provider, Reply, json_reply, kept, raw_reply, stream_reply, unreachable_url
+from tests.engines.provider import (
+    Asked,
+    Provider,
+    Reply,
+    json_reply,
+    keep_open,
+    raw_reply,
+    stream_reply,
+    unreachable_url,
+)
 
 NewClient = Callable[..., Client]
 CLOSED = Reply(pieces=())
@@ -37,7 +46,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def new_client() -> Iterator[NewClient]:
-    """Make clients that are closed at the end."""
+    """Return a function that creates clients, and close them at the end."""
     with ExitStack() as ends:
 
         def new_client(url: str, **options: Any) -> Client:
@@ -57,14 +66,14 @@ def ask(client: Client, body: Any = 0, *, seconds: float = 30, **options: Any) -
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread does; an assertion where it does not."""
+    """Wait for another thread; fail if it takes too long."""
     end = time.perf_counter() + 20
     while not condition():
         assert time.perf_counter() < end
         time.sleep(0.001)
 
 
-def test_a_call_goes_below_the_address_with_its_query_its_headers_and_its_user(provider: Provider) -> None:
+def test_request_uses_path_query_headers_and_user_of_the_address(provider: Provider) -> None:
     provider.json({})
     address = Address.parse(provider.url.replace("http://", "http://user:p%40ss@") + "/v1/")
     client = Client(address, headers={"X-Own": "a"}, query={"version": "1 2"})
@@ -76,7 +85,7 @@ def test_a_call_goes_below_the_address_with_its_query_its_headers_and_its_user(p
     assert asked.headers["content-type"] == "application/json"
 
 
-def test_what_authorises_a_request_sees_it_as_it_goes_out(new_client: NewClient, provider: Provider) -> None:
+def test_authorise_gets_the_final_request(new_client: NewClient, provider: Provider) -> None:
     provider.json({})
     signed: list[Outgoing] = []
 
@@ -89,10 +98,8 @@ def test_what_authorises_a_request_sees_it_as_it_goes_out(new_client: NewClient,
     assert provider.asked[0].headers["authorization"] == "signed"
 
 
-def test_calls_one_after_the_other_share_a_connection_and_calls_at_once_do_not(
-    client: Client, provider: Provider
-) -> None:
-    provider.replies.append(kept(json_reply({}, silence=0.1)))
+def test_sequential_calls_share_a_connection_and_concurrent_ones_do_not(client: Client, provider: Provider) -> None:
+    provider.replies.append(keep_open(json_reply({}, silence=0.1)))
     for _ in range(3):
         ask(client)
     assert provider.opened == 1
@@ -101,8 +108,8 @@ def test_calls_one_after_the_other_share_a_connection_and_calls_at_once_do_not(
     assert provider.opened == 3
 
 
-def test_a_streamed_body_that_was_read_to_its_end_gives_its_connection_back(client: Client, provider: Provider) -> None:
-    provider.replies.append(kept(stream_reply("a", "b")))
+def test_complete_stream_returns_its_connection(client: Client, provider: Provider) -> None:
+    provider.replies.append(keep_open(stream_reply("a", "b")))
     for _ in range(2):
         assert client.request("POST", "/x", b"", deadline=Deadline(30)).read() == b"ab"
     client.request("POST", "/x", b"", deadline=Deadline(30)).close()
@@ -111,12 +118,12 @@ def test_a_streamed_body_that_was_read_to_its_end_gives_its_connection_back(clie
 
 
 @pytest.mark.parametrize(("idle", "connections"), [(1.0, 1), (2.5, 2)])
-def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
+def test_old_idle_connection_is_not_reused(
     client: Client, provider: Provider, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    provider.replies.append(kept(json_reply({})))
+    provider.replies.append(keep_open(json_reply({})))
     for _ in range(2):
         ask(client)
         now[0] += idle
@@ -124,11 +131,11 @@ def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_a_server_sends_beyond_its_answer_is_the_answer_to_no_other_call(
+def test_extra_bytes_after_an_answer_do_not_reach_the_next_call(
     client: Client, provider: Provider, *, together: bool
 ) -> None:
     def answered(asked: Asked) -> Reply:
-        answer, more = (kept(json_reply({"n": n})).pieces[0] for n in (asked.body, "more"))
+        answer, more = (keep_open(json_reply({"n": n})).pieces[0] for n in (asked.body, "more"))
         return Reply(pieces=(answer + more,) if together else (answer, more), keep=True)
 
     provider.choose = answered
@@ -139,8 +146,8 @@ def test_what_a_server_sends_beyond_its_answer_is_the_answer_to_no_other_call(
     assert numbers == [0, 1, 2]
 
 
-def asked_until_closed(client: Client, provider: Provider, second: Reply, **options: Any) -> list[Any]:
-    """Ask three times, one after the other, where a kept connection answers so to its second request."""
+def ask_until_closed(client: Client, provider: Provider, second: Reply, **options: Any) -> list[Any]:
+    """Make three calls in sequence, with this reply of the reused connection to its second request."""
     kept_once = {"kept": False}
 
     def answered(asked: Asked) -> Reply:
@@ -148,17 +155,17 @@ def asked_until_closed(client: Client, provider: Provider, second: Reply, **opti
             kept_once["kept"] = False
             return second
         kept_once["kept"] = True
-        return kept(json_reply({"n": asked.body}))
+        return keep_open(json_reply({"n": asked.body}))
 
     provider.choose = answered
     return [ask(client, number, **options)["n"] for number in range(3)]
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_kept_connection_that_is_closed_under_a_request_is_no_answer_to_it(
+def test_request_is_repeated_if_a_reused_connection_is_closed(
     client: Client, provider: Provider, *, reset: bool
 ) -> None:
-    assert asked_until_closed(client, provider, replace(CLOSED, reset=reset)) == [0, 1, 2]
+    assert ask_until_closed(client, provider, replace(CLOSED, reset=reset)) == [0, 1, 2]
     assert [asked.body for asked in provider.asked] == [0, 1, 1, 2, 2]
 
 
@@ -168,25 +175,25 @@ def test_a_kept_connection_that_is_closed_under_a_request_is_no_answer_to_it(
         pytest.param(CLOSED, True, id="it may go out once only"),
         pytest.param(Reply(pieces=(b"HTTP/1.1",)), False, id="the server began to answer"),
         pytest.param(Reply(pieces=(b"HTTP/1.1 102 Processing\r\n\r\n",)), False, id="the server is at work"),
-        pytest.param(Reply(pieces=(b"nothing that is HTTP\r\n\r\n",)), False, id="the server said something"),
+        pytest.param(Reply(pieces=(b"nothing that is HTTP\r\n\r\n",)), False, id="the server sent something"),
         pytest.param(replace(CLOSED, silence=0.2), False, id="the server was at work"),
     ],
 )
-def test_a_request_that_was_perhaps_answered_is_not_made_again(
+def test_request_that_may_have_been_processed_is_not_repeated(
     client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch, second: Reply, *, once: bool
 ) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", 0.1)
+    monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.1)
     with pytest.raises(CallError) as caught:
-        asked_until_closed(client, provider, second, once=once)
+        ask_until_closed(client, provider, second, once=once)
     assert caught.value.kind is FaultKind.CONNECTION
     assert [asked.body for asked in provider.asked] == [0, 1]
 
 
-def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(
+def test_closed_client_does_not_repeat_a_call_in_flight(
     client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", 60.0)
-    provider.choose = lambda asked: kept(json_reply({}, silence=float(asked.body)))
+    monkeypatch.setattr(module, "_CLOSE_SECONDS", 60.0)
+    provider.choose = lambda asked: keep_open(json_reply({}, silence=float(asked.body)))
     ask(client, 0)
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(ask, client, 30)
@@ -197,8 +204,8 @@ def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(
     assert (len(provider.asked), provider.opened) == (2, 1)
 
 
-def test_a_client_that_was_closed_asks_nothing_and_keeps_nothing(client: Client, provider: Provider) -> None:
-    provider.replies.append(kept(json_reply({})))
+def test_closed_client_makes_no_calls_and_keeps_no_connections(client: Client, provider: Provider) -> None:
+    provider.replies.append(keep_open(json_reply({})))
     response = client.request("POST", "/x", b"", deadline=Deadline(30))
     client.close()
     with suppress(CallError):
@@ -209,8 +216,8 @@ def test_a_client_that_was_closed_asks_nothing_and_keeps_nothing(client: Client,
     assert len(provider.asked) == 1
 
 
-def test_a_client_that_is_closed_while_a_body_ends_keeps_no_connection(client: Client, provider: Provider) -> None:
-    provider.replies.append(kept(json_reply({})))
+def test_client_closed_at_the_end_of_a_body_keeps_no_connection(client: Client, provider: Provider) -> None:
+    provider.replies.append(keep_open(json_reply({})))
     response = client.request("POST", "/x", b"", deadline=Deadline(30))
     pieces = response.iter_bytes()
     next(pieces)
@@ -219,7 +226,7 @@ def test_a_client_that_is_closed_while_a_body_ends_keeps_no_connection(client: C
     until(lambda: provider.closed == 1)
 
 
-def test_a_refusal_that_comes_before_the_whole_request_was_read_is_read(new_client: NewClient) -> None:
+def test_error_sent_before_the_request_is_read_is_parsed(new_client: NewClient) -> None:
     def refuse(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection:
@@ -246,11 +253,11 @@ def test_torn_body_is_a_truncated_answer(client: Client, provider: Provider, end
     provider.replies.append(replace(reply, pieces=(*reply.pieces, end)))
     with pytest.raises(CallError) as caught:
         ask(client)
-    assert caught.value.message == f"{client.address.url}: the answer broke off: {words}"
+    assert caught.value.message == f"{client.address.url}: the answer was interrupted: {words}"
     assert (caught.value.kind, caught.value.broke_off) == (FaultKind.CONNECTION, True)
 
 
-def test_a_request_that_nobody_reads_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:
+def test_request_that_is_not_read_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(CallError) as caught:
@@ -258,7 +265,7 @@ def test_a_request_that_nobody_reads_ends_at_the_deadline(new_client: NewClient,
     assert caught.value.kind is FaultKind.TIMEOUT
 
 
-def test_where_nobody_listens_the_connection_is_to_blame(new_client: NewClient) -> None:
+def test_closed_port_is_a_connection_fault(new_client: NewClient) -> None:
     url = unreachable_url()
     with pytest.raises(CallError) as caught:
         ask(new_client(url))
@@ -266,9 +273,7 @@ def test_where_nobody_listens_the_connection_is_to_blame(new_client: NewClient) 
     assert caught.value.message.startswith(f"{url}: [Errno")
 
 
-def test_the_end_of_a_body_gets_only_a_moment_once_the_answer_is_there(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_end_of_a_body_has_a_short_timeout(client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GRACE", 0.1)
     provider.replies.append(replace(stream_reply("data: 1\n\n", cut=True), hang=True))
     provider.replies[0] = replace(
@@ -282,7 +287,7 @@ def test_the_end_of_a_body_gets_only_a_moment_once_the_answer_is_there(
         next(pieces)
 
 
-def test_a_packed_body_is_unpacked_and_its_bound_is_of_what_it_unpacks_to(
+def test_size_limit_applies_to_the_decompressed_body(
     client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = {"content-encoding": "gzip"}
@@ -296,26 +301,24 @@ def test_a_packed_body_is_unpacked_and_its_bound_is_of_what_it_unpacks_to(
 
 @pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize("packed", ["gzip, gzip", "gzip,deflate", "br", "zstd", "compress"])
-def test_a_body_that_is_packed_more_than_once_or_otherwise_than_was_asked_for_is_not_unpacked(
-    client: Client, provider: Provider, packed: str, status: int
-) -> None:
+def test_unsupported_content_encoding_is_rejected(client: Client, provider: Provider, packed: str, status: int) -> None:
     body = gzip.compress(gzip.compress(bytes(1_000_000)))
     provider.raw(body, status=status, headers={"content-encoding": packed})
     response = client.request("POST", "/x", b"", deadline=Deadline(30))
-    with pytest.raises(CallError, match=r"the answer is packed as .*; expected one of: gzip, deflate"):
+    with pytest.raises(CallError, match=r"unsupported content encoding .*; expected one of: gzip, deflate"):
         response.read()
     assert provider.asked[0].headers["accept-encoding"] == "gzip, deflate"
 
 
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_place_of_the_same_server_is_followed(client: Client, provider: Provider, status: int) -> None:
+def test_redirect_on_the_same_server_is_followed(client: Client, provider: Provider, status: int) -> None:
     provider.json({}, status=status, headers={"location": "/v2/x"})
     provider.json({"a": 1})
     assert ask(client, {"q": 1}) == {"a": 1}
     assert [(asked.path, asked.body) for asked in provider.asked] == [("/v1/x", {"q": 1}), ("/v2/x", {"q": 1})]
 
 
-def test_a_place_is_asked_for_as_a_request_may_name_it(client: Client, provider: Provider) -> None:
+def test_redirect_target_is_escaped(client: Client, provider: Provider) -> None:
     provider.json(
         {}, status=307, headers={"location": "//" + provider.url.partition("://")[2] + "//a b/\xe9%20?q=#part"}
     )
@@ -330,10 +333,10 @@ def test_a_place_is_asked_for_as_a_request_may_name_it(client: Client, provider:
     [
         *((place, "nothing was sent there: ") for place in ("https://127.0.0.1/", "//other")),
         ("http://me:Hush@elsewhere.example/v1?token=Hush", "nothing was sent there: "),
-        *((place, "which points to ") for place in ("http://h:99999/", "http://u:Hush@h:0x/", "http://[::1/")),
+        *((place, "a redirect to ") for place in ("http://h:99999/", "http://u:Hush@h:0x/", "http://[::1/")),
     ],
 )
-def test_another_server_and_what_is_no_address_is_never_asked(
+def test_redirect_to_another_server_is_not_followed(
     client: Client, provider: Provider, place: str, words: str, status: int
 ) -> None:
     provider.json({}, status=status, headers={"location": place})
@@ -345,23 +348,21 @@ def test_another_server_and_what_is_no_address_is_never_asked(
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])
-def test_a_server_that_points_elsewhere_again_and_again_is_left(
-    client: Client, provider: Provider, status: int
-) -> None:
+def test_redirect_loop_is_an_error(client: Client, provider: Provider, status: int) -> None:
     provider.json({}, status=status, headers={"location": "/v2/x"})
-    with pytest.raises(CallError, match="name the right address with --jsbench-base-url"):
+    with pytest.raises(CallError, match="set the correct address with --jsbench-base-url"):
         ask(client)
     assert len(provider.asked) == (4 if status == 307 else 1)
 
 
-def test_a_header_that_cannot_be_sent_is_refused(client: Client, provider: Provider) -> None:
+def test_invalid_header_is_rejected(client: Client, provider: Provider) -> None:
     for value in ("hush\r\nx-other: b", "hush\n", "hush\u2019"):
-        with pytest.raises(ValueError, match=r"^the header x-own holds a character that no header can$"):
+        with pytest.raises(ValueError, match=r"^the header x-own contains a character that is not allowed in headers$"):
             ask(client, headers={"x-own": value})
     assert not provider.asked
 
 
-def test_a_secret_of_the_query_or_of_a_header_is_in_no_log_and_no_repr(
+def test_secrets_of_query_and_headers_are_in_no_log_or_repr(
     new_client: NewClient, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -379,7 +380,7 @@ def test_a_secret_of_the_query_or_of_a_header_is_in_no_log_and_no_repr(
     assert "hush" not in f"{caplog.text} {outgoing}"
 
 
-def test_the_proxy_of_the_environment_is_asked_but_for_what_it_leaves_out(
+def test_proxy_of_the_environment_is_used_except_for_no_proxy(
     new_client: NewClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.json({})
@@ -397,7 +398,7 @@ def test_the_proxy_of_the_environment_is_asked_but_for_what_it_leaves_out(
     assert len(provider.asked) == 1
 
 
-def test_a_server_with_tls_is_asked_through_a_tunnel(
+def test_tls_server_is_called_through_a_tunnel(
     new_client: NewClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.raw(b"", status=403)
@@ -408,7 +409,7 @@ def test_a_server_with_tls_is_asked_through_a_tunnel(
     assert (provider.asked[0].method, provider.asked[0].path) == ("CONNECT", "model.example:443")
 
 
-def test_a_proxy_that_is_not_there_is_named_without_its_password(
+def test_unreachable_proxy_is_named_without_its_password(
     new_client: NewClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = unreachable_url()
@@ -419,11 +420,11 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(
 
 
 @pytest.mark.parametrize("place", ["socks5://user:pass@localhost:1080", "http://user:pass@h:99999", "u:pass/w@h:1"])
-def test_a_proxy_of_another_kind_is_refused_in_one_line(
+def test_unsupported_proxy_is_rejected_in_one_line(
     new_client: NewClient, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", place)
-    with pytest.raises(EngineError, match="is none of http:// or https://") as caught:
+    with pytest.raises(EngineError, match=r"^unsupported proxy .*; expected http:// or https://") as caught:
         new_client("http://model.example")
     assert "pass" not in str(caught.value)
 
@@ -443,7 +444,7 @@ def certificate(tmp_path: Path) -> Path:
 
 
 def secure(certificate: Path) -> Provider:
-    """A provider with TLS; asked to CONNECT, it is a proxy."""
+    """Start a provider with TLS, which acts as a proxy for CONNECT."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 
@@ -469,7 +470,7 @@ def secure(certificate: Path) -> Provider:
     return Secure()
 
 
-def test_a_server_with_tls_is_asked_through_a_proxy_with_tls(
+def test_tls_server_is_called_through_a_tls_proxy(
     new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -481,19 +482,17 @@ def test_a_server_with_tls_is_asked_through_a_proxy_with_tls(
         assert len(proxy.asked) == 1
 
 
-def test_a_file_of_certificates_that_cannot_be_read_is_named(
-    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_certificate_file_is_named(new_client: NewClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
     with pytest.raises(EngineError, match=r"SSL_CERT_FILE names /nowhere.pem, which cannot be read: \[Errno 2\]"):
         new_client("https://model.example")
 
 
-def test_a_certificate_is_trusted_that_the_environment_names_and_no_other(
+def test_only_certificates_named_by_the_environment_are_trusted(
     new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with secure(certificate) as provider:
-        provider.replies.append(kept(raw_reply(b'{"a": 1}', kind="application/json")))
+        provider.replies.append(keep_open(raw_reply(b'{"a": 1}', kind="application/json")))
         url = provider.url.replace("http://", "https://")
         with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
             ask(new_client(url))
@@ -541,7 +540,7 @@ def test_switching_protocols_is_not_an_interim_response(provider: Provider, clie
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "its body is truncated"),
     ],
 )
-def test_broken_response_is_described_in_words_of_http(
+def test_broken_response_is_described_in_http_terms(
     provider: Provider, client: Client, reply: bytes, words: str
 ) -> None:
     provider.replies.append(Reply(pieces=(reply,)))

@@ -13,7 +13,7 @@ from tests.engines.provider import Provider
 
 @pytest.fixture
 def engine(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engine]:
-    """As the test's module has it `configured`."""
+    """Build the engine that the test's module has `configured`."""
     config: EngineConfig = request.module.configured(provider)
     with closing(find(config.name).build(config)) as engine:
         yield engine
@@ -21,7 +21,7 @@ def engine(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engin
 
 @pytest.fixture(autouse=True)
 def _nowhere_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No credentials of a cloud but those that a test gives."""
+    """Hide all cloud credentials except those set by a test."""
     for name, value in AWS.items():
         if value.startswith("/") or value == "true":
             monkeypatch.setenv(name, value)

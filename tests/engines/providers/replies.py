@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.finish_reasons import (
     CHAT_FINISH,
     GEMINI_FINISH,
@@ -16,7 +17,6 @@ from pytest_jsbench.engines.providers.finish_reasons import (
     FinishReasons,
 )
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
-from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.providers.provider import WireFormat
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
@@ -24,7 +24,7 @@ from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wi
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a model says."""
+    """A model's reply."""
 
     text: str = ""
     calls: Sequence[tuple[str, str]] = ()
@@ -33,7 +33,7 @@ class Reply:
 
 
 def cut(random: Random, text: str) -> list[str]:
-    """Cut a text into pieces of random length, none of which is empty."""
+    """Cut a text into non-empty pieces of random length."""
     places = sorted(random.sample(range(1, len(text)), k=min(len(text) - 1, random.randrange(6)))) if text else []
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True) if start < end]
 
@@ -91,7 +91,7 @@ def _responses_stream(reply: Reply, random: Random) -> list[str]:
         whole = item["arguments"] if "arguments" in item else item["content"][0]["text"]
         added = typed("response.output_item.added", output_index=index, item={**item, "content": [], "arguments": ""})
         pieces = [
-            # some servers give an item another identifier in each event
+            # some servers change an item's identifier in each event
             typed(f"response.{kind}.delta", item_id=f"i{random.random()}", output_index=index, delta=piece)
             for piece in cut(random, whole)
         ]
@@ -158,7 +158,7 @@ def _gemini_stream(reply: Reply, random: Random) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Speaker:
-    """A wire format, and how a reply is sent in it."""
+    """A wire format, and how it sends a reply."""
 
     wire: WireFormat
     finish: FinishReasons

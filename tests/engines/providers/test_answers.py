@@ -1,7 +1,7 @@
 """
-What each API, and each server that speaks it in its own way, sends for an answer; and what it comes to.
+Answers of each API and of servers with their own variants, and the outcome of each.
 
-A line of `answers.jsonl` holds what is sent (`body` in one piece, or the pieces of a stream) and `outcome`.
+A line of `answers.jsonl` contains what is sent (`body`, or the pieces of a stream) and `outcome`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.options import REASONING_OPTIONS
+from pytest_jsbench.engines.engine_options import REASONING_OPTIONS
+from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
-from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.registry import find
 from tests.conversation import PROMPT
@@ -28,8 +28,8 @@ WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": G
 ROWS = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text("utf-8").splitlines()]
 
 
-def told(result: Completion | Declined | CallError) -> dict[str, Any]:
-    """An outcome as the table has it, without what is not said."""
+def as_row(result: Completion | Declined | CallError) -> dict[str, Any]:
+    """Return an outcome in the form of the table, without default values."""
     fields: dict[str, Any]
     match result:
         case CallError():
@@ -53,13 +53,13 @@ def told(result: Completion | Declined | CallError) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row['wire']}, {row['name']}" for row in ROWS])
-def test_what_a_server_sends_comes_to_its_outcome(row: dict[str, Any]) -> None:
+def test_answer_has_the_expected_outcome(row: dict[str, Any]) -> None:
     result = outcome(WIRES[row["wire"]], events(*row["events"]) if "events" in row else row["body"])
 
-    assert told(result) == row["outcome"]
+    assert as_row(result) == row["outcome"]
     timing = result.timing if isinstance(result, Completion) else None
     if timing is not None and timing.reasoning_time is not None:
-        # reasoning that stands in the content itself begins with the first token
+        # reasoning inside the content begins with the first token
         end = timing.gct if "in the content" in row["name"] else timing.ttft
         assert end is not None
         assert 0 < timing.reasoning_time <= end
@@ -69,7 +69,7 @@ BODIES = [json.loads(line) for line in Path(__file__).with_name("bodies.jsonl").
 
 
 @pytest.mark.parametrize("row", BODIES, ids=[row["name"] for row in BODIES])
-def test_what_was_asked_is_sent_and_nothing_else(row: dict[str, Any]) -> None:
+def test_body_has_only_the_requested_fields(row: dict[str, Any]) -> None:
     fields = {"model": "m", "base_url": "http://h", "api_key": "k", "options": {}, **row["config"]}
     chosen = ResponseFormat(fields["response_format"]) if "response_format" in fields else None
     config = EngineConfig(**{**fields, "response_format": chosen})
@@ -101,9 +101,7 @@ GROQ = {"usage": {"prompt_tokens": 5, "completion_tokens": 2, "queue_time": 0.01
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_the_times_of_the_server_s_own_clock_are_kept(
-    said: dict[str, Any], times: tuple[float | None, ...], *, streamed: bool
-) -> None:
+def test_server_times_are_kept(said: dict[str, Any], times: tuple[float | None, ...], *, streamed: bool) -> None:
     chunk = {"choices": [{**CHOICE, "delta": CHOICE["message"]}], **said}
     sent = events(f"data: {json.dumps(chunk)}\n\n", "data: [DONE]\n\n") if streamed else {"choices": [CHOICE], **said}
 

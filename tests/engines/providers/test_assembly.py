@@ -1,4 +1,7 @@
-"""Assembly of an answer from its pieces: however a stream is cut and ordered, it is the answer in one piece."""
+"""
+Assembly of an answer from its pieces: however a stream is cut and ordered, the answer is the same
+as in one piece.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from pytest_jsbench.engines.providers.openai_apis import CHAT
 from pytest_jsbench.engines.providers.tool_calls import tool_name
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.providers.replies import SPEAKERS, Reply
-from tests.engines.providers.test_answers import ROWS, WIRES, told
+from tests.engines.providers.test_answers import ROWS, WIRES, as_row
 from tests.engines.reading import Body, events, outcome
 
 OBJECT = '{"city": "Åre 😀", "old": true}'
@@ -28,7 +31,7 @@ REPLIES = {"text": TEXT, "calls": CALLS, "half": HALF, "nothing": NOTHING}
 
 
 def untimed(result: Completion | Declined | CallError) -> dict[str, Any]:
-    return {name: value for name, value in told(result).items() if name not in ("timed", "reasoning_timed")}
+    return {name: value for name, value in as_row(result).items() if name not in ("timed", "reasoning_timed")}
 
 
 def with_finish(reply: Reply, finish: str) -> Reply:
@@ -45,7 +48,7 @@ def test_stream_and_whole_answer_are_equal_for_each_finish_reason(name: str, rep
         whole = untimed(outcome(speaker.wire, speaker.whole(sent)))
         streamed = untimed(outcome(speaker.wire, events(*speaker.stream(sent, Random(1)))))
 
-        # the usage of a stream tells more of reasoning
+        # the usage of a stream has more details about reasoning
         whole.pop("usage", None)
         streamed.pop("usage", None)
         assert streamed == whole, word
@@ -75,7 +78,7 @@ def test_pieces_may_be_cut_and_shuffled(name: str, reply: Reply) -> None:
 
 
 class Unhurried(Body):
-    """A body whose pieces come at once."""
+    """A body whose pieces arrive at once."""
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
@@ -97,14 +100,14 @@ def test_a_recorded_stream_may_be_cut_at_every_place(row: dict[str, Any]) -> Non
 
         found = untimed(outcome(WIRES[row["wire"]], EventStream(body)))
 
-        # the message of an interrupted stream says how much had come, and when
+        # the message of an interrupted stream contains the length and time of what had arrived
         if "after" in str(expected.get("message")):
             found["message"] = expected["message"]
         assert found == expected, first
 
 
 def calls_of(*pieces: dict[str, Any] | list[dict[str, Any]], finish: str = "tool_calls") -> list[tuple[str, str]]:
-    """The calls of a chat stream with these pieces, one in each event, or a list of those in one event."""
+    """Return the calls of a chat stream with these pieces; a list is several pieces in one event."""
     sent = [openai_wire.chunk(tool_calls=piece if isinstance(piece, list) else [piece]) for piece in pieces]
     result = outcome(CHAT, events(*sent, openai_wire.chunk(finish=finish), "data: [DONE]\n\n"))
     assert isinstance(result, Completion), result
@@ -138,7 +141,7 @@ def piece(name: str | None = None, arguments: Any = None, *, id: str | None = No
          [("g", "[]"), ("f", "{}")]),
         ([piece("f", '{"n": 1}', index=None), piece("f", "[]", index=None)], [("f", '{"n": 1}'), ("f", "[]")]),
         ([piece("f", "{}", id="a", index="0"), piece("g", "{}", id="b", index="1")], [("f", "{}"), ("g", "{}")]),
-        # an empty object that is only a beginning
+        # an initial empty object that is continued
         ([piece("f", "{}", id="a"), piece(None, '{"n"'), piece(None, ": 1}")], [("f", '{"n": 1}')]),
         ([piece("f", {}, id="a"), piece(None, '{"n": 1}')], [("f", '{"n": 1}')]),
         ([piece("f", "", id="a")], [("f", "")]),
@@ -159,7 +162,7 @@ def test_chat_pieces_belong_to_their_call(pieces: list[Any], calls: list[tuple[s
         (["x_", "output"], ("output",), "x_output"),
     ],
 )
-def test_tool_name_is_read_by_the_declared_tools(pieces: list[str], declared: tuple[str, ...], name: str) -> None:
+def test_tool_name_uses_the_declared_tools(pieces: list[str], declared: tuple[str, ...], name: str) -> None:
     assert tool_name(pieces, declared) == name
 
 
@@ -286,7 +289,7 @@ def test_responses_calls_that_only_the_last_event_has_are_kept() -> None:
 
 
 def responses_items(*items: dict[str, Any]) -> list[Any]:
-    """The same items whole and streamed."""
+    """Yield the same items whole and streamed."""
     done = [
         responses_wire.typed("response.output_item.done", output_index=n, item=each) for n, each in enumerate(items)
     ]
@@ -360,7 +363,7 @@ def test_tools_that_the_provider_runs_are_no_calls(wire: str, sent: Any) -> None
 @pytest.mark.parametrize(
     "sent", messages_blocks(SEARCH, FOUND, {"type": "tool_use", "id": "t", "name": "output", "input": {"n": 1}})
 )
-def test_a_call_after_a_tool_that_the_provider_runs_is_the_only_one(sent: Any) -> None:
+def test_tools_that_the_provider_runs_are_not_among_the_calls(sent: Any) -> None:
     result = outcome(WIRES["messages"], sent)
     assert isinstance(result, Completion)
     assert [(call.name, call.arguments) for call in result.calls] == [("output", '{"n": 1}')]
@@ -375,7 +378,7 @@ def test_a_call_after_a_tool_that_the_provider_runs_is_the_only_one(sent: Any) -
         ("chat", openai_wire.whole([{"type": "hologram"}])),
     ],
 )
-def test_content_of_unknown_kinds_alone_is_named_and_no_answer(wire: str, sent: Any) -> None:
+def test_answer_of_unknown_kinds_only_is_an_error(wire: str, sent: Any) -> None:
     result = outcome(WIRES[wire], sent)
     assert isinstance(result, CallError), result
     assert (result.kind, "unknown kinds: hologram" in result.message) == ("bad_response", True)

@@ -31,7 +31,7 @@ from tests.engines.cloud_wire import (
 from tests.engines.contract import SLOW, EngineContract
 from tests.engines.provider import Asked, Provider, Reply, json_reply
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 pytest.importorskip("botocore", reason="the engine anthropic-bedrock needs the package botocore")
 pytest.importorskip("google.auth", reason="the engine anthropic-vertex needs the package google-auth")
 
@@ -40,7 +40,7 @@ ANSWER = (start(), delta('{"city": '), delta('"Oslo"}'), stop())
 
 @pytest.fixture
 def fetching(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Credentials as a machine outside of Google's cloud has them: they are exchanged for a token."""
+    """Credentials of a machine outside Google's cloud, which are exchanged for a token."""
     (tmp_path / "subject").write_text("token-of-the-machine")
     held = {
         "type": "external_account",
@@ -51,7 +51,7 @@ def fetching(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     }
     (tmp_path / "adc.json").write_text(json.dumps(held))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "adc.json"))
-    # otherwise it is asked for
+    # otherwise the library requests it
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p-1")
 
 
@@ -73,14 +73,14 @@ class TestBedrockKeepsTheContract(EngineContract):
 
 
 BODY = {
-    "anthropic_version": ANY,  # the SDK's
+    "anthropic_version": ANY,  # set by the SDK
     "messages": [{"role": "user", "content": "Name a city, as JSON."}],
     "max_tokens": 7,
     "output_config": {"format": {"type": "json_schema", "schema": CITY}},
 }
 
 
-def test_a_cloud_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider) -> None:
+def test_cloud_request_has_the_model_in_its_path(provider: Provider) -> None:
     provider.replies.append(bedrock_stream(*ANSWER))
     provider.stream(*ANSWER)
     for config in (bedrock(provider), vertex(provider)):
@@ -94,7 +94,7 @@ def test_a_cloud_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider)
 
 
 @pytest.mark.usefixtures("signing")
-def test_bedrock_is_asked_with_a_signature_where_there_is_no_key(provider: Provider) -> None:
+def test_bedrock_request_is_signed_without_a_key(provider: Provider) -> None:
     provider.json(whole(TEXT))
     completion_of(bedrock(provider, api_key=None, options={"stream": False}))
     (asked,) = provider.asked
@@ -104,7 +104,7 @@ def test_bedrock_is_asked_with_a_signature_where_there_is_no_key(provider: Provi
     assert asked.headers["x-amz-security-token"] == AWS["AWS_SESSION_TOKEN"]
 
 
-def test_a_profile_of_the_users_files_signs_and_says_the_region(
+def test_profile_provides_credentials_and_region(
     provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text("[profile bench]\nregion = ap-south-1\n")
@@ -121,7 +121,7 @@ def test_a_profile_of_the_users_files_signs_and_says_the_region(
 
 
 @pytest.mark.usefixtures("fetching")
-def test_vertex_fetches_a_token_and_keeps_it_out_of_what_it_says(provider: Provider) -> None:
+def test_vertex_token_is_fetched_and_redacted(provider: Provider) -> None:
     token = "ya29.fetched-0123456789"
 
     def choose(asked: Asked) -> Reply:
@@ -150,7 +150,7 @@ REVOKED = {"error": "invalid_grant", "error_description": "Token has been expire
         (Reply(pieces=()), FaultKind.CONNECTION, ""),
     ],
 )
-def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account_or_the_connection(
+def test_failed_token_fetch_is_an_auth_or_connection_fault(
     provider: Provider, reply: Reply, kind: FaultKind, message: str
 ) -> None:
     provider.replies.append(reply)
@@ -160,7 +160,7 @@ def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account_or_the_connect
 
 
 @pytest.mark.usefixtures("signing")
-def test_what_a_call_was_signed_with_is_in_no_answer_no_message_and_no_log(
+def test_credentials_of_a_call_are_in_no_answer_message_or_log(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     def quoting(asked: Asked) -> Reply:
@@ -193,7 +193,7 @@ def test_what_a_call_was_signed_with_is_in_no_answer_no_message_and_no_log(
         ("validationException", "Invalid schema: oneOf", DeclineReason.UNSUPPORTED_SCHEMA),
     ],
 )
-def test_an_exception_in_a_stream_of_bedrock_is_what_its_name_says(
+def test_bedrock_stream_exception_is_classified_by_name(
     provider: Provider, kind: str, words: str, outcome: FaultKind | DeclineReason
 ) -> None:
     provider.replies.append(bedrock_stream(start(), delta("{"), exception(kind, words)))
@@ -221,20 +221,20 @@ BROKEN = frame(b"{}", message_type="event", event_type="chunk")[:-1] + b"?"
         pytest.param(frame(b"{}", message_type="event")[:20], id="half a frame"),
     ],
 )
-def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, piece: bytes) -> None:
+def test_invalid_bedrock_stream_is_a_bad_response(provider: Provider, piece: bytes) -> None:
     provider.replies.append(bedrock_stream(start(), delta("{"), piece))
     assert fault_of(bedrock(provider)).kind is FaultKind.BAD_RESPONSE
 
 
-def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_and_profile_together_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", SECRET)
     find("anthropic-bedrock").check(BEDROCK)
-    with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one out"):
+    with pytest.raises(EngineError, match=r"the option profile conflicts with a key .*; set only one"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
 
 
 @pytest.mark.parametrize("config", [BEDROCK, VERTEX])
-def test_an_application_that_names_no_model_gets_that_of_the_engine(config: EngineConfig) -> None:
+def test_application_call_without_a_model_uses_the_engines(config: EngineConfig) -> None:
     settings = find(config.name).settings(config)  # type: ignore[attr-defined]
     path, body = settings.place("/messages", {"messages": []}, "m-1")
     assert re.search(r"/(model|models)/m-1[/:]", path)
@@ -242,7 +242,7 @@ def test_an_application_that_names_no_model_gets_that_of_the_engine(config: Engi
 
 
 @pytest.mark.parametrize("region", ["global", "us", "eu", "us-east5"])
-def test_the_addresses_of_vertex_are_those_of_the_sdk(region: str) -> None:
+def test_vertex_addresses_match_the_sdk(region: str) -> None:
     import anthropic
 
     from pytest_jsbench.engines.providers.clouds import vertex_settings

@@ -1,4 +1,4 @@
-"""What the engine of every provider does alike, in each wire format, streaming and not, at home and in clouds."""
+"""What the engines of all providers have in common, in each wire format, streaming and not, and in clouds."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.engines import options
+from pytest_jsbench.engines import engine_options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, completion_of, request
 from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
 from tests.engines.contract import SLOW, EngineContract, ServedByAModel
-from tests.engines.provider import Asked, Provider, Reply, kept, stream_reply
+from tests.engines.provider import Asked, Provider, Reply, keep_open, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 
 
 @pytest.fixture(params=SPEAKERS, ids=lambda speaker: speaker.name)
@@ -51,7 +51,7 @@ class TestContract(EngineContract):
         return speaker.config(provider)
 
 
-#: by what a server of llama.cpp is called in each API: an engine, its options, and the path of its address
+#: How a llama.cpp server is called in each API: engine, options, and path of the address.
 SERVED: dict[str, tuple[str, dict[str, Any], str]] = {
     "chat": ("openai", {"extra_body": {"cache_prompt": False}}, "/v1"),
     "responses": ("openai", {"extra_body": {"cache_prompt": False}, "api": "responses"}, "/v1"),
@@ -77,10 +77,10 @@ class TestALanguageModel(ServedByAModel):
 
     @pytest.fixture
     def limited(self, api: str) -> FinishReason:
-        """In Responses the server calls an answer complete that it has cut off."""
+        """Responses servers report a truncated answer as complete."""
         return FinishReason.STOP if api == "responses" else FinishReason.LENGTH
 
-    def test_what_the_model_said_before_is_taken(self, engine: Engine) -> None:
+    def test_earlier_assistant_messages_are_accepted(self, engine: Engine) -> None:
         turns = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello")]
         prompt = Prompt(messages=(*turns, Message(role="user", content="Name a city.")))
         assert complete(engine, replace(request(temperature=0, max_tokens=6), prompt=prompt)).text
@@ -95,7 +95,7 @@ class TestALanguageModel(ServedByAModel):
         assert (whole.timing.ttft, streamed.timing.ttft is None) == (None, False)
 
 
-#: where a call goes, by the speaker's name, which begins so
+#: Path of calls, by the start of the speaker's name.
 PLACES = {
     "openai chat": "/v1/chat/completions",
     "openai responses": "/v1/responses",
@@ -108,7 +108,7 @@ PLACES = {
 }
 
 
-def test_a_call_goes_to_its_place_with_its_key(speaker: Speaker, provider: Provider, engine: Engine) -> None:
+def test_call_has_its_path_and_key(speaker: Speaker, provider: Provider, engine: Engine) -> None:
     provider.replies.append(speaker.good())
     assert complete(engine).text == TEXT
     (asked,) = provider.asked
@@ -120,9 +120,7 @@ def test_a_call_goes_to_its_place_with_its_key(speaker: Speaker, provider: Provi
     assert speaker.secret not in asked.path
 
 
-def test_a_server_that_does_not_stream_is_read_all_the_same_and_has_no_first_token(
-    speaker: Speaker, provider: Provider, engine: Engine
-) -> None:
+def test_answer_without_a_stream_has_no_ttft(speaker: Speaker, provider: Provider, engine: Engine) -> None:
     provider.json(speaker.body)
     answer = complete(engine)
     assert answer.text == TEXT
@@ -172,7 +170,7 @@ OPENAI, ANTHROPIC, GEMINI = (EngineConfig(name=name) for name in ("openai", "ant
         (VERTEX, "google", "anthropic"),
     ],
 )
-def test_published_prices_hold_at_home_only(config: EngineConfig, prices: str, subset: str) -> None:
+def test_published_prices_apply_only_to_the_providers_address(config: EngineConfig, prices: str, subset: str) -> None:
     factory = find(config.name)
     assert factory.describe(config).provider == prices
     assert factory.describe(replace(config, model="m", base_url="http://h")).provider is None
@@ -190,7 +188,7 @@ def test_published_prices_hold_at_home_only(config: EngineConfig, prices: str, s
 def test_a_missing_package_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
 ) -> None:
-    monkeypatch.setattr(options, "is_installed", lambda module: module != package.replace("-", "."))
+    monkeypatch.setattr(engine_options, "is_installed", lambda module: module != package.replace("-", "."))
     with pytest.raises(MissingRequirement) as caught:
         find(config.name).check(config)
     expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"
@@ -209,21 +207,21 @@ def test_the_default_models_are_ones_that_the_sdks_know() -> None:
 
 
 IN_FLIGHT = 64
-#: seconds within which anything must have happened, on however busy a machine
+#: Seconds within which everything must have happened, even on a busy machine.
 PATIENCE = 30.0
 
 
-# all have one client: once with streams, and once in one piece
+# all have the same client: one with streams, and one without
 @pytest.mark.parametrize("speaker", SPEAKERS[::6], ids=lambda speaker: speaker.name)
 def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(
     provider: Provider, speaker: Speaker, engine: Engine
 ) -> None:
-    # each round of answers is given when there are as many questions, and not before
+    # each round of answers is sent when that many requests have arrived, not before
     round_ = threading.Barrier(IN_FLIGHT)
 
     def choose(_: Asked) -> Reply:
         round_.wait(PATIENCE)
-        return kept(speaker.good())
+        return keep_open(speaker.good())
 
     provider.choose = choose
     with ThreadPoolExecutor(IN_FLIGHT) as pool:

@@ -16,7 +16,7 @@ from tests.engines.providers.replies import SPEAKERS, Reply, Speaker
 from tests.engines.reading import events, outcome
 
 
-def test_no_word_of_a_table_has_two_meanings() -> None:
+def test_finish_reasons_have_one_meaning_per_table() -> None:
     for table in TABLES:
         words = [word.lower() for row in table.rows for word in row.words]
         assert len(words) == len(set(words))
@@ -52,7 +52,7 @@ def sent(speaker: Speaker, reply: Reply, *, streamed: bool) -> object:
 
 @pytest.mark.parametrize(("name", "word", "meaning"), CASES, ids=[f"{name}, {word}" for name, word, _ in CASES])
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_finish_reason_of_a_half_answer_means_what_its_table_says(
+def test_finish_reason_of_a_partial_answer_has_its_meaning(
     name: str, word: str, meaning: object, *, streamed: bool
 ) -> None:
     speaker = SPEAKERS[name]
@@ -76,7 +76,7 @@ def test_finish_reason_of_a_half_answer_means_what_its_table_says(
 
 @pytest.mark.parametrize("name", SPEAKERS)
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_an_unknown_word_is_kept_with_a_whole_document_and_a_fault_without(name: str, *, streamed: bool) -> None:
+def test_unknown_finish_reason_needs_a_complete_document(name: str, *, streamed: bool) -> None:
     speaker = SPEAKERS[name]
 
     def of(text: str = "", **more: typing.Any) -> Completion | Declined | CallError:
@@ -92,7 +92,7 @@ def test_an_unknown_word_is_kept_with_a_whole_document_and_a_fault_without(name:
 
 
 @pytest.mark.parametrize("word", ["STOP", "Tool-Calls", "Content-Filter", "MAX_TOKENS"])
-def test_capitals_and_hyphens_of_a_finish_reason_make_no_difference(word: str) -> None:
+def test_finish_reasons_ignore_case_and_hyphens(word: str) -> None:
     assert CHAT_FINISH.meaning(word) is not FinishReason.UNKNOWN
 
 
@@ -112,7 +112,7 @@ def test_an_ordinary_end_replaces_only_an_unknown_one(words: tuple[str, ...], fi
     assert result.finish_reason is finish
 
 
-def test_a_preset_has_finish_reasons_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preset_overrides_finish_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     preset = ProviderPreset(
         name="acme",
         title="Acme",
@@ -126,7 +126,7 @@ def test_a_preset_has_finish_reasons_of_its_own(monkeypatch: pytest.MonkeyPatch)
     options = {"formats": ["text"]}
     config = EngineConfig(name="acme", model="m", base_url=None, api_key=None, response_format=None, options=options)
 
-    endings = openai.openai_settings(config).wire.endings
+    reasons = openai.openai_settings(config).wire.finish_reasons
 
-    assert (endings.meaning("stop"), endings.meaning("sunset")) == (FinishReason.LENGTH, FaultKind.SERVER)
+    assert (reasons.meaning("stop"), reasons.meaning("sunset")) == (FinishReason.LENGTH, FaultKind.SERVER)
     assert CHAT_FINISH.meaning("stop") is FinishReason.STOP

@@ -1,4 +1,4 @@
-"""What is said of OpenAI's own servers, of others that speak the same, and of an Azure resource."""
+"""Settings for OpenAI's own servers, compatible servers, and Azure resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.generations import FaultKind, ResponseFormat
-from pytest_jsbench.engines import presets, secrets
+from pytest_jsbench.engines import engine_secrets, presets
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.providers.openai import Api
@@ -26,10 +26,10 @@ from tests.engines.openai_wire import azure as configured
 from tests.engines.provider import DONE, Provider, event
 from tests.engines.reading import body_of
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 
 
-def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: Provider) -> None:
+def test_azure_responses_path_has_no_deployment(provider: Provider) -> None:
     provider.stream(responses_wire.start(), responses_wire.stop(responses_wire.whole(responses_wire.message("{}"))))
     assert completion_of(configured(provider, options={"api": "responses"})).text == "{}"
     assert provider.asked[0].path == f"/openai/responses?api-version={AZURE_VERSION}"
@@ -43,9 +43,7 @@ def test_a_token_of_entra_id_is_sent_as_one(provider: Provider, monkeypatch: pyt
     assert (headers["authorization"], headers.get("api-key")) == ("Bearer token-123", None)
 
 
-def test_the_resource_its_key_and_the_version_come_from_the_sdks_own_variables(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_azure_reads_the_sdks_environment_variables(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{provider.url}/")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-456")
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
@@ -57,17 +55,17 @@ def test_the_resource_its_key_and_the_version_come_from_the_sdks_own_variables(
     assert asked.headers["api-key"] == "key-456"
     info = find("azure").describe(config)
     assert info.details["api_version"] == "2024-10-21"
-    # a deployment's name does not say which model it is
+    # a deployment's name does not identify the model
     assert info.provider is None
 
 
-def test_an_address_that_has_the_path_already_does_not_get_it_twice(provider: Provider) -> None:
+def test_azure_path_is_not_added_twice(provider: Provider) -> None:
     provider.stream(chunk("{}", finish="stop"), DONE)
     completion_of(configured(provider, base_url=f"{provider.url}/openai/"))
     assert provider.asked[0].path.startswith("/openai/deployments/")
 
 
-def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provider, engine: Engine) -> None:
+def test_azure_filter_results_are_not_part_of_the_answer(provider: Provider, engine: Engine) -> None:
     filters = {"hate": {"filtered": False, "severity": "safe"}}
     asked = {"choices": [], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": filters}]}
     later = {"choices": [{"index": 0, "finish_reason": None, "content_filter_results": filters, "delta": {}}]}
@@ -76,7 +74,7 @@ def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provi
     assert complete(engine).text == "{}"
 
 
-def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
+def test_other_server_needs_a_model_but_no_key(provider: Provider) -> None:
     provider.stream(chunk("{}", finish="stop"), DONE)
     completion_of(EngineConfig(name="openai", model="m", base_url=provider.url))
     assert "authorization" not in provider.asked[0].headers
@@ -87,8 +85,8 @@ KEY = "a-key-of-this-provider-alone"
 TEXT = '{"city": "Oslo", "old": true}'
 
 
-def told(name: str, provider: Provider, **changes: Any) -> EngineConfig:
-    """The preset, at a server of ours."""
+def preset_config(name: str, provider: Provider, **changes: Any) -> EngineConfig:
+    """Return a configuration of the preset for our server."""
     config = EngineConfig(name=name, model="m", base_url=f"{provider.url}/v1", api_key=KEY)
     return replace(config, **changes)
 
@@ -110,7 +108,7 @@ def test_the_file_has_the_published_shape() -> None:
         {"base_url": "h"},
     ],
 )
-def test_the_published_shape_and_the_reader_refuse_what_is_no_preset(entry: dict[str, Any]) -> None:
+def test_invalid_preset_is_rejected_by_schema_and_reader(entry: dict[str, Any]) -> None:
     whole_entry = {
         "title": "T", "base_url": "https://h/v1", "date": "2026-11", "sources": ["https://h/docs"],
         "formats": {"chat": ["text"]},
@@ -123,12 +121,12 @@ def test_the_published_shape_and_the_reader_refuse_what_is_no_preset(entry: dict
         presets._read("t", {**whole_entry, **entry})
 
 
-def test_every_name_is_known_without_the_file() -> None:
+def test_preset_names_are_known_without_the_file() -> None:
     assert {preset.name for preset in ALL} == PRESET_NAMES
     assert set(names()) > PRESET_NAMES
 
 
-def test_no_other_engine_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_engines_do_not_read_the_presets_file(monkeypatch: pytest.MonkeyPatch) -> None:
     presets._presets.cache_clear()
     monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("the file was read"))
     assert preset_of("openai") is None
@@ -137,15 +135,15 @@ def test_no_other_engine_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
-def test_each_preset_knows_a_subset_that_there_is_and_prices_that_are_published(preset: ProviderPreset) -> None:
+def test_presets_name_an_existing_subset_and_published_prices(preset: ProviderPreset) -> None:
     assert preset.subset is None or preset.subset in SUBSETS
     data = pytest.importorskip("genai_prices.data", reason="prices need the package genai-prices")
     assert preset.prices is None or preset.prices in {provider.id for provider in data.providers}
 
 
 @pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
-def test_each_preset_sends_what_its_provider_takes_and_nothing_else(preset: ProviderPreset, provider: Provider) -> None:
-    body = body_of(told(preset.name, provider), seed=7, max_tokens=9)
+def test_presets_send_only_supported_parameters(preset: ProviderPreset, provider: Provider) -> None:
+    body = body_of(preset_config(preset.name, provider), seed=7, max_tokens=9)
     chosen = preset.formats["chat"][0]
     streams = chosen not in preset.unstreamed
     expected = {
@@ -166,9 +164,7 @@ def test_each_preset_sends_what_its_provider_takes_and_nothing_else(preset: Prov
 
 
 @pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
-def test_each_preset_is_at_its_providers_address_with_its_own_key(
-    preset: ProviderPreset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_presets_use_their_providers_address_and_key(preset: ProviderPreset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openais-own-key-is-for-openai")
     config = EngineConfig(name=preset.name, model="m")
@@ -178,7 +174,7 @@ def test_each_preset_is_at_its_providers_address_with_its_own_key(
         with pytest.raises(MissingRequirement, match=rf"engine '{preset.name}' needs a key: set {preset.key}, "):
             factory.check(config)
         monkeypatch.setenv(preset.key, "a-short-key")
-        assert "a-short-key" not in secrets.find_secrets(config).out_of_message("my a-short-key")
+        assert "a-short-key" not in engine_secrets.find_secrets(config).out_of_message("my a-short-key")
     engine = factory.build(config)
     client = engine._client  # type: ignore[attr-defined]
     assert client.address.url == preset.base_url
@@ -188,30 +184,32 @@ def test_each_preset_is_at_its_providers_address_with_its_own_key(
     engine.close()
 
 
-def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key(provider: Provider) -> None:
-    config = told("groq", provider, api_key=None)
+def test_preset_with_another_address_has_no_prices_and_an_optional_key(provider: Provider) -> None:
+    config = preset_config("groq", provider, api_key=None)
     find("groq").check(config)
     assert find("groq").describe(config).provider is None
 
 
-def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> None:
-    info = find("deepseek").describe(told("deepseek", provider, options={"api": Api.RESPONSES.value}))
+def test_deepseek_supports_schemas_in_responses(provider: Provider) -> None:
+    info = find("deepseek").describe(preset_config("deepseek", provider, options={"api": Api.RESPONSES.value}))
     assert info.response_format is ResponseFormat.JSON_SCHEMA
-    assert find("deepseek").describe(told("deepseek", provider)).response_format is ResponseFormat.JSON_OBJECT
+    assert find("deepseek").describe(preset_config("deepseek", provider)).response_format is ResponseFormat.JSON_OBJECT
 
 
-def test_the_subset_is_the_providers() -> None:
+def test_subset_is_the_providers() -> None:
     assert [subset_of(name) for name in ("openai", "anthropic", "groq", "gemini-openai", "vllm", "local")] == [
         "openai", "anthropic", "groq", "gemini", None, None,
     ]  # fmt: skip
 
 
-def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provider) -> None:
-    config = told("lmstudio", provider, options={"formats": "json_object"}, response_format=ResponseFormat.JSON_OBJECT)
+def test_lm_studio_error_about_the_format_is_not_an_unsupported_schema(provider: Provider) -> None:
+    config = preset_config(
+        "lmstudio", provider, options={"formats": "json_object"}, response_format=ResponseFormat.JSON_OBJECT
+    )
     provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
     error = fault_of(config)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert "has no json_object: another --jsbench-response-format" in error.message
+    assert "has no json_object: change --jsbench-response-format" in error.message
 
 
 @pytest.fixture
@@ -220,7 +218,7 @@ def llama(local_config: EngineConfig) -> EngineConfig:
 
 
 @pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
-def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
+def test_llama_cpp_accepts_the_formats_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
     tokens = 40 if response_format is ResponseFormat.TOOL else 12
     question = request({"const": {}}, max_tokens=tokens, temperature=0)
     answer = completion_of(replace(llama, response_format=response_format), question)
@@ -239,7 +237,7 @@ def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response
         ("llamacpp", {"reasoning_effort": "low", "reasoning_budget": 16}),
     ],
 )
-def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
+def test_llama_cpp_accepts_requests_for_other_servers(
     llama: EngineConfig, name: str, reasoning: dict[str, Any]
 ) -> None:
     options = {"extra_body": {"cache_prompt": False}, **reasoning}

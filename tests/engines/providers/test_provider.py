@@ -1,4 +1,4 @@
-"""The engines of providers over HTTP: times, headers, options, and what each API has of its own."""
+"""Provider engines over HTTP: times, headers, options, and features of single APIs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     Usage,
     tpot_ms,
 )
-from pytest_jsbench.engines import secrets
+from pytest_jsbench.engines import engine_secrets
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
@@ -36,13 +36,13 @@ from tests.engines.asking import CITY, complete, completion_of, decline, fault, 
 from tests.engines.openai_wire import chunk, configured
 from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 
 TEXT = '{"city": "Åre"}'
 END = chunk(finish="stop")
 THOUGHT = responses_wire.delta("Hm.", "reasoning_text") + responses_wire.delta("Hm.", "reasoning_summary_text")
 ADDED = responses_wire.typed("response.output_item.added", output_index=0, item=responses_wire.message(None))
-#: streams whose second piece holds the first text
+#: Streams whose second piece contains the first text.
 LATE: dict[Any, tuple[str, ...]] = {
     openai_wire: (chunk("", role="assistant") + chunk(reasoning="Hm."), chunk("a"), chunk("b"), END + DONE),
     responses_wire: (
@@ -63,7 +63,7 @@ LATE: dict[Any, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("wire", LATE, ids=lambda wire: wire.__name__.rpartition(".")[2])
-def test_the_first_token_is_the_first_that_holds_text(provider: Provider, wire: Any) -> None:
+def test_first_token_is_the_first_with_text(provider: Provider, wire: Any) -> None:
     pause = 0.5 if wire is openai_wire else 0.2
     provider.stream(*LATE[wire], pause=pause)
     timing = completion_of(wire.configured(provider)).timing
@@ -83,9 +83,7 @@ def test_the_first_token_is_the_first_that_holds_text(provider: Provider, wire: 
     ],
     ids=["one token", "one piece"],
 )
-def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
-    provider: Provider, engine: Engine, pieces: list[str]
-) -> None:
+def test_stream_in_a_single_piece_has_no_times(provider: Provider, engine: Engine, pieces: list[str]) -> None:
     provider.stream(*pieces)
     answer = complete(engine)
     assert answer.text == '{"a": 1}'
@@ -95,7 +93,7 @@ def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["hanging", "reset"])
-def test_a_connection_that_does_not_end_after_the_last_words_costs_no_answer(
+def test_open_connection_after_the_done_marker_does_not_lose_the_answer(
     provider: Provider, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, reset: bool
 ) -> None:
     monkeypatch.setattr(http_client, "_GRACE", 0.1)
@@ -108,9 +106,7 @@ def test_a_connection_that_does_not_end_after_the_last_words_costs_no_answer(
         assert answer.timing.tgt < 5
 
 
-def test_what_the_servers_own_parser_does_not_read_is_the_engines_fault_with_the_text_that_had_come(
-    provider: Provider, engine: Engine
-) -> None:
+def test_error_of_the_servers_parser_is_an_engine_fault_with_partial_text(provider: Provider, engine: Engine) -> None:
     words = "The model produced output that does not match the expected peg-native format"
     error = event({"error": {"code": 500, "message": words, "type": "server_error"}})
     provider.stream(chunk('"Email'), chunk("Subject"), error)
@@ -124,7 +120,7 @@ def test_what_the_servers_own_parser_does_not_read_is_the_engines_fault_with_the
 
 
 @pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire, gemini_wire])
-def test_a_forced_tool_is_said_and_headers_and_queries_of_ones_own_are_sent(provider: Provider, wire: Any) -> None:
+def test_forced_tool_extra_headers_and_extra_query_are_sent(provider: Provider, wire: Any) -> None:
     whole = {
         openai_wire: openai_wire.whole(TEXT),
         responses_wire: responses_wire.whole(responses_wire.message(TEXT)),
@@ -142,13 +138,13 @@ def test_a_forced_tool_is_said_and_headers_and_queries_of_ones_own_are_sent(prov
 
 def test_a_secret_in_reasoning_is_replaced(provider: Provider) -> None:
     provider.json(openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
-    with closing(secrets.build(find("openai"), configured(provider, options={"stream": False}))) as engine:
+    with closing(engine_secrets.build(find("openai"), configured(provider, options={"stream": False}))) as engine:
         completion = complete(engine)
     assert completion.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
     assert not completion.secret_replaced
 
 
-def test_a_report_tells_the_two_apis_apart(provider: Provider) -> None:
+def test_details_distinguish_the_two_apis(provider: Provider) -> None:
     describe = find("openai").describe
     assert describe(responses_wire.configured(provider)).details["api"] == "responses"
     assert "api" not in describe(configured(provider, options={"api": "chat"})).details
@@ -158,9 +154,7 @@ REFUSALS = [json.loads(line) for line in Path(__file__).with_name("refusals.json
 
 
 @pytest.mark.parametrize("row", REFUSALS, ids=[row["message"][:60] for row in REFUSALS])
-def test_what_cannot_be_asked_for_is_one_line_before_any_call(
-    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_settings_are_one_line_before_any_call(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(row.get("package", "urllib3"), reason="the engine needs its package")
     for variable, value in row.get("environment", {}).items():
         monkeypatch.setenv(variable, value)
@@ -171,7 +165,7 @@ def test_what_cannot_be_asked_for_is_one_line_before_any_call(
     assert str(caught.value) == row["message"]
 
 
-def test_the_environment_sends_no_call_to_another_google_api_and_the_version_is_an_option(
+def test_gemini_ignores_vertex_variables_and_has_a_version_option(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
@@ -195,18 +189,14 @@ def test_gemini_finish_reasons_of_the_sdk_are_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(("period", "kind"), [("Minute", FaultKind.RATE_LIMITED), ("Day", FaultKind.QUOTA)])
-def test_a_limit_of_a_minute_is_waited_for_and_the_quota_of_a_day_is_not(
-    provider: Provider, period: str, kind: FaultKind
-) -> None:
+def test_daily_quota_is_not_retried(provider: Provider, period: str, kind: FaultKind) -> None:
     provider.json(gemini_wire.quota(period, "36.5s"), status=429)
     error = fault_of(gemini_wire.configured(provider))
     assert (error.kind, error.status, error.retry_after) == (kind, 429, 36.5)
 
 
 @pytest.mark.parametrize("rendered", ["<user>Where?<assistant><tool>lost", None], ids=["left out", "unknown"])
-def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
-    provider: Provider, rendered: str | None
-) -> None:
+def test_prompt_is_declined_if_the_chat_template_omits_tool_calls(provider: Provider, rendered: str | None) -> None:
     def choose(asked: Asked) -> Reply:
         if asked.path == "/apply-template":
             return json_reply({"prompt": rendered} if rendered else {"error": "what?"}, status=200 if rendered else 404)
@@ -221,7 +211,7 @@ def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
         declined = decline(engine, asked)
         assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
         assert declined.message.startswith(
-            "the model's chat template does not show that the assistant called 'find_order'; nothing was sent"
+            "the model's chat template omits the assistant's call of 'find_order'; nothing was sent"
         )
     complete(engine)
     engine.close()
@@ -232,7 +222,7 @@ def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
 
 RIGHT = '{"city": "Oslo", "old": true}'
 WRONG = '{"city": "Oslo", "old": true, "town": "Oslo"}'
-#: Groq's
+#: Groq's message.
 NOT_MATCHING = "Generated JSON does not match the expected schema. Please adjust your prompt."
 NO_JSON = "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details."
 NO_CALL = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
@@ -247,7 +237,7 @@ def judge() -> Iterator[Judge]:
 
 
 def groq(message: str, code: str, **more: Any) -> dict[str, Any]:
-    """The body of Groq's 400."""
+    """Return the body of Groq's 400."""
     return {"error": {"message": message, "type": "invalid_request_error", "code": code, **more}}
 
 
@@ -264,7 +254,7 @@ def groq(message: str, code: str, **more: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
-def test_what_groq_finds_wrong_is_judged_as_the_models_answer(
+def test_failed_generation_is_judged_as_the_answer(
     provider: Provider,
     judge: Judge,
     message: str,
@@ -292,7 +282,7 @@ def test_what_groq_finds_wrong_is_judged_as_the_models_answer(
     assert (verdict.failure_type, verdict.reason if not text else None) == (failure, "rejected" if not text else None)
 
 
-def test_what_groq_finds_wrong_and_does_not_show_at_all_is_the_models_failure(provider: Provider) -> None:
+def test_failed_generation_without_text_is_the_models_failure(provider: Provider) -> None:
     provider.json(groq(NO_JSON, "json_validate_failed"), status=400)
     answer = generation_of(configured(provider))
     assert isinstance(answer, Completion)
@@ -309,29 +299,27 @@ def test_what_groq_finds_wrong_and_does_not_show_at_all_is_the_models_failure(pr
         "This model doesn't support the outputConfig.textFormat field.",
     ],
 )
-def test_a_route_without_structured_output_is_named_and_is_no_fault_of_the_schema(
-    provider: Provider, words: str
-) -> None:
+def test_missing_structured_output_is_not_an_unsupported_schema(provider: Provider, words: str) -> None:
     provider.json(anthropic_wire.error_body(words), status=400)
     error = fault_of(anthropic_wire.configured(provider, model="claude-on-bedrock"))
     assert error.kind is FaultKind.BAD_REQUEST
-    named = f"(claude-on-bedrock at {provider.url} has no json_schema: another --jsbench-response-format)"
+    named = f"(claude-on-bedrock at {provider.url} has no json_schema: change --jsbench-response-format)"
     assert error.message == f"{words} {named}"
 
 
-def test_where_no_structure_was_asked_for_none_is_named(provider: Provider) -> None:
+def test_text_format_error_names_no_structured_output(provider: Provider) -> None:
     provider.json(openai_wire.error_body("This model does not support tools."), status=400)
     error = fault_of(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
     assert error.message == "This model does not support tools."
 
 
-def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> None:
+def test_rejected_parameter_is_not_dropped(provider: Provider) -> None:
     provider.json(anthropic_wire.error_body("`temperature` is deprecated for this model."), status=400)
     fault_of(anthropic_wire.configured(provider), request(temperature=0))
     assert [asked.body["temperature"] for asked in provider.asked] == [0]
 
 
-def test_a_secret_in_a_failed_generation_is_no_answer_of_its_own(provider: Provider) -> None:
+def test_secret_in_a_failed_generation_is_redacted(provider: Provider) -> None:
     provider.json(groq(NOT_MATCHING, "json_validate_failed", failed_generation=openai_wire.SECRET), status=400)
-    with closing(secrets.build(find("openai"), openai_wire.configured(provider))) as engine:
+    with closing(engine_secrets.build(find("openai"), openai_wire.configured(provider))) as engine:
         assert openai_wire.SECRET not in complete(engine).text

@@ -33,7 +33,7 @@ NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'
 
 
 class Fixed:
-    """Answers the same to everything."""
+    """An engine that always gives the same answer."""
 
     info = EngineInfo(engine="fixed", model="m1", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
 
@@ -43,7 +43,7 @@ class Fixed:
 
     def generate(self, asked: Request) -> Completion | Declined:
         assert isinstance(asked.schema, dict)
-        asked.schema["changed"] = True  # as an engine may
+        asked.schema["changed"] = True  # as an engine may do
         return self.answer
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ def asking(content: str = "Say it", **schema: Any) -> Request:
 @pytest.mark.parametrize(
     "answer", [replace(examples.completion(), text=NASTY, reasoning=NASTY, sent=None), examples.declined()]
 )
-def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: Completion | Declined) -> None:
+def test_recorded_answer_is_replayed_exactly(tmp_path: Path, answer: Completion | Declined) -> None:
     record(tmp_path, asking(NASTY), answer)
 
     said = replayed(tmp_path, asking(NASTY))
@@ -77,7 +77,7 @@ def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: C
     assert said.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, params=asking(NASTY).params)
 
 
-def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path) -> None:
+def test_recording_is_readable_without_invisible_characters(tmp_path: Path) -> None:
     path = record(tmp_path, asking("One\nTwo"), replace(examples.completion(), text=NASTY, reasoning="Hm.\n\nOslo."))
 
     text = path.read_text("utf-8")
@@ -90,7 +90,7 @@ def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path
     assert not {"\x1b", "\u202e", "\r"} & set(text)
 
 
-def test_a_file_changes_only_when_what_was_said_does(tmp_path: Path) -> None:
+def test_recording_changes_only_with_its_answer(tmp_path: Path) -> None:
     path = record(tmp_path, asking(), examples.completion(tgt=1.0))
     before = path.read_text()
 
@@ -108,9 +108,7 @@ def test_a_file_changes_only_when_what_was_said_does(tmp_path: Path) -> None:
         (asking(required=["n"]), "the schema is not the recorded one: $.required is new"),
     ],
 )
-def test_another_question_is_not_answered_and_the_difference_is_said(
-    tmp_path: Path, asked: Request, message: str
-) -> None:
+def test_changed_prompt_or_schema_is_reported(tmp_path: Path, asked: Request, message: str) -> None:
     record(tmp_path, asking(), examples.completion())
 
     with pytest.raises(CallError) as refused:
@@ -120,10 +118,10 @@ def test_another_question_is_not_answered_and_the_difference_is_said(
     assert refused.value.message == f"{message}; record it again with --jsbench-record"
 
 
-def test_an_attempt_that_was_not_recorded_says_where_it_would_be(tmp_path: Path) -> None:
+def test_missing_recording_is_reported_with_its_path(tmp_path: Path) -> None:
     record(tmp_path, asking(), examples.completion())
 
-    with pytest.raises(CallError, match=r"^no recorded answer: .*~3\.json is not there; record it again with --jsb"):
+    with pytest.raises(CallError, match=r"^no recorded answer: .*~3\.json does not exist; record it again with --jsb"):
         replayed(tmp_path, replace(asking(), repeat=2))
 
 
@@ -138,7 +136,7 @@ def test_an_attempt_that_was_not_recorded_says_where_it_would_be(tmp_path: Path)
         "[" * 100_000,
     ],
 )
-def test_a_file_that_is_no_recording_is_named_before_anything_runs(tmp_path: Path, broken: str) -> None:
+def test_invalid_recording_is_named_before_the_run(tmp_path: Path, broken: str) -> None:
     path = record(tmp_path, asking(), examples.completion())
     path.write_text(broken)
 
@@ -149,9 +147,9 @@ def test_a_file_that_is_no_recording_is_named_before_anything_runs(tmp_path: Pat
 @pytest.mark.parametrize(
     ("folder", "message"),
     [
-        (None, "engine 'recorded' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"),
-        ("nowhere", "no recorded answers: nowhere is no folder; fill it with --jsbench-record and an engine"),
-        (".", "no recorded answers in ., which is an empty directory; fill it with --jsbench-record and an engine"),
+        (None, "engine 'recorded' needs a directory written by --jsbench-record: --jsbench-engine-option folder=DIR"),
+        ("nowhere", "no recorded answers: nowhere is not a directory; fill it with --jsbench-record and an engine"),
+        (".", "no recorded answers in ., which is an empty folder; fill it with --jsbench-record and an engine"),
     ],
 )
 def test_without_recordings_the_next_step_is_named(
@@ -166,7 +164,7 @@ def test_without_recordings_the_next_step_is_named(
     assert str(refused.value).startswith(message)
 
 
-def test_who_answered_then_is_named(tmp_path: Path) -> None:
+def test_recorded_engine_names_the_recorded_model(tmp_path: Path) -> None:
     record(tmp_path, asking(), examples.completion())
 
     info = FACTORY.describe(EngineConfig(name="recorded", options={"folder": str(tmp_path)}))
@@ -175,7 +173,7 @@ def test_who_answered_then_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["all", "new"])
-def test_an_answer_that_cannot_be_recorded_stands_and_who_keeps_the_run_is_told_why(tmp_path: Path, mode: str) -> None:
+def test_answer_is_returned_although_it_cannot_be_recorded(tmp_path: Path, mode: str) -> None:
     folder, lost = tmp_path / "answers", list[str]()
     folder.write_text("a file, where a folder should be")
     fixed = Fixed(examples.completion())
@@ -183,10 +181,10 @@ def test_an_answer_that_cannot_be_recorded_stands_and_who_keeps_the_run_is_told_
 
     assert engine.generate(asking()) == fixed.answer
 
-    assert lost == [f"{folder} takes no more recorded answers: Not a directory; no more calls are made"]
+    assert lost == [f"cannot write recorded answers to {folder}: Not a directory; no more calls are made"]
 
 
-def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
+def test_recording_engine_counts_tokens_if_supported(tmp_path: Path) -> None:
     class Counting(Fixed):
         def count_tokens(self, prompt: Prompt) -> int:
             return len(prompt.messages)
@@ -198,7 +196,7 @@ def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
 
 
 def nth(number: int, content: str, *, equal_before: int = 0, **said: Any) -> Request:
-    """The n-th question of one test."""
+    """Return the n-th request of one test."""
     asked = asking(content)
     origin = Origin(first=asked.key, equal_before=equal_before, test=said)
     return replace(asked, key=asked.key.numbered(number), origin=origin)
@@ -209,7 +207,7 @@ def text_of(answer: Completion | Declined) -> str:
     return answer.text
 
 
-def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_path: Path) -> None:
+def test_recordings_of_a_test_are_found_by_request_in_any_order(tmp_path: Path) -> None:
     for number, (content, equal_before) in enumerate([("a", 0), ("b", 0), ("a", 1)], start=1):
         asked = nth(number, content, equal_before=equal_before)
         record(tmp_path, asked, examples.completion(f"{content}{number}"))
@@ -230,11 +228,11 @@ WARM: dict[str, Any] = {"temperature": 0.5, "model": "m"}
     ("now", "otherwise"),
     [
         (WARM, None),
-        ({"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not said'),
-        ({**WARM, "seed": 3}, "seed was not said, is 3"),
+        ({"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not set'),
+        ({**WARM, "seed": 3}, "seed was not set, is 3"),
     ],
 )
-def test_other_settings_are_said_or_refused(tmp_path: Path, now: dict[str, Any], otherwise: str | None) -> None:
+def test_changed_settings_are_reported_or_rejected(tmp_path: Path, now: dict[str, Any], otherwise: str | None) -> None:
     record(tmp_path, nth(1, "a", **WARM), examples.completion())
 
     sent = replayed(tmp_path, nth(1, "a", **now)).sent
@@ -246,7 +244,7 @@ def test_other_settings_are_said_or_refused(tmp_path: Path, now: dict[str, Any],
             replayed(tmp_path, nth(1, "a", **now), strict=True)
 
 
-def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path) -> None:
+def test_seed_of_a_repeat_is_not_a_changed_setting(tmp_path: Path) -> None:
     def second(seed: int) -> Request:
         return replace(nth(1, "a", seed=seed), repeat=1)
 
@@ -258,7 +256,7 @@ def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path) -> None:
 
 
 def fill_up(folder: Path, asked: Request, text: str, *, strict: bool = False) -> str | None:
-    """Ask only what is not recorded; the model that was remembered."""
+    """Call the engine only if there is no recording; return the recorded model."""
     fixed = Fixed(examples.completion(text))
     engine = RecordingEngine(fixed, folder, lost=pytest.fail, only_new=True, strict=strict)
     known = engine.remembered(asked)
@@ -268,8 +266,8 @@ def fill_up(folder: Path, asked: Request, text: str, *, strict: bool = False) ->
     return known.model
 
 
-def kept(folder: Path) -> dict[str, tuple[str, str]]:
-    """What was asked and answered, by the files' names."""
+def recorded_answers(folder: Path) -> dict[str, tuple[str, str]]:
+    """Return the recorded prompts and answers, by file name."""
     return {
         path.stem: (one.prompt.messages[0].content, text_of(one.answer))
         for path, one in ((path, Recordings(folder).at(path)) for path in Recordings(folder).paths())
@@ -277,7 +275,7 @@ def kept(folder: Path) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_only_what_is_missing_is_asked_and_nothing_that_was_paid_for_is_written_over(tmp_path: Path) -> None:
+def test_mode_new_calls_only_for_missing_recordings(tmp_path: Path) -> None:
     record(tmp_path, nth(1, "a"), examples.completion("1"))
     record(tmp_path, nth(2, "b"), examples.completion("2"))
 
@@ -285,23 +283,23 @@ def test_only_what_is_missing_is_asked_and_nothing_that_was_paid_for_is_written_
 
     assert found == [None, "m1", "m1"]
     first = nth(1, "a").key.id
-    assert kept(tmp_path) == {first: ("a", "1"), f"{first}@2": ("b", "2"), f"{first}@3": ("c", "new")}
+    assert recorded_answers(tmp_path) == {first: ("a", "1"), f"{first}@2": ("b", "2"), f"{first}@3": ("c", "new")}
     assert text_of(replayed(tmp_path, nth(1, "c"))) == "new"
 
 
-def test_an_answer_to_other_settings_is_asked_again_only_where_they_must_be_the_same(tmp_path: Path) -> None:
+def test_mode_new_repeats_a_call_with_other_settings_only_if_strict(tmp_path: Path) -> None:
     record(tmp_path, nth(1, "a", temperature=0.5), examples.completion("1"))
 
     assert fill_up(tmp_path, nth(1, "a", temperature=0.7), "2") == "m1"
     assert fill_up(tmp_path, nth(1, "a", temperature=0.7), "2", strict=True) is None
-    assert kept(tmp_path) == {nth(1, "a").key.id: ("a", "2")}
+    assert recorded_answers(tmp_path) == {nth(1, "a").key.id: ("a", "2")}
 
 
-def test_a_recording_that_cannot_be_read_is_neither_asked_again_nor_written_over(tmp_path: Path) -> None:
+def test_mode_new_reports_an_unreadable_recording(tmp_path: Path) -> None:
     path = record(tmp_path, nth(1, "a"), examples.completion("1"))
     path.write_text("<<<<<<< ours")
 
-    with pytest.raises(CallError, match="nothing was asked: mend the file, or remove it"):
+    with pytest.raises(CallError, match="no call was made: fix the file, or remove it"):
         fill_up(tmp_path, nth(1, "a"), "2")
     assert path.read_text() == "<<<<<<< ours"
 
@@ -327,7 +325,7 @@ def begun(number: int) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_the_answer_to_an_application_is_written_anew_only_where_another_is_given(
+def test_recording_of_an_application_call_changes_only_with_its_answer(
     tmp_path: Path, path: str, first: Any, again: Any, changes: bool, streamed: bool
 ) -> None:
     def served(body: Any) -> Completion:
@@ -345,20 +343,20 @@ def test_recording_again_in_another_order_changes_no_file(tmp_path: Path) -> Non
     engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path, lost=pytest.fail)
     for number, asked in enumerate("ab", start=1):
         engine.generate(nth(number, asked))
-    before = kept(tmp_path)
+    before = recorded_answers(tmp_path)
 
     again = RecordingEngine(Fixed(examples.completion("1")), tmp_path, lost=pytest.fail)
     for number, asked in [(2, "a"), (1, "b")]:
         again.generate(nth(number, asked))
-    assert kept(tmp_path) == before
+    assert recorded_answers(tmp_path) == before
 
     again.generate(nth(3, "c"))
-    again.generate(nth(1, "d"))  # in its place is what was asked second
+    again.generate(nth(1, "d"))  # its file has the second request
     first = nth(1, "a").key.id
-    assert kept(tmp_path) == {**before, f"{first}@3": ("c", "1"), f"{first}@4": ("d", "1")}
+    assert recorded_answers(tmp_path) == {**before, f"{first}@3": ("c", "1"), f"{first}@4": ("d", "1")}
 
 
-def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_order_their_answers_come(
+def test_concurrent_equal_requests_get_separate_recordings(
     tmp_path: Path,
 ) -> None:
     def record_all(*order: int) -> None:
@@ -367,17 +365,17 @@ def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_ord
             engine.generate(nth(number, "a", equal_before=number - 1))
 
     record_all(3, 1, 4, 2)
-    recorded = kept(tmp_path)
+    recorded = recorded_answers(tmp_path)
     record_all(2, 4, 1, 3, 5)
 
     assert len(recorded) == 4
-    assert len(kept(tmp_path)) == 5
-    assert recorded.items() < kept(tmp_path).items()
+    assert len(recorded_answers(tmp_path)) == 5
+    assert recorded.items() < recorded_answers(tmp_path).items()
     for number in range(1, 6):
         replayed(tmp_path, nth(number, "a", equal_before=number - 1))
 
 
-def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(tmp_path: Path) -> None:
+def test_mode_new_ignores_recordings_of_concurrent_calls(tmp_path: Path) -> None:
     record(tmp_path, nth(1, "a"), examples.completion("1"))
     engine = RecordingEngine(Fixed(examples.completion("2")), tmp_path, lost=pytest.fail, only_new=True)
 
@@ -389,7 +387,7 @@ def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(
             engine.generate(asked)
 
     assert found == [True, False, False, False]
-    assert sorted(text for _, text in kept(tmp_path).values()) == ["1", "2", "2", "2"]
+    assert sorted(text for _, text in recorded_answers(tmp_path).values()) == ["1", "2", "2", "2"]
 
 
 def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
@@ -401,7 +399,7 @@ def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
     held = {path: recordings.at(path) for path in paths}
     assert all(recordings.at(path) is one for path, one in held.items())
     record(tmp_path, nth(2, "b"), examples.completion("again"))
-    assert [text_of(one.answer) for one in recordings.of_test(first, 0)] == ["a", "again", "c"]
+    assert [text_of(one.answer) for one in recordings.read_of_test(first, 0)] == ["a", "again", "c"]
 
 
 CALLED = '…lls": [{"id": "call_%s", "type": "functi'
@@ -419,7 +417,7 @@ def prompt(*contents: str, role: Role = "user") -> Prompt:
         (prompt("One\nTwo\nThree"), prompt("One\nTwo\nFour"), 'line 3 was "Three", is "Four"'),
         (prompt("One"), prompt("One\nTwo"), 'line 1 was "One", is "One"'),
         (prompt("a", "b"), prompt("a", "c"), 'line 1 of message 2 was "b", is "c"'),
-        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are asked"),
+        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are sent"),
         (prompt("a"), prompt("a", role="system"), "role was user, is system"),
         (
             Prompt(messages=PROMPT.messages[:5]),
@@ -457,11 +455,11 @@ def test_the_first_difference_of_two_prompts_is_shown(before: Prompt, after: Pro
         ({"a": 1, "b": 1, "c": 1, "d": 1}, {}, "$.a is gone, $.b is gone and 2 more"),
     ],
 )
-def test_the_first_differences_of_two_schemas_are_named_by_their_paths(before: Any, after: Any, change: str) -> None:
+def test_json_change_names_the_paths_of_the_first_differences(before: Any, after: Any, change: str) -> None:
     assert json_change(before, after) == change
 
 
-def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> None:
+def test_conversation_with_tools_is_recorded_unchanged() -> None:
     info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
     asked = replace(request(), prompt=PROMPT)
     written = json.loads(json.dumps(Recording.of(asked, True, examples.completion(), info).to_dict()))
@@ -487,9 +485,7 @@ def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> Non
         ({"body": ["\ud800"]}, "server.body contains a lone surrogate"),
     ],
 )
-def test_a_server_s_answer_that_may_not_be_said_to_a_client_is_no_recording(
-    hostile: dict[str, Any], problem: str
-) -> None:
+def test_recording_with_a_redirect_or_header_injection_is_invalid(hostile: dict[str, Any], problem: str) -> None:
     server = ServerAnswer(path="/chat/completions", status=200, content_type="application/json", body="{}")
     info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
     written = Recording.of(request(), True, replace(examples.completion(), server=server), info).to_dict()

@@ -26,7 +26,7 @@ def replaying(folder: Path, *records: Record) -> EngineConfig:
     return EngineConfig(name="replay", options={"records": str(folder)})
 
 
-def test_the_recorded_answer_is_said_again_with_its_timing(tmp_path: Path) -> None:
+def test_replayed_answer_has_the_recorded_timing(tmp_path: Path) -> None:
     recorded = [
         record("a", schema=SCHEMA),
         record("b", schema=SCHEMA, verdict=examples.UNSUPPORTED, generation=examples.declined()),
@@ -41,7 +41,7 @@ def test_the_recorded_answer_is_said_again_with_its_timing(tmp_path: Path) -> No
     engine.close()
 
 
-def test_a_run_that_was_killed_is_replayed_from_what_each_worker_has_left(tmp_path: Path) -> None:
+def test_replay_reads_the_worker_files_of_a_killed_run(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").touch()
     for worker, case in (("gw0", "a"), ("gw1", "b")):
         journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
@@ -54,7 +54,7 @@ def test_a_run_that_was_killed_is_replayed_from_what_each_worker_has_left(tmp_pa
         assert engine.generate(request(SCHEMA, case_id=case)) == record(case, schema=SCHEMA).generation
 
 
-def test_it_is_named_as_who_answered_then(tmp_path: Path) -> None:
+def test_replay_engine_has_the_recorded_identity(tmp_path: Path) -> None:
     config = replaying(tmp_path, record("a"))
 
     info = find("replay").describe(config)
@@ -65,7 +65,7 @@ def test_it_is_named_as_who_answered_then(tmp_path: Path) -> None:
     find("replay").check(config)
 
 
-def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) -> None:
+def test_recorded_fault_is_replayed_without_retries(tmp_path: Path) -> None:
     broken = record("a", schema=SCHEMA, verdict=examples.BROKEN, generation=examples.failed(FaultKind.TIMEOUT))
     engine = find("replay").build(replaying(tmp_path, broken))
 
@@ -84,12 +84,12 @@ def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("case_id", "schema", "message"),
     [
-        ("b", SCHEMA, r"no answer for simple::b in /.*; ask the cases of that run alone$"),
+        ("b", SCHEMA, r"no answer for simple::b in /.*; select only cases of that run$"),
         ("excluded", SCHEMA, "no answer for simple::excluded"),
-        ("a", {"type": "string"}, "simple::a was recorded with another schema; give the dataset of that run"),
+        ("a", {"type": "string"}, "simple::a was recorded with another schema; use the dataset of that run"),
     ],
 )
-def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
+def test_replay_without_a_record_is_an_engine_fault(
     tmp_path: Path, case_id: str, schema: dict[str, str], message: str
 ) -> None:
     excluded = record("excluded", schema=SCHEMA, verdict=examples.EXCLUDED)
@@ -128,7 +128,7 @@ def test_what_cannot_be_replayed_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_torn_record_in_the_middle_is_missing_and_the_others_are_said_again(tmp_path: Path) -> None:
+def test_replay_skips_a_torn_record(tmp_path: Path) -> None:
     config = replaying(tmp_path, record("a", schema=SCHEMA), record("b", schema=SCHEMA))
     path = tmp_path / "records.jsonl"
     header, first, second = path.read_text().splitlines()
@@ -141,7 +141,7 @@ def test_a_torn_record_in_the_middle_is_missing_and_the_others_are_said_again(tm
         engine.generate(request(SCHEMA, case_id="a"))
 
 
-def test_of_a_run_of_variants_the_one_that_is_named_is_said_again(tmp_path: Path) -> None:
+def test_replay_uses_the_named_variant(tmp_path: Path) -> None:
     of_a = replace(record("a", schema=SCHEMA, generation=examples.completion("1")), variant="x")
     of_b = replace(record("a", schema=SCHEMA, generation=examples.completion("2")), variant="y")
     journal.write(tmp_path / "records.jsonl", examples.variants(x={}, y={"model": "n"}), [of_a, of_b])
@@ -152,7 +152,7 @@ def test_of_a_run_of_variants_the_one_that_is_named_is_said_again(tmp_path: Path
 
 
 @pytest.mark.parametrize(("named", "said"), [({}, "has several variants"), ({"variant": "z"}, "has no variant 'z'")])
-def test_which_variant_is_said_again_is_asked_for(tmp_path: Path, named: dict[str, str], said: str) -> None:
+def test_replay_requires_the_variant_option(tmp_path: Path, named: dict[str, str], said: str) -> None:
     journal.write(tmp_path / "records.jsonl", examples.variants(x={}, y={"model": "n"}), [])
     config = EngineConfig(name="replay", options={"records": str(tmp_path), **named})
 
@@ -160,7 +160,7 @@ def test_which_variant_is_said_again_is_asked_for(tmp_path: Path, named: dict[st
         find("replay").check(config)
 
 
-def test_attempts_of_one_seed_are_said_again_without_a_word_and_those_of_another_are_not(tmp_path: Path) -> None:
+def test_replay_reports_only_a_different_seed(tmp_path: Path) -> None:
     sampled = GenerationParams(max_tokens=64, seed=5)
     recorded = [
         replace(record("a", schema=SCHEMA), repeat=repeat, params=sampled.of_repeat(repeat)) for repeat in range(3)
@@ -177,7 +177,7 @@ def test_attempts_of_one_seed_are_said_again_without_a_word_and_those_of_another
         engine.generate(replace(asked[2], origin=Origin(run={"seed": 6})))
 
 
-def test_a_seed_that_was_asked_for_and_that_the_engine_does_not_take_is_the_same_setting_again(tmp_path: Path) -> None:
+def test_replay_accepts_a_seed_that_the_engine_did_not_support(tmp_path: Path) -> None:
     asked = {"max_tokens": 64, "temperature": None, "seed": 5, "timeout": 9.0}
     metadata = replace(examples.metadata(), params={**asked, "seed": None}, asked_params=asked)
     unseeded = record("a", schema=SCHEMA)

@@ -25,7 +25,7 @@ from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches
 from pytest_jsbench.lab.batches.submission import build_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
-from tests.engines.provider import Asked, Provider, Reply, json_reply, kept
+from tests.engines.provider import Asked, Provider, Reply, json_reply, keep_open
 from tests.examples import replace
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 
@@ -256,7 +256,7 @@ def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batch
 def test_a_batch_whose_connection_is_closed_is_not_made_once_more(batches: Batches, server: BatchServer) -> None:
     def closing(asked: Asked) -> Reply:
         reply, makes = server.reply(asked), len(server.batches) > before
-        return Reply(pieces=()) if makes else kept(reply)
+        return Reply(pieces=()) if makes else keep_open(reply)
 
     server.provider.choose = closing
     looked_at = "batches/b0" if isinstance(server, GeminiServer) else "b0"
@@ -331,7 +331,7 @@ def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
         provider.choose = lambda _: json_reply(batch)
         config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key="Key-of-the-user")
         batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
-        with pytest.raises(CallError, match="the server points to"):
+        with pytest.raises(CallError, match="the server refers to"):
             list(batches.results("b"))
         batches.close()
         assert elsewhere.asked == []

@@ -259,11 +259,11 @@ def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"base_url": "http://127.0.0.1:1/v1"}, "starts a server of its own"),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "starts its own server"),
         ({"response_format": ResponseFormat.TEXT}, "no response format 'text'"),
         ({"options": {"compile_time": 2}}, "no option 'compile_time': did you mean 'compile_timeout'"),
         ({"options": {"memory": 0}}, "a whole number above 0"),
-        ({"options": {"top_p": 0}}, "option 'top_p' of engine '.*' is a number above 0 and up to 1, not this int"),
+        ({"options": {"top_p": 0}}, "option 'top_p' of engine '.*' must be a number above 0 and up to 1, found int"),
     ],
 )
 @pytest.mark.parametrize("name", LIBRARIES)

@@ -335,5 +335,5 @@ def test_an_engine_that_cannot_be_asked_is_usage_in_the_command_s_own_words(caps
 
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 5
-    assert f"--model is needed with {url}/v1 ({url}/v1/models lists them)" in errors[0]
+    assert f"--model is required with {url}/v1 ({url}/v1/models lists the models)" in errors[0]
     assert not any("--jsbench-" in error for error in errors)

@@ -10,8 +10,8 @@ import pytest
 from pytest_jsbench.lab.view import shelf
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
-from pytest_jsbench.reports.evaluations import read_run
 from pytest_jsbench.reports.html.report import render
+from pytest_jsbench.reports.run_json import read_run
 from tests import examples
 from tests.browser import Browser, needs_chromium
 from tests.lab.view.test_view import TOKEN, keep

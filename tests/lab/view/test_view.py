@@ -24,7 +24,7 @@ from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports.evaluations import read_run, run_to_dict, write_run
+from pytest_jsbench.reports.run_json import read_run, run_to_dict, write_run
 from tests import examples
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Keeps secrets out of what pytest shows and sends: reports, log records, warnings and usage errors."""
+"""Mask secrets in everything that pytest shows and sends: reports, log records, warnings and usage errors."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.engines.engine_secrets import find_secrets, out_of_generation
+from pytest_jsbench.plugin.pytest_options import value_of
 
 if TYPE_CHECKING:
     import warnings
 
     from pytest_jsbench.core.generations import Completion
-    from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.core.secret_masking import Secrets
 
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
 _FORMATTER = logging.Formatter()
-#: the packages that log what they send and get
+#: Packages that log requests and responses.
 _LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
 
 
 class Secrecy:
     """
-    Removes the secrets of the engines from what pytest is about to show.
+    Masks the engines' secrets in what pytest is about to show.
 
-    The activation makes one in every process, before it reads anything else. pytest calls its hooks in the main thread;
-    any thread that logs enters it through the factory of log records, which pytest's cleanup puts back when the run
-    ends.
+    The activation makes one in every process, before it reads anything else. pytest calls its hooks in the main thread.
+    Log records of any thread pass through its log record factory, which pytest's cleanup removes when the run ends.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._secrets: list[Secrets] = []
         values: dict[str, Any] = dict.fromkeys(("base_url", "api_key_env", "engine_option"))
         for name in values:
-            with suppress(pytest.UsageError):  # any option may be what is wrong
+            with suppress(pytest.UsageError):  # any option may be the invalid one
                 values[name] = value_of(config, name)
         self.learn(values)
         make = logging.getLogRecordFactory()
-        # SDKs log addresses and headers at DEBUG, to whichever handler a user or pytest has put up
+        # SDKs log URLs and headers at DEBUG, to any handler that the user or pytest has installed
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
     def learn(self, *ways: Mapping[str, Any]) -> None:
-        """Know the secrets that the options of each way to ask hold, before it is known whether there is its engine."""
+        """Add the secrets in the options of each variant, before it is known whether its engine exists."""
         self.add(
             *(
                 EngineConfig(
@@ -64,35 +63,35 @@ class Secrecy:
         )
 
     def add(self, *engines: EngineConfig) -> None:
-        """Know the secrets of these engines, before they are asked."""
+        """Add the secrets of these engines, before they are called."""
         self._secrets.append(find_secrets(*engines))
 
     @contextmanager
     def usage_errors(self) -> Iterator[None]:
-        """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
+        """Convert user-facing errors to pytest.UsageError, with known secrets masked."""
         try:
             yield
         except (JSBenchError, pytest.UsageError) as error:
-            # the cause is shown with the error where pytest shows a traceback
+            # pytest shows the cause with the error if it shows a traceback
             for secrets in self._secrets:
                 error.args = tuple(secrets.out_of(error.args))
             raise pytest.UsageError(self.out_of(str(error))) from error
 
     def out_of(self, text: str) -> str:
-        """Replace the secrets that are known so far."""
+        """Return the text with the known secrets masked."""
         for secrets in self._secrets:
             text = secrets.out_of_message(text)
         return text
 
     def out_of_answer(self, answer: Completion) -> Completion:
-        """Replace them in an answer; a text that held one is marked."""
+        """Return the answer with the known secrets masked; a text with one is marked."""
         for secrets in self._secrets:
             answer = out_of_generation(answer, secrets)
         return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A traceback may show the locals of an SDK, and captured output holds what third parties print."""
+        """Mask tracebacks, which may show the locals of an SDK, and captured output of third parties."""
         report = self._cleaned((yield))
         report.user_properties = [(self.out_of(name), self._shown(value)) for name, value in report.user_properties]
         if hasattr(report, "wasxfail"):
@@ -101,7 +100,7 @@ class Secrecy:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """A module that breaks while it is imported is shown like a test."""
+        """Mask the report of a module that fails at import, like a test's."""
         return self._cleaned((yield))
 
     def _cleaned(self, report: R) -> R:
@@ -113,12 +112,12 @@ class Secrecy:
         return report
 
     def _shown(self, value: object) -> Any:
-        """The value, or the text that it would be shown as, where that holds a secret."""
+        """Return the value, or the masked text that shows it if that contains a secret."""
         return clean if (clean := self.out_of(text := str(value))) != text else value
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
-        """An SDK's warnings quote what they are about."""
+        """Mask a warning; an SDK's warnings quote their subject."""
         message = warning_message.message
         if (clean := self._shown(message)) is not message:
             warning_message.message = warning_message.category(clean)
@@ -128,7 +127,7 @@ class Secrecy:
             record = make(*args, **named)
             try:
                 message = record.getMessage()
-            except Exception:  # noqa: BLE001  whoever handles it says what is wrong with it
+            except Exception:  # noqa: BLE001  its handler reports the error
                 return record
             if (clean := self.out_of(message)) != message:
                 record.msg, record.args = clean, ()
@@ -140,7 +139,7 @@ class Secrecy:
 
 
 def quieten(config: pytest.Config) -> None:
-    """Let the packages that call models log warnings and errors only, while the session lasts."""
+    """Let packages that call models log only warnings and errors during the session."""
     for logger in map(logging.getLogger, _LOGGERS):
         config.add_cleanup(partial(logger.setLevel, logger.level))
         logger.setLevel(logging.WARNING)

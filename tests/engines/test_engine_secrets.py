@@ -8,13 +8,10 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, FinishReason, Request, ServerAnswer
-from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.core.secret_masking import Secrets
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import Address, EngineConfig, without_credentials
-from pytest_jsbench.engines.presets import PRESET_NAMES
-from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import FunctionFactory, find
-from pytest_jsbench.engines.secrets import (
+from pytest_jsbench.engines.engine_secrets import (
     build,
     check,
     find_secrets,
@@ -25,6 +22,9 @@ from pytest_jsbench.engines.secrets import (
     public_extras,
     shown_option,
 )
+from pytest_jsbench.engines.presets import PRESET_NAMES
+from pytest_jsbench.engines.providers.openai import openai_settings
+from pytest_jsbench.engines.registry import FunctionFactory, find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import request
 
@@ -35,7 +35,7 @@ def config(**options: Any) -> EngineConfig:
     return EngineConfig(name="openai", model="m", base_url=URL, options=options)
 
 
-def test_user_password_and_query_of_an_address_are_apart_from_it() -> None:
+def test_address_separates_user_password_and_query() -> None:
     address = Address.parse(URL)
     assert (address.url, address.userinfo) == ("http://h:8000/v1/", ("me", "pass-word/1"))
     assert address.query == {"token": "T0ken-of-url", "n": "1"}
@@ -46,13 +46,13 @@ def test_user_password_and_query_of_an_address_are_apart_from_it() -> None:
 @pytest.mark.parametrize(
     "text", ["http://me:pa#ss-word@h/", "me:ss-word@h", "http://me:pa?ss-word@h/", "http//h/?token=ss-word"]
 )
-def test_what_is_no_address_is_not_quoted_where_it_may_hold_a_password(text: str) -> None:
-    with pytest.raises(EngineError, match="--jsbench-base-url is not an address") as caught:
+def test_invalid_address_is_not_quoted_if_it_may_contain_a_password(text: str) -> None:
+    with pytest.raises(EngineError, match="--jsbench-base-url is not a valid URL") as caught:
         openai_settings(EngineConfig(name="openai", model="m", base_url=text))
     assert "ss-word" not in str(caught.value)
 
 
-def test_a_value_is_read_from_the_environment_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_value_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VALUE", "Held-by-variable\n")
     settings = openai_settings(
         config(extra_headers={"x-one": "env:MY_VALUE"}, extra_body={"a": [{"b": "env:MY_VALUE"}]})
@@ -67,13 +67,13 @@ def test_a_value_is_read_from_the_environment_that_it_names(monkeypatch: pytest.
     }
 
 
-def test_a_variable_that_is_not_set_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_variable_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_VALUE", raising=False)
     with pytest.raises(EngineError, match=r"^option 'extra_headers' .* variable MY_VALUE, which is not set$"):
         openai_settings(config(extra_headers={"x-one": "env:MY_VALUE"}))
 
 
-def test_of_an_option_only_names_numbers_and_flags_may_be_known() -> None:
+def test_outline_keeps_only_names_numbers_and_flags() -> None:
     value = {
         "top_k": 5,
         "strict": True,
@@ -86,14 +86,14 @@ def test_of_an_option_only_names_numbers_and_flags_may_be_known() -> None:
     }  # fmt: skip
 
 
-def test_an_authorization_is_a_secret_and_an_author_is_none() -> None:
+def test_authorization_is_a_secret_name_but_author_is_not() -> None:
     value = {"authorization": 12345678, "author": 12345678}
 
     assert outline(value) == {"authorization": "…", "author": 12345678}
 
 
 @pytest.mark.parametrize("engine", sorted(set(registry.names()) - PRESET_NAMES))
-def test_an_option_of_ours_is_shown_as_it_was_given_unless_it_may_hold_a_secret(engine: str) -> None:
+def test_option_is_printed_unless_it_may_contain_a_secret(engine: str) -> None:
     options: frozenset[str] = getattr(find(engine), "options")  # noqa: B009  plain factories have none
 
     hidden = {name for name in options if shown_option(name, "plain") != "plain"}
@@ -101,7 +101,7 @@ def test_an_option_of_ours_is_shown_as_it_was_given_unless_it_may_hold_a_secret(
     assert hidden == options & {"extra_body", "extra_headers", "extra_query"}
 
 
-def test_texts_that_change_answers_tell_runs_apart_and_keys_do_not() -> None:
+def test_mark_depends_on_texts_but_not_on_keys() -> None:
     one = public_extras(config(extra_body={"backend": "fast", "api_key": "Key-number-one"}))
     other = public_extras(config(extra_body={"backend": "exact", "api_key": "Key-number-one"}))
     renewed = public_extras(config(extra_body={"backend": "fast", "api_key": "Key-number-two"}))
@@ -115,7 +115,7 @@ def test_a_mark_has_too_few_bits_to_find_a_text_by() -> None:
     assert len(marks) == 256
 
 
-def test_what_a_user_gave_is_known_and_what_is_public_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_secrets_finds_user_secrets_but_no_public_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://me:Proxy-pass@h:1")
     monkeypatch.setenv("OF_A_PLUGIN_TOKEN", "Long-enough-token-1")
     monkeypatch.setenv("MODE_TOKEN", "production")
@@ -134,7 +134,7 @@ class Unsuited(EngineError):
         super().__init__(f"{password} is refused after {tries}", found=password, expected=["a", password], where="here")
 
 
-def test_an_engines_error_keeps_its_class_and_its_values_without_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redacted_error_keeps_its_class_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_config: EngineConfig) -> None:
         raise Unsuited("Pass-word-of-this-run", tries=2)
 
@@ -149,7 +149,7 @@ def test_an_engines_error_keeps_its_class_and_its_values_without_a_secret(monkey
     assert error.expected == ["a", "[key]"]
 
 
-def test_a_configuration_prints_no_value_that_may_be_a_secret() -> None:
+def test_repr_of_a_configuration_has_no_secrets() -> None:
     shown = repr(config(extra_body={"api_key": "Nested-value"})) + repr(openai_settings(config()))
     assert not any(secret in shown for secret in ("pass-word", "T0ken", "Nested-value"))
 
@@ -158,7 +158,7 @@ KEY = "Zq7-not-to-be-told-4411"
 
 
 @pytest.mark.parametrize("error", [CallError(FaultKind.SERVER, f"no {KEY}", status=500), ValueError(f"no {KEY}")])
-def test_a_key_in_what_a_call_raises_is_replaced(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_key_in_a_raised_error_is_redacted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def answer(_: Request) -> str:
         raise error
 
@@ -170,7 +170,7 @@ def test_a_key_in_what_a_call_raises_is_replaced(monkeypatch: pytest.MonkeyPatch
     assert caught.value.status == getattr(error, "status", None)
 
 
-#: by API and kind, the event that brings a piece
+#: Event with a piece of a text, by API and kind.
 PIECES: dict[str, Callable[[str], str]] = {
     "chat text": openai_wire.chunk,
     "chat parts": lambda text: openai_wire.chunk([{"type": "text", "text": text}]),
@@ -195,8 +195,8 @@ def masked(body: str, path: str = "/chat/completions") -> str:
     return found.body
 
 
-def said(body: str) -> str:
-    """What a client puts together of the events of a body."""
+def assembled_text(body: str) -> str:
+    """Return the text that a client assembles from the events of a body."""
     pieces: list[str] = []
 
     def hear(value: dict[str, Any]) -> dict[str, Any]:
@@ -213,21 +213,21 @@ def said(body: str) -> str:
 @pytest.mark.parametrize("size", [1, 5, 40])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("kind", PIECES)
-def test_a_key_that_a_server_splits_over_its_events_is_in_none_of_them(kind: str, size: int, end: str) -> None:
+def test_key_split_across_events_is_redacted(kind: str, size: int, end: str) -> None:
     text = f'{{"a": "ä {KEY}", "b": "{KEY}"}}'
     events = [PIECES[kind](text[start : start + size]) for start in range(0, len(text), size)]
     body = "".join([*events, "data: [DONE]\n\n", "data: {\n\n"]).replace("\n", end)
-    assert said(body[: body.index("data: [DONE]")]) == text
+    assert assembled_text(body[: body.index("data: [DONE]")]) == text
 
     found = masked(body)
 
-    assert said(found[: found.index("data: [DONE]")]) == text.replace(KEY, "*" * len(KEY))
+    assert assembled_text(found[: found.index("data: [DONE]")]) == text.replace(KEY, "*" * len(KEY))
     assert found.count(end) == body.count(end)
     assert masked(found) == found
 
 
 @pytest.mark.parametrize("key", [KEY, KEY.replace("-", "\\u002d")])
-def test_a_key_is_found_in_each_of_several_calls_whose_pieces_come_in_turn(key: str) -> None:
+def test_key_is_redacted_in_interleaved_tool_calls(key: str) -> None:
     pieces = [(index, key[start : start + 3]) for start in range(0, len(key), 3) for index in (0, 1)]
     body = "".join(
         openai_wire.chunk(tool_calls=[{"index": index, "function": {"arguments": piece}}]) for index, piece in pieces
@@ -235,14 +235,14 @@ def test_a_key_is_found_in_each_of_several_calls_whose_pieces_come_in_turn(key: 
 
     found = masked(body)
 
-    assert set(said(found)) == {"*"}
+    assert set(assembled_text(found)) == {"*"}
 
 
-def test_a_key_that_goes_on_in_another_block_is_found() -> None:
+def test_key_split_across_blocks_is_redacted() -> None:
     begun = anthropic_wire.typed("content_block_start", index=0, content_block={"type": "text", "text": KEY[:9]})
     more = anthropic_wire.typed("content_block_delta", index=1, delta={"type": "text_delta", "text": KEY[9:]})
 
-    assert said(masked(begun + more)) == "*" * len(KEY)
+    assert assembled_text(masked(begun + more)) == "*" * len(KEY)
 
 
 def test_a_stream_without_a_key_stays_as_it_came() -> None:

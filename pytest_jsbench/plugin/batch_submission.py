@@ -1,4 +1,4 @@
-"""The suite's cases handed in as a provider's batches, before the first of them runs."""
+"""Submit the suite's cases as batches of a provider, before the first test runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import BatchState
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.controller import Controller
-    from pytest_jsbench.run.batching import BatchPart
+    from pytest_jsbench.run.batch_attempts import BatchPart
 
-#: seconds between two lines of progress
+#: Seconds between two progress lines.
 _BETWEEN_LINES = 30.0
 
 
 class Batch:
     """
-    Hands the suite's calls in as batches of the provider, and waits for their answers.
+    Submits the suite's calls as batches of the provider, and waits for their answers.
 
-    The activation makes one beside the controller, where --jsbench-batch is given. pytest calls its hooks in the main
-    thread: when the tests are collected it hands in and waits, and no test starts before; below the summary it says
-    what stays with the provider. The answers are in a file, which the workers read; the run's folder keeps the ids.
+    The activation makes one next to the controller if --jsbench-batch is set. pytest calls its hooks in the main
+    thread: after collection it submits and waits before the first test starts; below the summary it lists the batches
+    still at the provider. The answers are in a file, which the workers read; the run's directory keeps the ids.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -42,34 +42,34 @@ class Batch:
     def pytest_report_header(self) -> str | None:
         """Name the batches of an earlier run that this one waits for."""
         under_way = [part for part in self._context.session.earlier_batches if not part.ended]
-        return f"jsbench: going on with {_listed(under_way)}" if under_way else None
+        return f"jsbench: resuming {_listed(under_way)}" if under_way else None
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Hand in, where this process runs the tests."""
+        """Submit, if this process runs the tests."""
         self._run(session)
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """Hand in, where workers run the tests: xdist sends them no test before this returns."""
+        """Submit, if workers run the tests: xdist sends them no test before this returns."""
         session = self._config.pluginmanager.get_plugin("session")
         self._run(session)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Say, below the summary, which batches the provider still has and how to resume them."""
+        """Print below the summary which batches the provider still has, and how to resume them."""
         try:
             return (yield)
         finally:
-            self._say_what_is_left(terminalreporter)
+            self._report_unfinished(terminalreporter)
 
-    def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
+    def _report_unfinished(self, reporter: pytest.TerminalReporter) -> None:
         folder = self._context.handover.folder
         if self._batches is None or folder is None:
             return
         path = from_here(folder)
         if waiting := self._batches.waiting():
             reporter.write_line(
-                f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
+                f"jsbench: {_listed(waiting)} not finished; to resume without paying twice, run the same command "
                 f"with --jsbench-batch --jsbench-resume={path}",
                 yellow=True,
             )
@@ -84,14 +84,14 @@ class Batch:
         self._begun = True
         with self._context.secrecy.usage_errors(), errors_about("--jsbench-batch"):
             planned = self._controller.state.planned
-            self._batches.make(planned, handed_in=self._say_handed_in, progress=self._progress())
+            self._batches.make(planned, handed_in=self._report_submitted, progress=self._progress())
 
-    def _say_handed_in(self, part: BatchPart) -> None:
+    def _report_submitted(self, part: BatchPart) -> None:
         if self._config.get_verbosity() >= 0:
-            write_line(self._config, f"jsbench: {_listed([part])} handed in")
+            write_line(self._config, f"jsbench: {_listed([part])} submitted")
 
     def _progress(self) -> Callable[[BatchState], None]:
-        """Give a function that writes a line now and then, where a person watches."""
+        """Return a function that writes a progress line from time to time, if a person watches."""
         started, latest = 0.0, -_BETWEEN_LINES
         watched = is_watched(self._config)
 

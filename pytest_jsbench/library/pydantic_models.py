@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.arguments import path as a_path
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from pytest_jsbench.schemas.python_types import require_pydantic
 
 require_pydantic("an evaluation as a model")
@@ -93,12 +93,12 @@ class EvalMetrics(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_retired(cls, data: Any) -> Any:
-        return evaluations.without_retired(data) if isinstance(data, Mapping) else data
+        return run_json.without_retired(data) if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
         """Check further metrics, and that required ones are present, which the fields do not express."""
-        if problems := evaluations.metric_problems(self.model_dump(exclude_unset=True)):
+        if problems := run_json.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
         return self
 
@@ -133,10 +133,10 @@ def load_evaluation(path: str | Path) -> EvalOutput:
 
     A file that contains only metrics is read as `jsbench migrate` would write it.
     """
-    path = evaluations.each_run(Path(path))[-1]
-    data = evaluations.load(path / "run.json" if path.is_dir() else path)
+    path = run_json.each_run(Path(path))[-1]
+    data = run_json.load(path / "run.json" if path.is_dir() else path)
     try:
-        return EvalOutput.model_validate(evaluations.migrate(data))
+        return EvalOutput.model_validate(run_json.migrate(data))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

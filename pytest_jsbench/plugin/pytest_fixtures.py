@@ -1,4 +1,4 @@
-"""The fixtures of the project's tests, and the parametrization over the cases."""
+"""Implement the fixtures of the project's tests, and the parametrization over the cases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
 from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of, mark
-from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, read_terms
+from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.plan import policy_of
 
@@ -39,7 +39,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:
-    """Make the object through which a test asks the run's engine; skip where no model is called."""
+    """Return the object through which a test calls the run's engine; skip if no model is called."""
     tests = _tests(request)
     made = tests.fixture(request.node)
     request.addfinalizer(partial(tests.close, request.node))
@@ -47,7 +47,7 @@ def open_fixture(request: pytest.FixtureRequest) -> JSBench:
 
 
 def open_shared(request: pytest.FixtureRequest) -> SharedJSBench:
-    """Make the object through which fixtures ask for several tests; skip where no model is called."""
+    """Return the object through which fixtures make calls for several tests; skip if no model is called."""
     return _tests(request).shared(getattr(request, "param", ""))
 
 
@@ -58,7 +58,7 @@ def _tests(request: pytest.FixtureRequest) -> ProjectTests:
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:
-    """The case of the test's key; skips where its row holds no JSON Schema."""
+    """Return the case of the test's key; skip if its row has no JSON Schema."""
     case = request.config.stash[RUN_CONTEXT].plan.cases.case(request.param)
     if isinstance(case, BrokenCase):
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
@@ -67,11 +67,11 @@ def load_case(request: pytest.FixtureRequest) -> Case:
 
 
 class WithoutRun(JSBench):
-    """Skips the test where it would ask."""
+    """Skips the test when it would make a call."""
 
     @property
     def endpoint(self) -> NoReturn:
-        """There is none."""
+        """No endpoint; skips the test."""
         pytest.skip(NO_ENGINE)
 
     def _question(self, *_asked: Any) -> NoReturn:
@@ -79,7 +79,7 @@ class WithoutRun(JSBench):
 
 
 def open_without_run(request: pytest.FixtureRequest) -> JSBench:
-    """Make the object by which a test has its answers judged, as strictly as a run would; no record is written."""
+    """Return the object through which a test has its answers judged, by the run's settings; no record is written."""
     item, config = request.node, request.config
     values = read_judging(config)
     judge, comparers = shared_judge(policy_of(values)), dict(values["comparer"])

@@ -1,8 +1,8 @@
 """
-The secrets of an engine: found where the user put them, and kept out of all that an engine says.
+Find an engine's secrets, and remove them from everything that the engine returns or raises.
 
-`find_secrets` collects them from the environment and the engine's configuration. `build`, `describe` and `check`
-do what the factory's methods do, and replace each secret in what comes back.
+`find_secrets` collects them from the environment and the engine's configuration. `build`, `describe` and `check` call
+the factory's methods and replace each secret in the results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +32,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.core.secrets import Secrets, key_like_hidden
+from pytest_jsbench.core.secret_masking import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import KEYS, preset_of
@@ -41,29 +41,31 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 
-#: before a variable's name, in the place of a text in an option
+#: Prefix of an option's value that names an environment variable.
 FROM_ENVIRONMENT = "env:"
 HIDDEN = "…"
 
-#: options that hold no secret: they only say how the engine works
-_OPEN = frozenset(
+#: Options that contain no secrets, only settings of the engine.
+_PUBLIC_OPTIONS = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"reasoning_effort", "reasoning_budget", "effort_field", "budget_field"}
     | {"formats", "seed_field", "single_call", "stream_options", "unstreamed"}
     | {"api_version", "region", "profile", "project"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "top_p", "records", "variant", "folder", "answers"}
 )
-#: names of fields that hold keys, passwords or tokens
-_TELLING = re.compile(
+#: Names of fields that contain keys, passwords or tokens.
+_SECRET_NAME = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or(?!i[sz]))|license", re.IGNORECASE
 )
-#: the lines of a stream, with their ends apart; and the levels of an event that is looked into
-_LINES, _DEEPEST = re.compile("(\r\n?|\n)"), 200
-#: headers that everybody may read
+#: Separates the lines of a stream; the group keeps their ends.
+_LINES = re.compile("(\r\n?|\n)")
+#: Maximum nesting depth of an event that is searched for secrets.
+_MAX_DEPTH = 200
+#: Headers without secrets.
 _PUBLIC_HEADERS = re.compile(
     r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
 )
-#: variables that hold keys: the SDKs' and, where they hold nothing shorter than a key, any that are named so
+#: Variables that contain keys: those of the SDKs. Others count by name, if their value is as long as a key.
 _KEYS = frozenset(
     {variable for variables in KEYS.values() for variable in variables}
     | {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"}
@@ -79,7 +81,7 @@ _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
 
 def outline(value: Any, name: str = "") -> Any:
-    """An option's value as it may be known: names, numbers, flags, and which variables are read; texts as `…`."""
+    """Return an option's value for printing: names, numbers, flags and `env:` references are kept, texts become `…`."""
     match value:
         case dict():
             return {inner: outline(each, f"{name} {inner}") for inner, each in value.items()}
@@ -89,14 +91,14 @@ def outline(value: Any, name: str = "") -> Any:
             return value
         case bool() | None:
             return value
-        case int() | float() if not _TELLING.search(name):
+        case int() | float() if not _SECRET_NAME.search(name):
             return value
         case _:
             return HIDDEN
 
 
 def without_keys(value: Any, name: str = "") -> Any:
-    """Put `…` for each text of a stranger's JSON that stands behind a name such as `api_key`, or looks like one."""
+    """Replace texts of third-party JSON by `…` if their name is like `api_key` or they look like a key."""
     match value:
         case dict() if name.lower().endswith("headers"):
             return {inner: each if _PUBLIC_HEADERS.fullmatch(inner) else HIDDEN for inner, each in value.items()}
@@ -105,48 +107,50 @@ def without_keys(value: Any, name: str = "") -> Any:
         case list():
             return [without_keys(each, name) for each in value]
         case str():
-            return HIDDEN if _TELLING.search(name) else key_like_hidden(value, HIDDEN)
+            return HIDDEN if _SECRET_NAME.search(name) else key_like_hidden(value, HIDDEN)
         case _:
             return value
 
 
 def mark(value: Any) -> str:
     """
-    Two digits that mostly differ for two values with the same outline; empty where the value has no hidden text.
+    Return two digits that usually differ for two values with the same outline; empty if it hides no text.
 
     Keys and passwords are left out, so a renewed key changes nothing. The digits are eight bits of a hash of all the
-    other texts together: too few to find a text by guessing.
+    other texts together: too few to guess a text.
     """
-    texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _TELLING.search(name)]
+    texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _SECRET_NAME.search(name)]
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
 
 
 def shown_option(name: str, value: Any) -> Any:
-    """An engine's option as it may be shown."""
-    return value if name in _OPEN else outline(value, name)
+    """Return an engine option's value for printing."""
+    return value if name in _PUBLIC_OPTIONS else outline(value, name)
 
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:
-    """The extras of a request in a run's details: names of headers, an outline of the rest."""
+    """Return the extra fields of requests for a run's details: names of headers, an outline of the rest."""
     extras = {name: config.options.get(name) for name in ("extra_body", "extra_headers", "extra_query")}
     details = {
         name: sorted(value) if name == "extra_headers" else outline(value, name)
         for name, value in extras.items()
         if value
     }
-    digits = mark(extras["extra_body"])
-    return {**details, "extra_body_mark": digits} if digits else details
+    if digits := mark(extras["extra_body"]):
+        details["extra_body_mark"] = digits
+    return details
 
 
 def public_options(config: EngineConfig) -> dict[str, Any]:
-    """An outline of all options of an engine that says nothing of them itself, and their mark, for a run's details."""
+    """Return an outline of all options and their mark, for the details of an engine that does not describe them."""
     details = {name: outline(value, name) for name, value in config.options.items()}
-    digits = mark(dict(config.options))
-    return {**details, "options_mark": digits} if digits else details
+    if digits := mark(dict(config.options)):
+        details["options_mark"] = digits
+    return details
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """A configuration as it may be shown; equal for two configurations that ask the same."""
+    """Return a configuration for printing; equal for two configurations that request the same."""
     return {
         "name": config.name,
         "model": config.model,
@@ -154,18 +158,20 @@ def public(config: EngineConfig) -> dict[str, Any]:
         "api_key_env": config.api_key_env,
         "response_format": config.response_format and config.response_format.value,
         "options": {name: shown_option(name, value) for name, value in config.options.items()},
-        "mark": mark({name: value for name, value in config.options.items() if name not in _OPEN | {"extra_headers"}}),
+        "mark": mark(
+            {name: value for name, value in config.options.items() if name not in _PUBLIC_OPTIONS | {"extra_headers"}}
+        ),
     }
 
 
 def find_secrets(*configs: EngineConfig) -> Secrets:
-    """Every secret that this process knows and that an engine with one of these configurations may send or quote."""
+    """Return all secrets known to this process that an engine with one of these configurations may send or quote."""
     presets = [preset for config in configs if (preset := preset_of(config.name)) is not None]
     variables = {*(config.api_key_env for config in configs), *(preset.key for preset in presets)}
-    texts = list(_of_environment(_KEYS.union(filter(None, variables))))
+    texts = list(_environment_secrets(_KEYS.union(filter(None, variables))))
     urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
     for config in configs:
-        texts += [config.api_key or "", *_of_options(config.options)]
+        texts += [config.api_key or "", *_option_secrets(config.options)]
         urls.append(config.base_url or "")
     pairs: list[str] = []
     for url in urls:
@@ -176,13 +182,13 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
             continue
         user, password = address.userinfo or ("", "")
         texts += [password or user, f"{user}:{password}" if password else ""]
-        texts += [value for name, value in address.query.items() if _TELLING.search(name)]
+        texts += [value for name, value in address.query.items() if _SECRET_NAME.search(name)]
         pairs += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
         pairs += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
     return Secrets((text for text in texts if text), told=pairs)
 
 
-def _of_environment(keys: frozenset[str]) -> Iterator[str]:
+def _environment_secrets(keys: frozenset[str]) -> Iterator[str]:
     for name, value in os.environ.items():
         long = len(value) >= _SHORTEST_KEY and len(value.split()) == 1
         if name in keys or (long and _KEY_LIKE.search(name)):
@@ -190,28 +196,28 @@ def _of_environment(keys: frozenset[str]) -> Iterator[str]:
         elif _HEADERS.fullmatch(name):
             for header, _, text in (line.partition(":") for line in value.splitlines()):
                 if not _PUBLIC_HEADERS.fullmatch(header.strip()):
-                    yield from _of_header(text)
+                    yield from _header_secrets(text)
 
 
-def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
+def _option_secrets(options: Mapping[str, Any]) -> Iterator[str]:
     for option, value in options.items():
         for name, text in _texts(value, option):
             if text.startswith(FROM_ENVIRONMENT):
                 yield os.environ.get(text.removeprefix(FROM_ENVIRONMENT), "")
             elif option == "extra_headers" and not _PUBLIC_HEADERS.fullmatch(name.removeprefix("extra_headers ")):
-                yield from _of_header(text)
-            elif option not in _OPEN and _TELLING.search(name):
+                yield from _header_secrets(text)
+            elif option not in _PUBLIC_OPTIONS and _SECRET_NAME.search(name):
                 yield text
 
 
-def _of_header(text: str) -> Iterator[str]:
-    """The value, and the credentials in one such as `Bearer …`."""
+def _header_secrets(text: str) -> Iterator[str]:
+    """Yield the value, and the credentials in a value such as `Bearer …`."""
     yield text
     yield unquote(text.strip().rpartition(" ")[2])
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Each text in an option's value, and the names that lead to it; a number behind a telling name is one too."""
+    """Yield each text in an option's value, and numbers whose name is like a secret's, with the names leading to it."""
     match value:
         case dict():
             for inner, each in value.items():
@@ -221,54 +227,57 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
                 yield from _texts(each, name)
         case str():
             yield name, value
-        case int() | float() if not isinstance(value, bool) and _TELLING.search(name):
+        case int() | float() if not isinstance(value, bool) and _SECRET_NAME.search(name):
             yield name, str(value)
 
 
 class DiscreetEngine:
     """
-    Asks an engine, replaces each secret of the run in what it answers or raises, and counts the calls and their tokens.
+    An engine that calls another one, replaces secrets in its answers and errors, and counts calls and tokens.
 
-    `build` puts one around every engine of a run. It sees an answer when it is whole, so that a secret which a stream
-    cuts in two is found too. The threads of the calls in flight enter `generate`.
+    `build` wraps every engine of a run. Secrets are replaced in complete answers, so one that is split across events of
+    a stream is found too. `generate` is called from several threads.
     """
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
         self._engine = engine
         self._secrets = secrets
         self._lock = threading.Lock()
-        #: calls that were answered, and the tokens of their answers
-        self.calls, self.usage = 0, Usage()
+        #: Number of answered calls.
+        self.calls = 0
+        #: Total usage of these calls.
+        self.usage = Usage()
 
     @property
     def info(self) -> EngineInfo:
-        """Its identity, without secrets."""
-        return _out_of_info(self._engine.info, self._secrets)
+        """The engine's identity, without secrets."""
+        return _redact_info(self._engine.info, self._secrets)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The engine's answer; any exception becomes a CallError, since its own words may quote a key."""
+        """Return the engine's answer; any exception becomes a CallError, because its message may quote a key."""
         try:
             answer = out_of_generation(self._engine.generate(request), self._secrets)
             with self._lock:
-                self.calls, self.usage = self.calls + 1, Usage.total([self.usage, answer.usage])
+                self.calls += 1
+                self.usage = Usage.total([self.usage, answer.usage])
             return answer
         except CallError as error:
             raise out_of_fault(error, self._secrets) from None
         except JSBenchError:
             raise
         except THIRD_PARTY_ERRORS as error:
-            if exhausted(error):  # it quotes nobody
+            if exhausted(error):  # its message contains no third-party text
                 raise
-            # an engine's bug, as the runner would have said it
+            # a bug of the engine, with the same message as from the runner
             message = self._secrets.out_of_message(f"{type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from None
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """The tokens of the prompt, where the engine can say."""
+        """Return the number of tokens of the prompt, if the engine can count them."""
         return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def tokenize(self, text: str) -> Sequence[int] | None:
-        """The tokens of the text, where the engine can say."""
+        """Return the tokens of the text, if the engine can determine them."""
         return self._engine.tokenize(text) if isinstance(self._engine, TextTokenizer) else None
 
     def close(self) -> None:
@@ -277,26 +286,26 @@ class DiscreetEngine:
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> DiscreetEngine:
-    """The factory's engine, with the secrets of all engines of the run replaced in what it says."""
+    """Build the factory's engine, with the secrets of all engines of the run replaced in its results."""
     with errors_freed(config, *others) as secrets:
         return DiscreetEngine(factory.build(config), secrets)
 
 
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
-    """Describe the engine, as far as that may be written down."""
+    """Describe the engine, without secrets."""
     with errors_freed(config) as secrets:
-        return _out_of_info(factory.describe(config), secrets)
+        return _redact_info(factory.describe(config), secrets)
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
-    """Check that the engine can be built; the error shows no secret."""
+    """Check that the engine can be built; raise errors without secrets."""
     with errors_freed(config):
         factory.check(config)
 
 
 @contextmanager
 def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConfig]:
-    """Start what the engines of a run share, and stop it at the end; an error of the start shows no secret."""
+    """Start what the engines of a run share, and stop it at the end; raise errors of the start without secrets."""
     with ExitStack() as resources:
         with errors_freed(config):
             prepared = resources.enter_context(factory.prepare(config))
@@ -307,13 +316,13 @@ Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion
 
 
 def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
-    """The same with no secret in it; a completion whose text or calls held one is marked."""
+    """Return the answer without secrets; mark a completion whose text or calls contained one."""
     if isinstance(generation, Failed):
         return structs.replace(generation, message=secrets.out_of_message(generation.message))
     server = generation.server
     if server is not None:
         body = secrets.out_of_answer(server.body)
-        server = replace(server, body=_out_of_events(body, secrets) if server.streamed else body)
+        server = replace(server, body=_redact_events(body, secrets) if server.streamed else body)
     if isinstance(generation, Declined):
         return structs.replace(generation, message=secrets.out_of_message(generation.message), server=server)
     text, reasoning, beside = map(secrets.out_of_answer, (generation.text, generation.reasoning, generation.beside))
@@ -322,20 +331,20 @@ def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
         for call in generation.calls
     )
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
-    freed = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
+    redacted = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
     word = secrets.out_of_message(generation.finish_word)
-    return structs.replace(freed, server=server, secret_replaced=replaced, finish_word=word)
+    return structs.replace(redacted, server=server, secret_replaced=replaced, finish_word=word)
 
 
-def _out_of_events(body: str, secrets: Secrets) -> str:
-    """The body of a stream with no secret of which each event holds a piece, since clients put the pieces together."""
+def _redact_events(body: str, secrets: Secrets) -> str:
+    """Replace secrets in a stream's body, including those split across events, because clients join the pieces."""
     lines = _LINES.split(body)
     data = {number: line.removeprefix("data:") for number, line in enumerate(lines) if line.startswith("data:")}
     events: dict[int, Any] = {}
     for number, text in data.items():
         with suppress(ValueError):
-            events[number] = None if too_deep(text, _DEEPEST) else json.loads(text)
-    for by_block in (True, False):  # a client may tell blocks apart or not
+            events[number] = None if too_deep(text, _MAX_DEPTH) else json.loads(text)
+    for by_block in (True, False):  # a client may or may not join texts of different blocks
         pieces: dict[object, list[tuple[int, Any, Any]]] = {}
         for number, event in events.items():
             for holder, name, block in _texts_in(event):
@@ -351,19 +360,24 @@ def _out_of_events(body: str, secrets: Secrets) -> str:
 
 
 def _texts_in(value: Any, block: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
-    """Each text in an event: what holds it, under which name or number, and of which of several blocks it is."""
+    """Yield each text in an event: its container, its name or index, and the block that it belongs to."""
     if isinstance(value, dict):
         block = (*block, *(str(each) for name, each in value.items() if name.endswith(("index", "item_id"))))
-    for name, each in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        members: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list):
+        members = enumerate(value)
+    else:
+        return
+    for name, each in members:
         if isinstance(each, str):
             yield value, name, block
         else:
             yield from _texts_in(each, block)
 
 
-def _out_of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
-    freed = {name: secrets.out_of(getattr(info, name)) for name in ("model", "provider", "details")}
-    return replace(info, **freed)
+def _redact_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
+    redacted = {name: secrets.out_of(getattr(info, name)) for name in ("model", "provider", "details")}
+    return replace(info, **redacted)
 
 
 def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
@@ -373,12 +387,12 @@ def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
 
 @contextmanager
 def errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
-    """Inside, what an engine's factory raises is said in one line, and without a secret of that configuration."""
+    """Reduce errors raised inside the block to one line, without secrets of these configurations."""
     secrets = find_secrets(config, *others)
     try:
         yield secrets
     except EngineError as error:
-        # the error itself, for its class may be made in a way of its own
+        # change the error itself: its class may have another constructor
         error.args = (secrets.out_of_message(str(error)),)
         error.found, error.expected, error.where = map(secrets.out_of, (error.found, error.expected, error.where))
         raise error from None

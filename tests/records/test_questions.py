@@ -9,8 +9,8 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.questions import each, match, unmatched_variants
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from pytest_jsbench.records.variants import each, match, unmatched_variants
 from tests import examples
 from tests.examples import record, replace, variants
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: of no provider's form, so that nothing but the very word can give it away
+#: Not in any provider's form, so that only the exact text can reveal it.
 KEY = "Zq7-not-to-be-told-4411"
-#: each names the key, as providers do that quote what they were sent
+#: Each quotes the key, as providers do that quote the request.
 REPLIES: tuple[Callable[[str], Reply], ...] = (
     lambda words: json_reply(openai_error(words, code="invalid_api_key"), status=401),
     lambda words: json_reply(anthropic_error(words, "authentication_error"), status=401),
@@ -52,7 +52,7 @@ NOISY = ("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-
 
 @both_ways
 def test_no_key_is_in_anything_that_is_shown_or_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
     engines = ("openai", "anthropic", "anthropic-bedrock", "gemini")
     each = [next(speaker for speaker in SPEAKERS if speaker.engine == engine) for engine in engines]
     speakers = [speaker for speaker in each if find_spec(speaker.package)]
@@ -170,7 +170,7 @@ def test_a_key_in_a_reason_or_a_property_of_a_test_is_hidden(
     assert '"number" value="5"' in report
 
 
-#: one for each place in which a user may put one; no two have a beginning in common
+#: One for each place in which a user may put a secret; no two have a common prefix.
 SECRETS = {
     "key": "Ka9-api-key-of-the-user-01",
     "password": "Pb8/pass+word:of=the-url-02",
@@ -185,26 +185,26 @@ SECRETS = {
     "netrc": "Zk9-password-of-netrc-11",
     "ini": "Il8-secret-of-the-ini-12",
 }
-#: what the server is never sent
+#: Secrets that are never sent to the server.
 _ELSEWHERE = {"netrc", "third party's option", "third party's variable"}
 
 
 def forms(secret: str) -> set[str]:
-    """Return the secret as it may stand in a file."""
+    """Return the secret in the forms in which a file may contain it."""
     data = secret.encode()
     coded = {base64.b64encode(b"u:"[:before] + data).decode()[4:-4] for before in range(3)}
     return {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], *coded}
 
 
 def quoting() -> str:
-    """Quote all of them, each in several writings."""
+    """Quote all of them, each in several encodings."""
     told = [secret for name, secret in SECRETS.items() if name not in _ELSEWHERE]
     written = [(one, base64.b64encode(f"u:{one}".encode()).decode(), *forms(one)) for one in told]
     return " ".join(word for words in written for word in words[:2] + tuple(w for w in words[2:] if "-" in w))
 
 
 def hostile(asked: Asked) -> Reply:
-    """Quote what was sent in each place of an answer, in turn by the number in the prompt."""
+    """Quote what was sent in one part of an answer after the other, by the number in the prompt."""
     words = quoting()
     turn = next((number for number in range(9) if f"turn {number}" in json.dumps(asked.body)), 0)
     text = json.dumps({"n": 1, "said": words})
@@ -295,13 +295,13 @@ def server() -> Iterator[Provider]:
 @pytest.fixture
 def arranged(bench: Bench, server: Provider, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Put a secret in every place where a user may put one."""
-    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
     bench.case("open", schema={"type": "object"})
     bench.case("closed")
     home = bench.path.parent / f"{bench.path.name}-home"
     home.mkdir()
     (home / ".netrc").write_text(f"machine 127.0.0.1 login me password {SECRETS['netrc']}\n")
-    # where nothing is looked for: the user's own files may hold what they hold
+    # outside of the searched directory: the user's own files may contain secrets
     (home / "test_own.py").write_text(OWN)
     (home / "pytest.ini").write_text(
         f'[pytest]\njsbench_engine_option =\n    extra_query={{"token": "{SECRETS["ini"]}"}}\n'
@@ -348,7 +348,7 @@ WRITING = (
 
 
 def leaks(root: Path, shown: str) -> list[str]:
-    """List each place where a secret stands, with its name."""
+    """List each place that contains a secret, with its name."""
     files = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     files["what was shown"] = shown.encode()
     found = [

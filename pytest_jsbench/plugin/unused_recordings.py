@@ -1,4 +1,4 @@
-"""The recordings that no test has asked for, where all tests have run to the end of the session."""
+"""Find the recordings that no test has used, if all tests have run to the end of the session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
 from pytest_jsbench.settings.variants import holds_run
 
@@ -24,9 +24,9 @@ def note_unasked(
     session: pytest.Session, context: RunContext, run: Run, collected: Collected, finished: set[str] | None
 ) -> tuple[int, str]:
     """
-    Write down the recordings that no test has asked for; how many they are, and what kept that from being done.
+    Write the list of unused recordings; return their number, and why the list could not be written.
 
-    `finished` are the tests that passed; None where some were not collected at all.
+    `finished` are the tests that passed; None if some were not collected at all.
     """
     folder, config = context.plan.record or context.plan.replay, session.config
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
@@ -37,7 +37,7 @@ def note_unasked(
     paths = list(_find(config, context, run, collected, finished, folder))
     try:
         if context.handover.folder is not None:
-            unasked.write(context.handover.records, folder, paths)
+            unused_files.write(context.handover.records, folder, paths)
     except JSBenchError as error:
         return len(paths), str(error)
     return len(paths), ""
@@ -46,7 +46,7 @@ def note_unasked(
 def _find(
     config: pytest.Config, context: RunContext, run: Run, collected: Collected, finished: set[str], folder: Path
 ) -> Iterator[Path]:
-    """Find them; a test that did not pass, and so is not `finished`, may not have asked for all that it needs."""
+    """Return unused recordings; those of a test that did not pass, and so is not `finished`, do not count."""
     patterns = config.getini("python_files")
     for name in context.plan.variants:
         unfinished = {
@@ -55,11 +55,11 @@ def _find(
             if variant == name and nodeid not in finished
         }
         outcomes = (outcome for outcome in run.outcomes if outcome.variant == name)
-        for path in unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished):
+        for path in unused_files.find(folder / safe_name(name) if name else folder, outcomes, unfinished):
             if path.parent.name == SHARED:
                 wanted = finished >= set(collected.sharing)
             else:
-                # what is recorded of a dataset is for other runs; a task is named as its module is
+                # recordings of a dataset belong to other runs; a task is named like its module
                 module = f"{path.parent.name.rpartition('.')[2]}.py"
                 wanted = context.settings.targets.suite or any(fnmatch(module, pattern) for pattern in patterns)
             if wanted:
@@ -67,7 +67,7 @@ def _find(
 
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
-    """Say whether every test of the project has run, and every case of the dataset if the run has one."""
+    """Return whether every test of the project has run, and every case of the dataset if the run has one."""
     settings, selection = context.settings, context.settings.selection
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
     narrowed = (
@@ -83,7 +83,7 @@ def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: C
 
 
 def _collects_all(config: pytest.Config) -> bool:
-    """Say whether pytest looked for tests everywhere: in all of `testpaths`, or from the root on."""
+    """Return whether pytest collected everything: all of `testpaths`, or from the root on."""
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         return True
     wanted = [config.rootpath / path for path in config.getini("testpaths")] or [config.rootpath]

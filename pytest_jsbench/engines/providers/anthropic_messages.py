@@ -1,4 +1,4 @@
-"""Anthropic's Messages: the engine `anthropic`, what is asked, and how its answers are read."""
+"""Anthropic's Messages, the engine `anthropic`: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.calls import get, parts
-from pytest_jsbench.engines.options import (
-    AskedReasoning,
+from pytest_jsbench.engines.engine_options import (
     Options,
+    RequestedReasoning,
     find_address,
     find_key,
     find_model,
     headers_of_environment,
 )
+from pytest_jsbench.engines.http.calls import get, parts
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import MESSAGES_FINISH
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: the smallest model that Anthropic documents with structured outputs
+#: The smallest model that Anthropic documents with structured outputs.
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 PATH = "/v1/messages"
-#: of the API, as anthropic 2.13 names it
+#: Version of the API, as in anthropic 2.13.
 VERSION = "2026-10-21"
-#: what an application calls in any of its clouds
+#: Path of applications' calls, the same in all clouds.
 PASSES_ON = ("/messages",)
 
 
@@ -52,7 +52,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return settings.body(request, {"messages": _turns(messages), **_called_tools(messages), **instructions})
 
 
-def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
             return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
@@ -65,7 +65,7 @@ def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The conversation without its instructions; what the tools gave back is one turn of the user's."""
+    """Return the conversation without instructions; consecutive tool results form one user turn."""
     turns: list[dict[str, Any]] = []
     for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
         if is_result:
@@ -77,7 +77,7 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """The assistant's text, if any, and the tools that it called; an empty text is refused."""
+    """Return the assistant's text, if any, and its tool calls; the API rejects an empty text."""
     text = [{"type": "text", "text": message.content}] if message.content else []
     calls = message.tool_calls
     return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
@@ -85,9 +85,9 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     """
-    The tools that were called, which may not be called now: a conversation with calls is refused without any tool.
+    Declare the tools called in the conversation, and forbid new calls: the API rejects tool calls without tools.
 
-    Tools of the user's extra body, or the one that the schema is, take their place.
+    Tools of the user's extra body, or the tool for the schema, replace them.
     """
     names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
     if not names:
@@ -96,23 +96,33 @@ def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
-#: blocks of what the model writes for the client; a block without a type is a text
+#: Blocks that the model writes for the client; a block without a type is a text.
 _OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
-#: blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock
+#: Blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock.
 _OTHER_BLOCKS = frozenset(
     (
-        *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
-        *("advisor_tool_result", "mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "container_upload"),
-        *("compaction", "fallback"),
+        "server_tool_use",
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "advisor_tool_result",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "mcp_tool_listing",
+        "container_upload",
+        "compaction",
+        "fallback",
     )
 )
 
 
-def _take_event(answer: AnswerBuilder, event: object) -> None:
+def _add_event(answer: AnswerBuilder, event: object) -> None:
     match get(event, "type"):
         case "message_start":
-            _note(answer, get(event, "message", "usage"))
+            _add_usage(answer, get(event, "message", "usage"))
         case "content_block_start":
             _begin_block(answer, _number(event), get(event, "content_block"))
         case "content_block_delta":
@@ -120,17 +130,17 @@ def _take_event(answer: AnswerBuilder, event: object) -> None:
         case "content_block_stop" if (_number(event), 0) in answer.calls:
             answer.complete_call((_number(event), 0))
         case "message_delta":
-            _note(answer, get(event, "usage"))
-            _end(answer, get(event, "delta"))
+            _add_usage(answer, get(event, "usage"))
+            _add_stop_reason(answer, get(event, "delta"))
 
 
-def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+def _add_answer(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     for number, block in enumerate(parts(body.get("content"))):
         _begin_block(answer, number, block)
         if (number, 0) in answer.calls:
             answer.complete_call((number, 0))
-    _end(answer, body)
-    _note(answer, get(body, "usage"))
+    _add_stop_reason(answer, body)
+    _add_usage(answer, get(body, "usage"))
 
 
 def _number(event: object) -> int:
@@ -139,46 +149,46 @@ def _number(event: object) -> int:
 
 
 def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
-    """Take a block as it begins, or all of it. Only `tool_use` is a call of the client's tool."""
+    """Add a block at its start, or all of it. Only `tool_use` is a call of the client's tool."""
     kind = get(block, "type")
     answer.kinds[number] = str(kind)
     match kind:
         case "thinking" | "redacted_thinking":
             answer.begin_reasoning()
-            answer.reason(get(block, "thinking"))
+            answer.add_reasoning(get(block, "thinking"))
         case "tool_use":
-            # no piece comes for an empty object
-            answer.call((number, 0), own=get(block, "id"), name=get(block, "name"), default=_input(block))
+            # no pieces follow for an empty object
+            answer.add_call((number, 0), identifier=get(block, "id"), name=get(block, "name"), default=_input(block))
         case "text":
-            answer.add(get(block, "text"), (number, 0))
-        case None:  # some servers send the text, or the JSON value that it is, without a block
-            answer.add(block, (number, 0))
+            answer.add_text(get(block, "text"), (number, 0))
+        case None:  # some servers send the text, or the parsed JSON value, without a block
+            answer.add_text(block, (number, 0))
         case _:
-            answer.set_aside((number, 0))
+            answer.set_provider_tool((number, 0))
             if kind not in _OTHER_BLOCKS:
                 answer.note_unknown(kind)
 
 
 def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
-    """Add a delta to its block, unless a tool of the provider's has it."""
+    """Add a delta to its block, unless the block is of a tool that the provider runs."""
     if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
         return
-    answer.reason(get(delta, "thinking"))
-    answer.add(get(delta, "text"), (number, 0))
+    answer.add_reasoning(get(delta, "thinking"))
+    answer.add_text(get(delta, "text"), (number, 0))
     if piece := get(delta, "partial_json"):
-        answer.call((number, 0), arguments=piece)
+        answer.add_call((number, 0), arguments=piece)
 
 
 def _input(block: object) -> str | None:
-    """The arguments of a call, which the API has as an object."""
+    """Return the arguments of a call as text; the API sends an object."""
     value = get(block, "input")
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _end(answer: AnswerBuilder, part: object) -> None:
+def _add_stop_reason(answer: AnswerBuilder, part: object) -> None:
     reason = get(part, "stop_reason")
     if reason is not None:
-        answer.end(reason, get(part, "stop_details", "explanation"))
+        answer.set_finish_reason(reason, get(part, "stop_details", "explanation"))
 
 
 _CACHE_READ = "cache_read_input_tokens"
@@ -187,14 +197,14 @@ _CACHE_WRITE_1H = "ephemeral_1h_input_tokens"
 _INPUT = ("input_tokens", _CACHE_WRITE, _CACHE_READ)
 
 
-def _note(answer: AnswerBuilder, usage: object) -> None:
-    answer.note(usage, (*_INPUT, "output_tokens"))
-    answer.note(get(usage, "output_tokens_details"), ["thinking_tokens"])
-    answer.note(get(usage, "cache_creation"), [_CACHE_WRITE_1H])
+def _add_usage(answer: AnswerBuilder, usage: object) -> None:
+    answer.store_counts(usage, (*_INPUT, "output_tokens"))
+    answer.store_counts(get(usage, "output_tokens_details"), ["thinking_tokens"])
+    answer.store_counts(get(usage, "cache_creation"), [_CACHE_WRITE_1H])
     counts = answer.counts
-    answer.use(
+    answer.update_usage(
         Usage(
-            # the API's own `input_tokens` leaves out what is read from the cache and written to it
+            # the API's `input_tokens` excludes tokens read from or written to the cache
             input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
             output_tokens=counts.get("output_tokens"),
             cached_tokens=counts.get(_CACHE_READ),
@@ -209,15 +219,15 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
 MESSAGES = WireFormat(
     to_body=_to_body,
     formats=(ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT),
-    form=_form,
-    endings=MESSAGES_FINISH,
-    take=_take_event,
-    take_whole=_take_whole,
+    schema_fields=_schema_fields,
+    finish_reasons=MESSAGES_FINISH,
+    add_event=_add_event,
+    add_answer=_add_answer,
 )
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said; EngineError for what cannot be done."""
+    """Read the user's settings; raise EngineError if they cannot be used."""
     address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
@@ -229,7 +239,7 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
 
 
 def read_messages_settings(config: EngineConfig, options: Options, address: Address, *, model: str) -> ProviderSettings:
-    """Read what a user said of a server, wherever it is."""
+    """Read the settings for any server."""
     settings = read_settings(
         config, options, address, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
     )
@@ -243,18 +253,18 @@ def read_messages_settings(config: EngineConfig, options: Options, address: Addr
 
 
 def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the one place of all calls; an application's own names it below another address."""
+    """Return the path of all calls; an application's path may be below another address."""
     return PATH, body
 
 
-def _read_thinking(options: Options) -> AskedReasoning:
+def _read_thinking(options: Options) -> RequestedReasoning:
     """
-    Read the options, in the words of the Messages API.
+    Map the reasoning options to fields of the Messages API.
 
-    An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
-    ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
+    An effort sets adaptive thinking, the only kind of newer models; a budget sets the extended thinking of older ones.
+    If both are set, both are sent; the effort `none`, or a budget of 0, turns thinking off.
     """
-    reasoning = AskedReasoning.from_options(options)
+    reasoning = RequestedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}
     if reasoning.budget:
         fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): reasoning.budget}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.secrets import Secrets, one_line
+from pytest_jsbench.core.secret_masking import Secrets, one_line
 from pytest_jsbench.core.text import LONGEST
 
 KEY = 'Zq7/not+to"be\\told-4411'

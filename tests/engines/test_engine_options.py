@@ -8,9 +8,9 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, UnknownEngine
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.engines import options as module
+from pytest_jsbench.engines import engine_options as module
 from pytest_jsbench.engines.base import Address, EngineConfig
-from pytest_jsbench.engines.options import Options, find_address, find_key, require_package
+from pytest_jsbench.engines.engine_options import Options, find_address, find_key, require_package
 from pytest_jsbench.engines.registry import find, names
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})
@@ -20,7 +20,7 @@ def options(**values: Any) -> Options:
     return Options(EngineConfig(name="e", options=values), KNOWN)
 
 
-def test_a_program_reads_from_an_error_what_was_found_where_and_what_is_expected() -> None:
+def test_errors_have_found_expected_and_where() -> None:
     with pytest.raises(EngineError) as unknown:
         options(streem=True)
     nearest = "did you mean 'stream'? (one of body, name, slots, stream)"
@@ -41,21 +41,21 @@ def test_a_program_reads_from_an_error_what_was_found_where_and_what_is_expected
 @pytest.mark.parametrize(
     ("name", "values", "read", "message"),
     [
-        ("stream", ("yes", 1, None), lambda given: given.flag("stream", default=True), "is true or false"),
+        ("stream", ("yes", 1, None), lambda given: given.flag("stream", default=True), "must be true or false"),
         ("slots", (0, -1, True, 1.5, "2"), lambda given: given.count("slots", default=4), "a whole number above 0"),
         (
             *("name", ("a b", "", "x" * 65, "ü", 3)),
-            *(lambda given: given.identifier("name", default="output"), "option 'name' of engine 'e' is"),
+            *(lambda given: given.identifier("name", default="output"), "option 'name' of engine 'e' must be"),
         ),
         (
             *("name", ("txt", "", 1), lambda given: given.choice("name", ResponseFormat, default=ResponseFormat.TEXT)),
-            "is text or json_object or json_schema or tool, not",
+            "must be text or json_object or json_schema or tool, found",
         ),
         ("slots", (0, 1.5, True, "1"), lambda given: given.share("slots"), "a number above 0 and up to 1"),
         ("name", ("", True, 1), lambda given: given.field("name", default="x"), "the name of a parameter, or false"),
     ],
 )
-def test_a_value_of_another_kind_is_refused(
+def test_value_of_the_wrong_type_is_rejected(
     name: str, values: tuple[object, ...], read: Callable[[Options], object], message: str
 ) -> None:
     for value in values:
@@ -73,14 +73,14 @@ CONFIG = EngineConfig(name="openai")
 KEY = ("JSBENCH_TEST_KEY",)
 
 
-def test_a_package_that_is_too_old_is_said_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outdated_package_is_reported_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, found in (("3.0.0rc1", None), ("1.99.3", r"needs pytest>=3, found 1\.99\.3: pip install")):
         monkeypatch.setattr(module, "package_version", lambda _, version=version: version)
         with nullcontext() if found is None else pytest.raises(MissingRequirement, match=found):
             require_package("openai", "pytest", extra="openai", minimum=(3,))
 
 
-def test_a_key_comes_without_the_line_end_it_was_pasted_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_stripped_of_white_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JSBENCH_TEST_KEY", " abc-def\n")
     key = find_key(CONFIG, KEY, optional=False)
     assert (key.value, key.variable) == ("abc-def", "JSBENCH_TEST_KEY")
@@ -88,14 +88,14 @@ def test_a_key_comes_without_the_line_end_it_was_pasted_with(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("value", ["abc\u2026def", "abc\ndef"])
-def test_a_key_no_header_can_carry_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_invalid_key_is_rejected_without_being_printed(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("JSBENCH_TEST_KEY", value)
     with pytest.raises(MissingRequirement, match="JSBENCH_TEST_KEY") as caught:
         find_key(CONFIG, KEY, optional=False)
     assert "abc" not in str(caught.value)
 
 
-def test_the_sdks_own_variable_gives_the_address_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_is_read_from_the_sdks_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
     assert find_address(CONFIG, "OPENAI_BASE_URL") == Address(url="http://h/v1")
     monkeypatch.setenv("OPENAI_BASE_URL", "")

@@ -1,4 +1,4 @@
-"""The settings of a run, as the command line, the ini file and pytest's own arguments say them."""
+"""Read the settings of a run from the command line, the ini file and pytest's own arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.options import named_of_suite, read_options
+from pytest_jsbench.plugin.pytest_options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
 from pytest_jsbench.settings.plan import GATES, gates_of, refuse_recording, refuse_together, selection_of
 from pytest_jsbench.settings.variants import placed, ways_to_ask
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.settings.variants import Values
 
-#: what may be a file or a folder, and is named from where pytest was started
+#: Options that may be a file or directory, relative to the directory where pytest was started.
 _FILES = ("instances", "prompt", "model", "registry")
-#: what is a path in any case
+#: Options that are always paths.
 _PATHS = ("record", "replay", "resume", "baseline", "output")
-#: what the command that runs one case again leaves out
+#: Options that the command to rerun one case leaves out.
 _NOT_FOR_ONE_CASE = frozenset(
     {"output", "export", "min_pass_rate", "gate", "baseline", "max_regression", "limit", "tasks", "where", "sample"}
     | {"resume", "shard", "max_cost", "batch"}
@@ -33,9 +33,9 @@ _NOT_FOR_ONE_CASE = frozenset(
 
 
 def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
-    """Read what was typed for this very run, and in no `addopts`: by the option, in the order of `OPTIONS`."""
+    """Read the options given on the command line itself, not in `addopts`, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in (*SETTABLE, *GATES):  # the order on the command line makes no other names
+    for name in (*SETTABLE, *GATES):  # the order on the command line must not change names
         parser.add_argument(BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     typed, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(typed, option.name) for option in OPTIONS if hasattr(typed, option.name)}
@@ -43,9 +43,10 @@ def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
 
 def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     """
-    Read all options, each path as it is from here; JSBenchError, or pytest.UsageError, where one cannot be used.
+    Read all options, with paths relative to here; raise JSBenchError or pytest.UsageError for an invalid one.
 
-    A path on the command line is below the folder where pytest was started, and one of the ini file beside that.
+    A path on the command line is relative to the directory where pytest was started, and one in the ini file to that
+    file.
     """
     values, here, ini = read_options(config), config.invocation_params.dir, config.inipath
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
@@ -66,9 +67,9 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
 
 def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
-    Leave one at most of where answers are recorded, and where they are replayed from.
+    Keep at most one of the options for recording and replaying answers.
 
-    A replay in the ini file is what a run does unless an engine, or a recording, is asked for on the command line.
+    A replay in the ini file applies unless the command line sets an engine or a recording.
     """
     asks = not given.isdisjoint({"engine", "record"})
     values["replay" if values["replay"] is None or asks else "record"] = None
@@ -78,7 +79,7 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
 
 
 def _refuse_other_machines(config: pytest.Config) -> None:
-    """Refuse workers of xdist that may be on another machine, where no file of this run is seen."""
+    """Refuse xdist workers that may be on another machine, where the run's files are missing."""
     for spec in config.getoption("tx", None) or ():
         if "popen" not in spec.partition("//")[0] or "//via=" in spec:
             message = (
@@ -89,7 +90,7 @@ def _refuse_other_machines(config: pytest.Config) -> None:
 
 
 def check_gates(config: pytest.Config) -> None:
-    """Raise pytest.UsageError where the gates of the ini file cannot be read, in a session without an engine."""
+    """Raise pytest.UsageError if a gate of the ini file is invalid, in a session without an engine."""
     values = read_options(config, (*GATES, "classify", "baseline", "preset"))
     values["gate"] = values["gate"] or []
     values["classify"] = values["classify"] or ()
@@ -107,47 +108,47 @@ def _refuse_forked(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """The tests that pytest is to collect."""
+    """The tests that pytest collects."""
 
-    #: node ids of the suite, or beginnings of them, that were named on the command line
+    #: Node ids of the suite, or prefixes of them, given on the command line.
     chosen: tuple[str, ...] = ()
-    #: whether the dataset's schemas are collected
+    #: Whether the dataset's schemas are collected.
     suite: bool
-    #: whether nothing else is, though no case of it was named
+    #: Whether only the suite is collected, although no case was named.
     suite_only: bool = False
-    #: whether tests of the project may be collected
+    #: Whether tests of the project may be collected.
     project: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All that the user told pytest, read once: nothing else reads the options, or the arguments of pytest."""
+    """All settings given to pytest, read once; no other module reads the options or pytest's arguments."""
 
-    #: of all options by their names
+    #: Values of all options by name.
     values: Values
-    #: the same for each way to ask, by its name
+    #: Values of all options by variant.
     ways: Mapping[str, Values]
-    #: why those of the configuration are not among them; empty where they are, or there are none
+    #: Why the configured variants are not used; empty if they are, or if there are none.
     variants_left_out: str
-    #: whether a gate was asked of this very run, on its command line
+    #: Whether a gate was given on the command line.
     gates_typed: bool
     selection: Selection
     benchmark_rows: Literal["task", "case"]
     targets: Targets
-    #: what -m and -k say
+    #: The expressions of -m and -k.
     expressions: str
-    #: whether the run is only estimated
+    #: Whether the run is only estimated.
     dry_run: bool
-    #: whether no fixture runs (--collect-only, --setup-plan, a dry run), so that no test can ask an engine
+    #: Whether no fixture runs (--collect-only, --setup-plan, a dry run), so that no test can make a call.
     only_lists: bool
-    #: whether no test runs (--setup-only too), so that nothing is measured and nothing decided
+    #: Whether no test runs (also with --setup-only), so that nothing is measured or decided.
     only_looks: bool
-    #: the command that runs one case again, but for its node id
+    #: The command to rerun one case, without its node id.
     rerun: str
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
-        """Read the command line and the ini file; JSBenchError or pytest.UsageError says what is wrong with a value."""
+        """Read the command line and the ini file; raise JSBenchError or pytest.UsageError for an invalid value."""
         _refuse_other_machines(config)
         _refuse_forked(config)
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
@@ -175,11 +176,11 @@ class Settings:
 
 def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Targets:
     """
-    Take the suite's node ids out of pytest's arguments, which are paths to it, and see what else was asked for.
+    Remove the suite's node ids from pytest's arguments, which it takes for paths, and determine what else to collect.
 
-    An engine named on the command line, without a path, asks for the suite alone; so does a dataset. A path asks for
-    what is there, and a dataset on the command line adds the suite to it. What the ini file names changes nothing of
-    what pytest would run, but that a dataset named there is added to a run without a path.
+    An engine or a dataset on the command line, without a path, selects only the suite. A path selects its tests, and
+    a dataset on the command line adds the suite. Settings of the ini file do not change what pytest runs, except that
+    its dataset is added to a run without a path.
     """
     if chosen := named_of_suite(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
@@ -193,14 +194,14 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
 
 
 def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:
-    """Write the plugin's options of this command line as arguments that say the same again."""
+    """Return the plugin's options of this command line as arguments for another one."""
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
         if given is None or option.name in _NOT_FOR_ONE_CASE:
             continue
         texts = given if option.repeated else [given]
-        if option.name in typed:  # each of its values, which may have made a variant, and none that it replaced
+        if option.name in typed:  # every value, since each may have made a variant, but not the values they replaced
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))
@@ -209,5 +210,5 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
 
 
 def _is_on(config: pytest.Config, *names: str) -> bool:
-    """Say whether one of these options of pytest, which another plugin may have left out, is set."""
+    """Return whether one of these pytest options is set; another plugin may have removed them."""
     return any(getattr(config.option, name, False) for name in names)

@@ -1,7 +1,7 @@
 """
-The options of an engine (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name.
+Read the options of an engine (`--jsbench-engine-option KEY=VALUE`), with checks of names and types.
 
-What an engine needs from outside (packages, a key, an address) is found here too, or how to get it is said.
+Packages, keys and addresses that an engine requires are found here too; an error names how to get what is missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, nearest
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Address, without_credentials
-from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
+from pytest_jsbench.engines.engine_secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ Word = TypeVar("Word", bound="StrEnum")
 Text = TypeVar("Text", bound="str | None")
 Count = TypeVar("Count", bound="int | None")
 
-#: the options of every engine that asks for reasoning
+#: Options of every engine that can request reasoning.
 REASONING_OPTIONS = frozenset({"reasoning_effort", "reasoning_budget"})
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -45,7 +45,7 @@ def _is_word(value: object) -> bool:
 
 
 class Options:
-    """The options of one engine; a name that it does not know is an error at once."""
+    """The options of one engine; an unknown name is an error."""
 
     __slots__ = ("_values", "engine")
 
@@ -58,165 +58,171 @@ class Options:
                 raise EngineError(message, found=name, expected=sorted(known), where=self.engine)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
-        return bool(self._sound(name, default, lambda value: isinstance(value, bool), "true or false"))
+        """Return an option that is true or false."""
+        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def text(self, name: str, *, default: Text) -> str | Text:
-        """A string that is not empty; the default where it is not given."""
-        text: str | Text = self._sound(name, default, _is_word, "a word")
+        """Return a non-empty string; the default if not given."""
+        text: str | Text = self._checked(name, default, _is_word, "a non-empty string")
         return text
 
     def required(self, name: str, what: str, ways: str) -> str:
-        """A string that must be given; MissingRequirement says what it is, and the ways to give it."""
+        """Return a required string; raise MissingRequirement with what is expected and how to pass it."""
         text = self.text(name, default=None)
         if text is None:
             raise missing(self.engine, what, ways, where=name)
         return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
-        """A word of an enumeration."""
+        """Return a member of an enumeration."""
         value = self._values.get(name, default)
         chosen = next((word for word in of if word == value), None)
         if chosen is None:
-            message = f"option '{name}' of engine '{self.engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
+            message = (
+                f"option '{name}' of engine '{self.engine}' must be {' or '.join(of)}, found {one_line(repr(value))}"
+            )
             raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
         return chosen
 
     def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
-        """Words of an enumeration: one, or a list of so many at least."""
+        """Return one or several members of an enumeration; `least` is the minimum number."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
-        return words if len(words) == len(listed) >= least else self._refuse(name, f"one or a list of {', '.join(of)}")
+        return words if len(words) == len(listed) >= least else self._reject(name, f"one or a list of {', '.join(of)}")
 
     def field(self, name: str, *, default: str | bool) -> str | None:
-        """The name of a parameter; None for false: it is not sent."""
+        """Return the name of a parameter; None for false, which means that it is not sent."""
         expected = "the name of a parameter, or false"
-        return self._sound(name, default, lambda value: value is False or _is_word(value), expected) or None
+        return self._checked(name, default, lambda value: value is False or _is_word(value), expected) or None
 
     def count(self, name: str, *, default: Count, least: int = 1) -> int | Count:
-        """A whole number of that size at least; the default where it is not given."""
+        """Return an integer of at least `least`; the default if not given."""
         expected = "a whole number above 0" if least else "a whole number"
-        number: int | Count = self._sound(name, default, lambda value: type(value) is int and value >= least, expected)
+        number: int | Count = self._checked(
+            name, default, lambda value: type(value) is int and value >= least, expected
+        )
         return number
 
     def share(self, name: str) -> float | None:
-        """A number above 0 and up to 1; None when it is not given."""
+        """Return a number above 0 and up to 1; None if not given."""
         expected = "a number above 0 and up to 1"
-        number = self._sound(name, None, _is_share, expected)
+        number = self._checked(name, None, _is_share, expected)
         return None if number is None else float(number)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """A JSON object, with what it reads from the environment; empty when it is not given."""
-        value = self._sound(name, {}, lambda value: isinstance(value, dict), "a JSON object")
-        resolved: Mapping[str, Any] = self._resolved(value, name)
+        """Return a JSON object, with values from environment variables filled in; empty if not given."""
+        value = self._checked(name, {}, lambda value: isinstance(value, dict), "a JSON object")
+        resolved: Mapping[str, Any] = self._with_environment(value, name)
         return resolved
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """A JSON object of strings."""
+        """Return a JSON object of strings."""
         value: Mapping[str, str] = self.mapping(name)
         if not all(isinstance(text, str) for text in value.values()):
-            self._refuse(name, "a JSON object of strings")
+            self._reject(name, "a JSON object of strings")
         return value
 
     def identifier(self, name: str, *, default: str) -> str:
-        """A name as providers take it for a schema or a tool."""
+        """Return a name that providers accept for a schema or a tool."""
         value = self.text(name, default=default)
-        return value if _IDENTIFIER.fullmatch(value) else str(self._refuse(name, "1 to 64 of A-Z a-z 0-9 _ -"))
+        return value if _IDENTIFIER.fullmatch(value) else str(self._reject(name, "1 to 64 of A-Z a-z 0-9 _ -"))
 
-    def _sound(self, name: str, default: Any, is_sound: Callable[[Any], bool], expected: str) -> Any:
-        """The value, if it is sound; the default where none is given."""
+    def _checked(self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str) -> Any:
+        """Return the value if it is valid; the default if not given."""
         if name not in self._values:
             return default
         value = self._values[name]
-        return value if is_sound(value) else self._refuse(name, expected)
+        return value if is_valid(value) else self._reject(name, expected)
 
-    def _resolved(self, value: Any, name: str) -> Any:
-        """The option's value, with each `env:VAR` as the variable holds it; EngineError where one is not set."""
+    def _with_environment(self, value: Any, name: str) -> Any:
+        """Return the value with each `env:VAR` replaced by the variable's value; raise EngineError if it is not set."""
         match value:
             case str() if value.startswith(FROM_ENVIRONMENT):
                 variable = value.removeprefix(FROM_ENVIRONMENT)
                 if text := os.environ.get(variable, "").strip():
                     return text
-                message = f"option '{name}' of engine '{self.engine}' is to be read from the variable {variable}, "
+                message = f"option '{name}' of engine '{self.engine}' reads the environment variable {variable}, "
                 raise EngineError(f"{message}which is not set", expected=variable, where=name)
             case dict():
-                return {inner: self._resolved(each, name) for inner, each in value.items()}
+                return {inner: self._with_environment(each, name) for inner, each in value.items()}
             case list():
-                return [self._resolved(each, name) for each in value]
+                return [self._with_environment(each, name) for each in value]
             case _:
                 return value
 
-    def _refuse(self, name: str, expected: str) -> Any:
-        # the value itself is not shown: a header may hold a secret
+    def _reject(self, name: str, expected: str) -> Any:
+        # the value itself is not shown: a header may contain a secret
         kind = type(self._values[name]).__name__
-        message = f"option '{name}' of engine '{self.engine}' is {expected}, not this {kind}"
+        message = f"option '{name}' of engine '{self.engine}' must be {expected}, found {kind}"
         raise EngineError(message, found=kind, expected=expected, where=name)
 
 
 def choose_format(
     config: EngineConfig, offered: tuple[ResponseFormat, ...], preset: ProviderPreset | None = None
 ) -> ResponseFormat:
-    """The response format asked for, or the first offered; EngineError for one that is not offered."""
+    """Return the requested response format, or the first offered one; raise EngineError if it is not offered."""
     if config.response_format is None:
         return offered[0]
     if config.response_format in offered:
         return config.response_format
-    able = [api for api, formats in preset.formats.items() if config.response_format in formats] if preset else []
-    elsewhere = f"if it has by now: --jsbench-engine-option formats={config.response_format}"
-    if able:
-        elsewhere = f"it has with --jsbench-engine-option api={able[0]}"
+    presets_formats = {} if preset is None else preset.formats
+    apis = [api for api, formats in presets_formats.items() if config.response_format in formats]
+    if apis:
+        remedy = f"set --jsbench-engine-option api={apis[0]}"
+    else:
+        remedy = f"if that is out of date: --jsbench-engine-option formats={config.response_format}"
     message = (
         f"engine '{config.name}' has no response format '{config.response_format}'"
-        f" (one of {', '.join(sorted(offered))}){_unless(preset, elsewhere)}"
+        f" (one of {', '.join(sorted(offered))}){_source_and_remedy(preset, remedy)}"
     )
     expected = [each.value for each in offered]
     raise EngineError(message, found=config.response_format.value, expected=expected, option="response_format")
 
 
-def _unless(preset: ProviderPreset | None, otherwise: str) -> str:
-    """Name the source of a preset, and what can be done."""
-    return "" if preset is None else f" ({preset.source}; {otherwise})"
+def _source_and_remedy(preset: ProviderPreset | None, remedy: str) -> str:
+    """Return the source of a preset, and what to do if it is out of date."""
+    return "" if preset is None else f" ({preset.source}; {remedy})"
 
 
 def choose_streaming(
     config: EngineConfig, options: Options, chosen: ResponseFormat, preset: ProviderPreset | None = None
 ) -> bool:
-    """True where answers are streamed; EngineError where that is asked of a provider that does not in this format."""
+    """Return whether to stream; raise EngineError if streaming is requested but not supported in this format."""
     unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:
-        source = _unless(preset, "if it does by now: --jsbench-engine-option unstreamed=[]")
-        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true out{source}"
+        source = _source_and_remedy(preset, "if that is out of date: --jsbench-engine-option unstreamed=[]")
+        message = f"engine '{config.name}' does not stream {chosen}: remove stream=true{source}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedReasoning:
-    """Fields that ask a model to reason; None: nothing is said, and the provider decides."""
+class RequestedReasoning:
+    """Settings of a model's reasoning; None for the provider's default."""
 
-    #: a word of the provider's: none, minimal, low, medium, high, …
+    #: One of the provider's levels: none, minimal, low, medium, high, …
     effort: str | None = None
-    #: the most tokens of it
+    #: Maximum number of reasoning tokens.
     budget: int | None = None
-    #: what of a request's body says so, by its path
+    #: Fields of a request's body for these settings, by their path.
     fields: Mapping[tuple[str, ...], str | int] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, options: Options) -> AskedReasoning:
-        """Read what the options say, without its place in a body."""
+    def from_options(cls, options: Options) -> RequestedReasoning:
+        """Read the options, without the fields of the body."""
         effort = options.text("reasoning_effort", default=None)
         return cls(effort=effort, budget=options.count("reasoning_budget", default=None, least=0))
 
     @property
     def details(self) -> dict[str, Any]:
-        """The values by the names of the options."""
+        """The settings that are given, by option name."""
         values = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
         return {name: value for name, value in values.items() if value is not None}
 
     def put_into(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body with it, beside what else stands in the same objects."""
+        """Return the body with the fields added; other fields of the same objects are kept."""
         whole = dict(body)
         for (*outer, name), value in self.fields.items():
             part = whole
@@ -226,29 +232,29 @@ class AskedReasoning:
             part[name] = value
         return whole
 
-    def check_beside(self, extra_body: Mapping[str, Any], engine: str) -> None:
-        """See that the extra body does not say the same in another way."""
+    def refuse_duplicates(self, extra_body: Mapping[str, Any], engine: str) -> None:
+        """Raise EngineError if the extra body sets the same field."""
         for path in self.fields:
             value: object = extra_body
             for name in path:
                 value = value.get(name) if isinstance(value, Mapping) else None
             if value is not None:
                 names = " and ".join(self.details)
-                message = f"engine '{engine}' was given {'.'.join(path)} in extra_body, which {names} says: say it once"
+                message = f"engine '{engine}': {'.'.join(path)} in extra_body conflicts with {names}; set only one"
                 raise EngineError(message, found=value, expected=None, where="extra_body")
 
 
-def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
-    """Read what the options say; `effort` and `budget` are parameters of the body, inner ones by dots."""
-    reasoning = AskedReasoning.from_options(options)
+def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> RequestedReasoning:
+    """Read the options; `effort` and `budget` are paths of parameters in the body, separated by dots."""
+    reasoning = RequestedReasoning.from_options(options)
     places = {"reasoning_effort": effort, "reasoning_budget": budget}
     fields = {}
     for name, value in reasoning.details.items():
         if (place := places[name]) is None:
             option = f"{name.removeprefix('reasoning_')}_field"
             message = (
-                f"engine '{options.engine}' knows no parameter for {name}: "
-                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it out"
+                f"engine '{options.engine}' has no known parameter for {name}: "
+                f"name the server's with --jsbench-engine-option {option}=NAME, or remove the option"
             )
             raise EngineError(message, found=name, expected=option, where=name)
         fields[tuple(place.split("."))] = value
@@ -260,7 +266,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A secret, empty where none is needed, and the environment variable that it came from, if any."""
+    """A secret, empty if none is needed, and the environment variable that it comes from, if any."""
 
     value: str = field(repr=False)
     variable: str | None = None
@@ -269,7 +275,7 @@ class Key:
 def require_package(
     engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:
-    """See that the package is there and new enough, without importing it; else MissingRequirement."""
+    """Raise MissingRequirement unless the package is installed and new enough; do not import it."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
         raise missing(engine, f"the package {package}", install, expected=package, where=install)
@@ -281,20 +287,20 @@ def require_package(
 
 
 def missing(engine: str, what: str, ways: str, **facts: Any) -> MissingRequirement:
-    """The error of an engine that needs something from outside, with the ways to it."""
+    """Return the error of an engine that lacks a requirement, with the ways to provide it."""
     return MissingRequirement(f"engine '{engine}' needs {what}: {ways}", **{"expected": what, **facts})
 
 
 def is_installed(package: str) -> bool:
-    """Look whether the package is there, without importing it."""
+    """Return whether the package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # the package that holds it
+    except ModuleNotFoundError:  # the parent package
         return False
 
 
 def package_version(package: str) -> str:
-    """The installed version, `unknown` for a package without metadata."""
+    """Return the installed version, or `unknown` for a package without metadata."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -302,22 +308,22 @@ def package_version(package: str) -> str:
 
 
 def from_environment(*variables: str) -> str | None:
-    """Return what the first of the variables holds that holds anything."""
+    """Return the value of the first variable that is set and not empty."""
     values = (os.environ.get(variable, "").strip() for variable in variables)
     return next(filter(None, values), None)
 
 
 def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool) -> Key:
-    """The key by which the engine calls: the one given, or the first of the variables that is set."""
+    """Return the engine's key: the given one, or that of the first variable that is set."""
     if config.api_key is not None:
         return Key(value=config.api_key)
     wanted = (config.api_key_env,) if config.api_key_env else variables
     for variable in wanted:
         if value := os.environ.get(variable, "").strip():
-            return Key(value=_sendable(config.name, variable, value), variable=variable)
+            return Key(value=_checked_key(config.name, variable, value), variable=variable)
     if config.api_key_env:
         message = (
-            f"engine '{config.name}' finds no key: the variable {config.api_key_env}, named by"
+            f"engine '{config.name}' has no key: the environment variable {config.api_key_env}, named by"
             " --jsbench-api-key-env, is not set"
         )
         raise MissingRequirement(message, expected="a key", where=config.api_key_env)
@@ -328,25 +334,25 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the headers that an SDK reads from variables: from one of lines `Name: value`, and from named ones."""
+    """Return the headers in an SDK's variables: lines `Name: value` of one variable, and single values."""
     lines = (line.partition(":") for line in os.environ.get(variable, "").splitlines())
     headers = {name: os.environ.get(each, "").strip() for name, each in (named or {}).items()}
     own = {name.strip(): value.strip() for name, colon, value in lines if colon}
     return {name: value for name, value in {**headers, **own}.items() if value}
 
 
-def _sendable(engine: str, variable: str, value: str) -> str:
+def _checked_key(engine: str, variable: str, value: str) -> str:
     if value.isascii() and value.isprintable():
         return value
     message = (
-        f"engine '{engine}' cannot send the key in {variable}: it holds characters that no HTTP header can"
-        " carry; copy it again"
+        f"engine '{engine}' cannot send the key in {variable}: it contains characters that are not allowed in"
+        " HTTP headers; copy it again"
     )
     raise MissingRequirement(message, expected="printable ASCII characters", where=variable)
 
 
 def find_address(config: EngineConfig, variable: str | None) -> Address | None:
-    """The server's address from the option or the SDK's own variable; None for the provider's own server."""
+    """Return the server's address from the option or the SDK's variable; None for the provider's own server."""
     address = config.base_url or from_environment(variable or "")
     if address is None:
         return None
@@ -355,15 +361,15 @@ def find_address(config: EngineConfig, variable: str | None) -> Address | None:
         return Address.parse(address)
     except ValueError:
         shown = without_credentials(address)
-        message = f"{source} is not an address: {shown!r}; expected http://host:port/path or https://…"
+        message = f"{source} is not a valid URL: {shown!r}; expected http://host:port/path or https://…"
         raise EngineError(message, found=shown, expected="http://host:port/path", where=source) from None
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
-    """The model's name; a server that is not the provider's own has no default."""
+    """Return the model's name; it is required for a server that is not the provider's own."""
     if config.model:
         return config.model
     if url is None:
         return default
-    message = f"--jsbench-model is needed with {url} ({url.rstrip('/')}/models lists them)"
+    message = f"--jsbench-model is required with {url} ({url.rstrip('/')}/models lists the models)"
     raise EngineError(message, expected="the name of a model", option="model")

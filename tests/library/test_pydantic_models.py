@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from pytest_jsbench import EvalMetrics, EvalOutput, JSBenchError, load_evaluation
 from pytest_jsbench.formats import published
-from pytest_jsbench.reports.evaluations import load, metric_problems
+from pytest_jsbench.reports.run_json import load, metric_problems
 from tests.cli.commands import run
-from tests.reports.test_evaluations import OTHERS
+from tests.reports.test_run_json import OTHERS
 
 KNOWN = published("evaluation")["properties"]["metrics"]["properties"]
 #: The documented example of an evaluation without clicks.

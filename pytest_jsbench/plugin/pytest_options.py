@@ -1,4 +1,4 @@
-"""The options as pytest has them: on the command line, each also an ini key of the same name."""
+"""Declare the options for pytest: on the command line, and as ini keys of the same names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, with_defaults
 
-#: the options by which an answer is judged that a test hands in, whoever was asked
+#: Options for judging an answer that a test passes, regardless of the model.
 _OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}
-#: why a test is skipped that would ask
+#: Reason why a test that makes calls is skipped.
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
-#: of an ini key: a text, and in pytest's own TOML, from 9.2 on, a number or true too
+#: Type of an ini value: a text, and in pytest's own TOML, from 9.2 on, also a number or a boolean.
 _SCALAR: Any = str | bool | int | float if pytest.version_tuple >= (9, 2) else "string"
 _LIST: Any = {"type": "linelist", "default": []}
-#: the top of every node id of the virtual suite
+#: The root of every node id of the suite.
 ROOT = "jsbench"
 
 
@@ -40,17 +40,17 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[str, Any]:
-    """Read what the command line, or else the ini file, or else the preset, says of each; None where none does."""
+    """Return the value of each option from the command line, else the ini file, else the preset; None if not set."""
     values = {name: value_of(config, name) for name in names}
     of_preset = values["preset"] or {}
     return {name: of_preset.get(name) if value is None else value for name, value in values.items()}
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """Read what the command line, or else the ini file, says; None where neither does."""
+    """Return the value from the command line, else the ini file; None if not set."""
     option = BY_NAME[name]
     given, place = config.getoption(option.dest), option.flag
-    hint = "" if option.bare is None else f"; before a path, say {option.flag}={option.bare}"
+    hint = "" if option.bare is None else f"; before a path, write {option.flag}={option.bare}"
     if given is None:
         given, place, hint = _of_ini(config, option), f"{option.dest} in {config.inipath}", ""
         if given in ("", []):
@@ -76,11 +76,11 @@ def _of_ini(config: pytest.Config, option: Option) -> Any:
 
 
 def _string_of_toml(config: pytest.Config, key: str) -> str | None:
-    """Read a string of pytest's own table; None if there is none."""
+    """Read a string of pytest's own TOML table; None if it is not a string."""
     path = config.inipath
     if path is None or path.suffix != ".toml":
         return None
-    import tomllib  # only here: this module is imported in every session of pytest
+    import tomllib  # only here, since this module is imported in every session of pytest
 
     content = tomllib.loads(path.read_text("utf-8"))
     tables = content.get("tool", {}) if path.name == "pyproject.toml" else content
@@ -89,7 +89,7 @@ def _string_of_toml(config: pytest.Config, key: str) -> str | None:
 
 
 def _text(option: Option, given: str | bool | float | list[str]) -> str:
-    """Write a value of pytest's own TOML as the command line takes it."""
+    """Convert a value of pytest's own TOML to the text for the command line."""
     match given:
         case list():
             return ",".join(given)
@@ -101,9 +101,9 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
 
 
 def check_ini_keys(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for an ini key of the plugin that is unknown; name the nearest."""
+    """Raise pytest.UsageError for an unknown ini key of the plugin, with the nearest name."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pytest deprecates the name from 9.1 on, and has no other that lists the keys
+        warnings.simplefilter("ignore")  # pytest deprecates the name from 9.1 on, but has no other that lists the keys
         given = config.inicfg
     known = {option.dest for option in OPTIONS}
     for key in given:
@@ -112,7 +112,7 @@ def check_ini_keys(config: pytest.Config) -> None:
         try:
             config.getini(key)
         except ValueError:
-            import difflib  # only here, as tomllib
+            import difflib  # only here, like tomllib
 
             close = difflib.get_close_matches(key.replace("-", "_"), [option.dest for option in OPTIONS], n=1)
             hint = f"did you mean {close[0]}?" if close else "`pytest --help` lists the keys"
@@ -120,18 +120,18 @@ def check_ini_keys(config: pytest.Config) -> None:
 
 
 def typed_for_a_run(config: pytest.Config) -> str:
-    """Find the first typed option or case that means nothing without an engine; empty where there is none."""
+    """Return the first option or case on the command line that has no effect without an engine; empty if none."""
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
     flags = (option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING)
     return next(flags, "") or ("" if config.option.pyargs else next(iter(named_of_suite(config)), ""))
 
 
 def named_of_suite(config: pytest.Config) -> tuple[str, ...]:
-    """Find the suite's node ids among pytest's arguments; a file or folder of such a name is none."""
+    """Return the suite's node ids among pytest's arguments; existing files and directories are not node ids."""
     named = (arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
     return tuple(arg for arg in named if not (config.invocation_params.dir / arg).exists())
 
 
 def read_judging(config: pytest.Config) -> dict[str, Any]:
-    """Read the options by which an answer is judged that a test hands in."""
+    """Read the options for judging an answer that a test passes."""
     return with_defaults(read_options(config, ("preset", *_OF_JUDGING)))

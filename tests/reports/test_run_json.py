@@ -14,8 +14,8 @@ from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.settings import Bearing, SettingDifference
-from pytest_jsbench.reports.evaluations import (
+from pytest_jsbench.records.setting_differences import Bearing, SettingDifference
+from pytest_jsbench.reports.run_json import (
     against,
     baseline_to_dict,
     baseline_to_text,

@@ -1,4 +1,7 @@
-"""A run's attempts as batches of a provider, which a room hands in that an entry point finds."""
+"""
+Interface of batch support: the run's attempts as batches of a provider, by an extension found
+through an entry point.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ if TYPE_CHECKING:
 class BatchPart:
     """A batch of requests."""
 
-    #: None from just before it is submitted until the provider has answered with its id
+    #: Id from the provider; None from just before the submission until the provider has confirmed it.
     id: str | None
-    #: ISO 8601, UTC
+    #: Time of the submission, ISO 8601 in UTC.
     handed_in_at: str
-    #: the names of its requests
+    #: Names of the batch's requests.
     requests: tuple[str, ...]
-    #: whether its results have been read; what failed in it may then be asked again
+    #: True once the results have been read; failed requests may then be submitted again.
     ended: bool = False
 
 
@@ -45,38 +48,41 @@ class Batching(Protocol):
         stopped: threading.Event = ...,
     ) -> None:
         """
-        Hand the attempts in, wait as the plan says, and write what is answered where the processes find it.
+        Submit the attempts, wait as configured, and write the answers where all processes of the run read them.
 
-        Once it is stopped, by any thread, nothing more is handed in or waited for.
+        Once `stopped` is set, by any thread, nothing more is submitted, and the waiting ends.
         """
 
     def waiting(self) -> list[BatchPart]:
-        """Return the batches that hold a request of this run and have not ended."""
+        """Return the unfinished batches that contain a request of this run."""
 
     def doubts(self, folder: Path) -> list[str]:
-        """Say, of each batch without a known id, what a user is to do; the run's folder as it is to be shown."""
+        """
+        Return a line for each batch without a known id: what the user has to do; `folder` is the run's directory to
+        name.
+        """
 
 
-class BatchRoom(Protocol):
-    """The steps of a run in which batches have a part."""
+class BatchSupport(Protocol):
+    """The steps of a run that differ with batches."""
 
     def take_over(self, source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
-        """Read the batches of an earlier run; ResumeError where they cannot be gone on with."""
+        """Read the batches of an earlier run; raise ResumeError if they cannot be resumed."""
 
     def keep(self, folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
-        """Write them into the folder of this run."""
+        """Write the batches of an earlier run into this run's directory."""
 
     def is_unfinished(self, folder: Path) -> bool:
-        """Look whether a run's folder names a batch with results that have not been read."""
+        """Return whether a run's directory names a batch with unread results."""
 
     def batching(self, session: Any) -> Batching:
-        """Make what hands in the attempts of a `RunSession`."""
+        """Return the batching of the attempts of a `RunSession`."""
 
     def engine(self, answers: Path, info: EngineInfo) -> Engine:
-        """Make an engine that answers from the file of answers."""
+        """Return an engine that answers from the file of answers."""
 
 
-def batch_room() -> BatchRoom:
-    """Find the room."""
-    room: BatchRoom = extension("batch_room", "provider", error=BatchError)
-    return room
+def load_batch_support() -> BatchSupport:
+    """Load the extension that implements batches."""
+    support: BatchSupport = extension("batch_room", "provider", error=BatchError)
+    return support

@@ -1,4 +1,4 @@
-"""Recordings that no test of a whole run has asked for: found when it ends, and listed or deleted by `jsbench`."""
+"""Unused recordings: those that no test of a complete run has requested; `jsbench recordings` lists or deletes them."""
 
 from __future__ import annotations
 
@@ -19,55 +19,58 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
 
-#: in a run's folder
+#: File name in a run's directory.
 UNASKED = "recordings.json"
 
 
 class _Unasked(Struct, frozen=True):
-    #: by their paths in the folder of recordings, the digest of each
+    #: Digest of each unused recording, by its path in the directory of recordings.
     unasked: dict[str, str]
 
 
 def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collection[CaseKey]) -> Iterator[Path]:
     """
-    Find the recordings that none of a whole run's attempts has asked for.
+    Find the recordings that no attempt of a complete run has requested.
 
-    A test may ask its questions in any order: a recording of it is asked for where its prompt is, and where a test has
-    none of its prompt, those of its function with other parameters are. All recordings of the function of a test that
-    did not pass (`unfinished`, by their first questions), or that met a broken call, count as asked for.
+    A recording of a test is used if any request of the test has the same prompt. If a test has no recording with its
+    prompt, recordings of the same function with other parameters count as used. So do all recordings of the function
+    of a test that did not pass (`unfinished`, by the keys of the first requests) or that had a failed call.
     """
-    recordings, of_tests = Recordings(folder), list[AttemptOutcome]()
-    of_suite: set[Path] = set()
+    recordings = Recordings(folder)
+    test_attempts: list[AttemptOutcome] = []
+    suite_paths: set[Path] = set()
     for outcome in outcomes:
         if outcome.asked_by is None:
-            of_suite.add(recordings.path(outcome.key, outcome.repeat))
+            suite_paths.add(recordings.path(outcome.key, outcome.repeat))
         else:
-            of_tests.append(outcome)
+            test_attempts.append(outcome)
     recorded = {
         path: (recording.key, (recording.repeat, recording.prompt.digest))
         for path in recordings.paths()
-        if path not in of_suite and (recording := recordings.at(path)) is not None
+        if path not in suite_paths and (recording := recordings.at(path)) is not None
     }
-    there = {(key.of_first, prompt) for key, prompt in recorded.values()}
-    questions: set[object] = set()
-    for outcome in of_tests:
+    recorded_requests = {(key.of_first, prompt) for key, prompt in recorded.values()}
+    requests: set[object] = set()
+    for outcome in test_attempts:
         prompt = (outcome.repeat, outcome.prompt_digest)
-        of_test = (outcome.key.of_first, prompt)
-        questions.add(of_test if of_test in there else (outcome.key.function, prompt))
-    kept = {key.function for key in (*unfinished, *(outcome.key for outcome in of_tests if outcome.failed))}
+        request = (outcome.key.of_first, prompt)
+        requests.add(request if request in recorded_requests else (outcome.key.function, prompt))
+    kept_functions = {
+        key.function for key in (*unfinished, *(outcome.key for outcome in test_attempts if outcome.failed))
+    }
     for path, (key, prompt) in recorded.items():
-        if key.function not in kept and questions.isdisjoint([(key.of_first, prompt), (key.function, prompt)]):
+        if key.function not in kept_functions and requests.isdisjoint([(key.of_first, prompt), (key.function, prompt)]):
             yield path
 
 
 def write(run: Path, folder: Path, paths: Iterable[Path]) -> None:
-    """Note in a run's folder which recordings nobody asked for, and a digest of each; JournalError where that fails."""
+    """Write the unused recordings and their digests to a run's directory; raise JournalError if that fails."""
     digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
     write_atomically(run / UNASKED, json_text(to_json(_Unasked(digests)), indent=2) + "\n")
 
 
 def read(folder: Path, runs: Iterable[Path]) -> list[Path]:
-    """Read which recordings none of these runs has asked for, of those that have not changed since."""
+    """Read the recordings that none of these runs has used, without those that have changed since."""
     common = set.intersection(*(set(_digests(run).items()) for run in runs))
     return [folder / name for name, digest in sorted(common) if _is_recording(folder, folder / name, digest)]
 
@@ -76,18 +79,18 @@ def _digests(run: Path) -> Mapping[str, str]:
     path = run / UNASKED
     if not path.is_file():
         message = (
-            f"{path} is not there: only a run of all tests with --jsbench-replay or --jsbench-record, of which none "
-            "was deselected or stopped, knows which recordings nobody asks for"
+            f"{path} does not exist: unused recordings are known only for a complete run with --jsbench-replay or "
+            "--jsbench-record, without deselected or aborted tests"
         )
         raise RecordError(message, where=str(path))
     try:
         return from_json(_Unasked, FileReader(root=run, error=RecordError).read_json(path)).unasked
     except ValueError as error:
-        raise RecordError(f"{path} is no list of recordings: {error}", where=str(path)) from error
+        raise RecordError(f"{path} is not a list of recordings: {error}", where=str(path)) from error
 
 
 def _is_recording(folder: Path, path: Path, digest: str) -> bool:
-    """Tell of a path in a foreign list whether it leads to that recording, of this folder."""
+    """Return whether a path from an untrusted list is that recording, inside this directory."""
     if path.suffix != ".json" or not inside(folder, path) or not path.is_file() or _digest(path) != digest:
         return False
     return Recordings(path.parent.parent).at(path) is not None

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.records.settings import NOT_SET, UNKNOWN, Bearing, differences, distinguishing, settings_of
+from pytest_jsbench.records.setting_differences import (
+    NOT_SET,
+    UNKNOWN,
+    Bearing,
+    differences,
+    distinguishing,
+    settings_of,
+)
 
 
 def test_equal_numbers_are_one_value_and_booleans_are_not_numbers() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pytest_jsbench.lab.batches.submission
-import pytest_jsbench.plugin.batch
+import pytest_jsbench.plugin.batch_submission
 from pytest_jsbench.lab.batches.submission import Polling
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
@@ -21,8 +21,8 @@ from tests.plugin.test_records import without_times
 RUNS = ".pytest_cache/d/jsbench"
 KEY = "Zq7-not-to-be-told-4411"
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
-# as the conftest says
+pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
+# see the conftest
 for _name in ("openai.resources", "pytest_jsbench.lab.batches.providers"):
     importlib.import_module(_name)
 
@@ -78,7 +78,7 @@ def without_batch(found: dict[str, Any]) -> Any:
 
 @with_workers
 def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pytest_jsbench.plugin.batch, "is_watched", lambda _: True)
+    monkeypatch.setattr(pytest_jsbench.plugin.batch_submission, "is_watched", lambda _: True)
     add_cases(bench, server, **{**MIXED, "late": '{"n": 5'})
     server.looks = 2
 
@@ -88,7 +88,7 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     assert server.live == []
     result.assert_outcomes(passed=1, failed=4)
     result.stdout.fnmatch_lines(
-        ["jsbench: batch batch_0 (5 requests) handed in", "jsbench: 0 of 5 answered, 0 failed, 0:00 elapsed"]
+        ["jsbench: batch batch_0 (5 requests) submitted", "jsbench: 0 of 5 answered, 0 failed, 0:00 elapsed"]
     )
     assert "jsbench.tgt_s" not in (bench.path / "junit.xml").read_text()
     bench.workers = ()
@@ -102,9 +102,7 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
-    bench: Bench, server: OpenAIServer
-) -> None:
+def test_batch_survives_ctrl_c_and_resumes_without_new_cost(bench: Bench, server: OpenAIServer) -> None:
     add_cases(bench, server, **MIXED)
     server.looks = None
     server.on_look = lambda look: _thread.interrupt_main() if look == 2 else None
@@ -114,14 +112,14 @@ def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     assert stopped.ret == pytest.ExitCode.INTERRUPTED
     (first,) = runs(bench)
     stopped.stdout.fnmatch_lines([f"*batch batch_0 (5 requests) not back yet; * --jsbench-resume={RUNS}/{first.name}"])
-    (first / "records.jsonl").write_text("")  # as a kill would have left it
+    (first / "records.jsonl").write_text("")  # as a killed process would leave it
     server.looks, server.on_look, bench.workers = 0, None, ()
     bench.case("grown", schema={**NUMBER, "title": "grown"})
 
     result = run(bench, server, "--jsbench-batch", f"--jsbench-resume={RUNS}")
 
     result.assert_outcomes(passed=2, failed=4)
-    result.stdout.fnmatch_lines(["jsbench: going on with batch batch_0 (5 requests)"])
+    result.stdout.fnmatch_lines(["jsbench: resuming batch batch_0 (5 requests)"])
     assert {name: len(rows) for name, rows in server.batches.items()} == {"batch_0": 5, "batch_1": 1}
     assert set(records(runs(bench)[1])) == {*MIXED, "grown"}
 
@@ -173,7 +171,7 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("--jsbench-batch", "--jsbench-engine=scripted"),
@@ -185,25 +183,25 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
         ),
     ],
 )
-def test_what_cannot_be_is_one_line(bench: Bench, server: OpenAIServer, args: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_one_line(bench: Bench, server: OpenAIServer, args: tuple[str, ...], message: str) -> None:
     add_cases(bench, server, a='{"n": 1}')
 
     result = run(bench, server, *args)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}*"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}*"])
     assert server.batches == {}
 
 
 @pytest.mark.parametrize(
-    ("path", "reply", "said", "entries"),
+    ("path", "reply", "message", "entries"),
     [
         ("batches", json_reply(error_body("too many"), status=400), "not taken: too many", 0),
         ("batches", json_reply(error_body("down"), status=500), "down: *batch.json: the run ended while*", 1),
     ],
 )
-def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_again(
-    bench: Bench, server: OpenAIServer, path: str, reply: Any, said: str, entries: int
+def test_rejected_batch_is_one_line_and_a_doubtful_one_is_not_resubmitted(
+    bench: Bench, server: OpenAIServer, path: str, reply: Any, message: str, entries: int
 ) -> None:
     add_cases(bench, server, a='{"n": 1}')
     server.broken = {path: [reply]}
@@ -211,7 +209,7 @@ def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_agai
     result = run(bench, server, "--jsbench-batch")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --jsbench-batch: *{said}*"])
+    result.stderr.fnmatch_lines([f"ERROR: --jsbench-batch: *{message}*"])
     again = run(bench, server, "--jsbench-batch", f"--jsbench-resume={RUNS}")
     assert again.ret == (pytest.ExitCode.USAGE_ERROR if entries else pytest.ExitCode.OK)
     assert len(server.batches) == 1 - entries

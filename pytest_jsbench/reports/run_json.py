@@ -28,8 +28,8 @@ from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run, RunVerdict
-from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.questions import each
+from pytest_jsbench.records.setting_differences import Setting, SettingDifference, differences, settings_of
 
 #: Version of `run.json`; raised when a field is added.
 RUN_VERSION = "1.0"
