@@ -390,7 +390,7 @@ def test_report_has_repeats_and_sampling_by_variant_and_keeps_bounds() -> None:
 
     assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
-    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
+    assert "flaky temperature-1: 1 case passed in some attempts only: simple::x 1/2" in text
     assert "sampled temperature-0: temperature 0: the attempts at a case are identical" in text
 
 
