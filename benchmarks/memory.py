@@ -7,7 +7,7 @@ of the proportional set sizes summed over every process of the run, and of each 
 takes is the growth from one row to the next, less that of bare pytest.
 
 With `--commands RUN` nothing is run: memory and processor time of `jsbench merge`, `judge`, `report`, `export` and
-`compare` over the folder of a run.
+`compare` over the directory of a run.
 """
 
 from __future__ import annotations

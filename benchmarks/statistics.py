@@ -19,7 +19,7 @@ from benchmarks.pages import ROOT, put
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
-from pytest_jsbench.metrics.comparison import Standing, pairs
+from pytest_jsbench.metrics.comparison import RunOutcomes, pairs
 from pytest_jsbench.metrics.planning import Design
 from pytest_jsbench.metrics.statistics import (
     SIGNIFICANCE,
@@ -164,7 +164,7 @@ def family_wise_error(variants: int, cases: int, attempts: int, times: int, chan
             {key: outcomes[passes(chance, rate, attempts)[0]] for key, rate in zip(keys, rates, strict=True)}
             for _ in range(variants)
         ]
-        standings: list[Standing] = [(str(at), run, {}) for at, run in enumerate(runs)]
+        standings: list[RunOutcomes] = [(str(at), run, {}) for at, run in enumerate(runs)]
         false += any(pair.comparison.real for pair in pairs(standings))
     return false / times
 

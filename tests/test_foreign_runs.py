@@ -225,15 +225,19 @@ def test_directory_of_runs_in_place_of_recordings_is_reported(tmp_path: Path) ->
         find("recorded").check(config)
 
     newest = tmp_path / "20261121T100001Z-b"
-    assert f"which is a folder of 2 runs, the newest {newest}: " in str(caught.value)
+    assert f"which is a directory of 2 runs, the newest {newest}: " in str(caught.value)
     assert str(caught.value).endswith(f"--jsbench-engine=replay --jsbench-engine-option=records={newest}")
-    with pytest.raises(JSBenchError, match="which is the folder of a run: "):
+    with pytest.raises(JSBenchError, match="which is the directory of a run: "):
         find("recorded").check(replace(config, options={"folder": str(newest)}))
 
 
 @pytest.mark.parametrize(
     ("files", "found"),
-    [((), "an empty folder"), (("notes.txt",), "a folder without a run"), (("a/run.json",), "a folder without a run")],
+    [
+        ((), "an empty directory"),
+        (("notes.txt",), "a directory without a run"),
+        (("a/run.json",), "a directory without a run"),
+    ],
 )
 def test_directory_without_a_run_is_reported_by_each_reader(
     tmp_path: Path, files: tuple[str, ...], found: str, capsys: pytest.CaptureFixture[str]

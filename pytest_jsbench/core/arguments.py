@@ -126,8 +126,12 @@ def path(value: object) -> str:
 
 def names(value: object) -> tuple[str, ...]:
     """Return names as a tuple; a single string is one name."""
-    texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
-    if not all(isinstance(name, str) for name in texts) or (not texts and not isinstance(value, Iterable)):
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise ValueError("a list of names")
+    texts = tuple(value)
+    if not all(isinstance(name, str) for name in texts):
         raise ValueError("a list of names")
     return texts
 

@@ -125,7 +125,9 @@ class Service:
         If the result is an iterator, each value is sent: the first within `seconds`, the others within a second each.
         Values sent before an error remain valid.
         """
-        error, detail, sent = None, "", 0
+        error = None
+        detail = ""
+        sent = 0
         try:
             self.alarm.set(seconds)
             result = work()
@@ -135,12 +137,14 @@ class Service:
                 self.alarm.off()  # a slow reader does not count as slow work
                 sent += len(line)
                 if longest is not None and sent > longest:
-                    error, detail = "size", f"a reply of {sent} bytes"
+                    error = "size"
+                    detail = f"a reply of {sent} bytes"
                     break
                 self.send(VALUE + line)
                 self.alarm.set(min(seconds, _DETAILS))
         except BaseException as raised:  # noqa: BLE001  a Rust panic is not an Exception
-            error, detail = type(raised).__name__, str(raised)
+            error = type(raised).__name__
+            detail = str(raised)
         self.alarm.off()
         self.end(error, detail)
 

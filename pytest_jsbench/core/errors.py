@@ -28,7 +28,7 @@ _EXHAUSTED = {
 _NO_THREAD = "can't start new thread"
 
 
-#: what third-party code may raise without ending the run; KeyboardInterrupt is the user's
+#: Exceptions of third-party code that do not end the run; KeyboardInterrupt comes from the user.
 THIRD_PARTY_ERRORS = (Exception, SystemExit)
 
 

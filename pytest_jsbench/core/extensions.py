@@ -1,4 +1,4 @@
-"""Find what extends this package by name: the entry point of an installed package, or `package.module:name`."""
+"""Find extensions of this package by name: entry points of installed packages, or `package.module:name`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
 
 
 def is_reference(text: str) -> bool:
-    """True where the text is of the form `package.module:name`, or `package.module:*`."""
+    """Return whether the text has the form `package.module:name`, or `package.module:*`."""
     return _REFERENCE.fullmatch(text) is not None
 
 
 def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = ImportFailed) -> object:
-    """The object, or the module itself for `*`; an error in one line, without a key, when it cannot be had."""
+    """Import an object, or the module itself for `*`; an error of one line, without a key, if this fails."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise error(message, found=reference, expected="package.module:name")
     module_name, _, path = reference.partition(":")
-    # last, so that no file of the user's folder stands in for another module; for good, since modules import late
+    # Last, so that no file in the user's directory shadows another module; permanently, since modules import lazily.
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
-        # an SDK may have quoted a key
+        # An SDK may have quoted a key.
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
@@ -48,20 +48,20 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     return target
 
 
-#: this package, as pip knows it: it brings rooms of its own as any other package does
+#: Distribution name of this package, which provides its own extensions through entry points too.
 _OURS = "pytest-jsbench"
 _LONGEST = 160
 MEND = "update that package, or uninstall it"
 
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
-    """The entry points of a kind by name, another package's before ours; an error where two others bring the same."""
+    """Return the entry points of a kind by name, third-party ones before ours; an error for ambiguous ones."""
     entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
         other = entries.setdefault(point.name, point)
         if other.value != point.value and not _is_ours(point):
             if not _is_ours(other):
-                twice = f"{kind} '{printable(point.name)}' is brought twice"
+                twice = f"{kind} '{printable(point.name)}' is provided twice"
                 raise error(f"{twice}, by {origin(other)} and by {origin(point)}; uninstall one of them")
             entries[point.name] = point
     return entries
@@ -72,7 +72,7 @@ def _is_ours(point: metadata.EntryPoint) -> bool:
 
 
 def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
-    """Load what a package, this one included, brings by that name; an error offers the nearest where none does."""
+    """Load the extension with this name, ours included; an error suggests the most similar name."""
     points = installed(kind, error=error)
     if name not in points:
         message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall()}"
@@ -81,15 +81,15 @@ def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
 
 
 def reinstall() -> str:
-    """Say what to do where this package's installed metadata is older than its code; nothing where it is not."""
+    """Return advice to reinstall if this package's installed metadata is older than its code; else an empty string."""
     newest = metadata.entry_points(group="pytest_jsbench.publications")
     if any(map(_is_ours, newest)):
         return ""
-    return f"; {_OURS} is installed without its newest entry points: install it again"
+    return f"; {_OURS} is installed without its newest entry points: reinstall it"
 
 
 def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
-    """Load what an entry point names; an error in one line, with the package and the next step, where it fails."""
+    """Load the object of an entry point; an error of one line, with the package and the next step, if this fails."""
     try:
         return point.load()
     except THIRD_PARTY_ERRORS as reason:
@@ -102,14 +102,16 @@ def find_function(
     name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, takes: str, error: type[JSBenchError]
 ) -> tuple[str, Callable[..., object]] | None:
     """
-    Where a name leads, for messages, and the function there: an entry point's, or `package.module:function`'s.
+    Return a description and the function of an entry point's name or of `package.module:function`.
 
-    None where it leads nowhere; an error where something else stands there, which says what the function `takes`.
+    None for an unknown name; an error if it is not a function, which states what the function `takes`.
     """
     if name in points:
-        place, function = origin(points[name]), load(points[name], kind=kind, error=error)
+        place = origin(points[name])
+        function = load(points[name], kind=kind, error=error)
     elif is_reference(name) and not name.endswith("*"):
-        place, function = "a function of your own", import_object(name, purpose=kind, error=error)
+        place = "a function of your own"
+        function = import_object(name, purpose=kind, error=error)
     else:
         return None
     if not callable(function):
@@ -119,11 +121,14 @@ def find_function(
 
 
 def origin(point: metadata.EntryPoint) -> str:
-    """Where an entry point leads, and the package that brings it: `acme.engines:Echo (package acme-jsbench 1.0)`."""
+    """
+    Return an entry point's object, with the package that provides it: `acme.engines:Echo (package
+    acme-jsbench 1.0)`.
+    """
     package = package_of(point)
     return printable(f"{point.value} (package {package})" if package else point.value)
 
 
 def package_of(point: metadata.EntryPoint) -> str:
-    """Name the package that brings an entry point, with its version; empty where that is not known."""
+    """Return the package that provides an entry point, with its version; empty if it is unknown."""
     return "" if point.dist is None else printable(f"{point.dist.name} {point.dist.version}")

@@ -1,8 +1,8 @@
 """
-The one door for foreign files: which may be read, how much of them, and how what is wrong with one is said.
+Read third-party files safely, and write the package's own files.
 
-Whoever wrote a file, it is read from inside the folder that was named and from nowhere else, only if it is a plain
-file, and only up to a bound: in bytes (also after unpacking), in values and in depth.
+A file is read only if it lies inside the given root directory, is a regular file, and stays within
+bounds: size in bytes (also after unpacking), number of values, and depth. Errors name the file and the reason.
 """
 
 from __future__ import annotations
@@ -30,39 +30,43 @@ from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
 from pytest_jsbench.core.json_values import structure, too_deep
 from pytest_jsbench.core.text import printable
 
-#: bytes of a file that is read whole
+#: Maximum size in bytes of a file that is read as a whole.
 LARGEST = 100_000_000
-#: bytes of a line, which is one row, record or answer
+#: Maximum size in bytes of a line, which is one row, record or answer.
 LONGEST_LINE = 10_000_000
-#: bytes of a file that is read line by line
+#: Maximum size in bytes of a file that is read line by line.
 LARGEST_LINES = 10_000_000_000
-#: bytes that may come of a packed file
+#: Maximum size in bytes of unpacked content.
 LARGEST_UNPACKED = 200_000_000
-#: arrays and objects within each other
+#: Maximum nesting depth of arrays and objects.
 DEEPEST = 500
-#: values of a document
+#: Maximum number of values in a document.
 MOST_VALUES = 5_000_000
 
-#: who may read what is written, whatever the umask allows beyond it
-_PRIVATE_FILE, _PRIVATE_FOLDER, _SHARED_FILE = 0o600, 0o700, 0o666
+#: Modes of written files and directories; the umask can only restrict them further.
+_PRIVATE_FILE = 0o600
+_PRIVATE_FOLDER = 0o700
+_SHARED_FILE = 0o666
 
-#: bytes that are written to see whether a folder takes any
-_TRIED = 1 << 14
+#: Number of bytes written to find out whether a directory is writable.
+_TEST_BYTES = 1 << 14
 
-#: a place after the end of any file that is locked
-_BEYOND = (1 << 31) - 2
+#: Position of the lock, past the end of any locked file.
+_LOCK_POSITION = (1 << 31) - 2
 
-#: of the key of a line
+#: Key of a line.
 K = TypeVar("K")
 
-#: bytes that are passed over at a time where a line is too long to be read
+#: Number of bytes skipped at a time if a line is too long to be read.
 _CHUNK = 1 << 20
-#: the folder of a hub's cache that holds a repository's files, to which the names in its snapshots are links
-_BLOBS, _SNAPSHOTS, _REPOSITORY = "blobs", "snapshots", "datasets--"
+#: In a hub's cache, names in a snapshot link to the directory of the repository's blobs.
+_BLOBS = "blobs"
+_SNAPSHOTS = "snapshots"
+_REPOSITORY = "datasets--"
 
 
 class Unreadable(JSBenchError):
-    """Why a file, or a place in it, cannot be read: in a sentence, and in a word for programs."""
+    """Why a file, or a place in it, cannot be read: a message, and a reason for programs."""
 
     def __init__(
         self,
@@ -81,75 +85,75 @@ class Unreadable(JSBenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a file; without its bytes where there are too many of them."""
+    """A line of a file; without data if it is too long."""
 
-    #: from 1
+    #: Line number, from 1.
     number: int
-    #: bytes before it
+    #: Offset in bytes.
     start: int
-    #: bytes of it, without its end
+    #: Size in bytes, without the line end.
     size: int
     data: bytes | None
-    #: whether an end of line follows; a process that was killed leaves a last line without one
+    #: Whether a line end follows; a killed process leaves a last line without one.
     ended: bool
 
 
 def here() -> Path:
-    """The folder of the process, from which relative paths start now."""
+    """Return the current directory, against which relative paths are resolved."""
     try:
         return Path.cwd()
-    except OSError:  # it is gone: only what is named from the root can be read
+    except OSError:  # it was removed: only absolute paths can be read
         return Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReader:
-    """Reads foreign files within bounds; whatever is wrong with one is an error in one line that names the file."""
+    """Reader of third-party files within bounds; each error is one line that names the file."""
 
-    #: the folder that all of them must lie in; None for a file that the user named
+    #: Directory that must contain all files; None for files that the user named.
     root: Path | None = None
-    #: bytes of a file that is read whole
+    #: Maximum size in bytes of a file that is read as a whole.
     largest: int = LARGEST
     longest_line: int = LONGEST_LINE
     error: type[JSBenchError] = Unreadable
-    #: where relative paths start from, whichever folder a test goes to later
+    #: Base of relative paths, even if a test changes its directory later.
     start: Path = field(default_factory=here)
 
     def open(self, path: Path) -> BinaryIO:
-        """The file itself, for a library that reads its format."""
-        with self._naming(path):
+        """Open the file, for a library that reads its format."""
+        with self._errors_naming(path):
             return self._open(path)
 
     def read_bytes(self, path: Path) -> bytes:
         """Read the whole file."""
-        with self._naming(path), self._open(path) as file:
+        with self._errors_naming(path), self._open(path) as file:
             check_size(os.fstat(file.fileno()).st_size, self.largest)
             data = file.read(self.largest + 1)
             check_size(len(data), self.largest)
             return data
 
     def read_part(self, path: Path, start: int, size: int) -> bytes:
-        """So many bytes of the file, from one of its lines' start."""
-        with self._naming(path), self._open(path) as file:
+        """Read this number of bytes from the start of one of its lines."""
+        with self._errors_naming(path), self._open(path) as file:
             check_size(size, self.longest_line)
             file.seek(start)
             return file.read(size)
 
     def read_text(self, path: Path) -> str:
-        """The text that the file holds, in UTF-8, without its byte order mark."""
+        """Read the text of the file, in UTF-8, without its byte order mark."""
         data = self.read_bytes(path)
-        with self._naming(path):
+        with self._errors_naming(path):
             return decode(data)
 
     def read_json(self, path: Path) -> Any:
-        """The JSON value that the file holds."""
+        """Read the JSON value in the file."""
         data = self.read_bytes(path)
-        with self._naming(path):
+        with self._errors_naming(path):
             return parse_json(data, largest=self.largest)
 
     def read_lines(self, path: Path) -> Iterator[Line]:
-        """The lines of the file, unpacked where its name ends in `.gz`; those that are blank too."""
-        with self._naming(path), self._open(path) as file:
+        """Yield all lines of the file, unpacked if its name ends in `.gz`."""
+        with self._errors_naming(path), self._open(path) as file:
             if path.suffix != ".gz":
                 yield from self._lines(file, LARGEST_LINES)
                 return
@@ -157,9 +161,9 @@ class FileReader:
                 yield from self._lines(unpacked, LARGEST_UNPACKED)
 
     def read_json_lines(self, path: Path) -> Iterator[tuple[Line, Any]]:
-        """The JSON value of each line that is not blank."""
+        """Yield each line that is not blank, with its JSON value."""
         for line in self.read_lines(path):
-            with self._naming(f"{path}:{line.number}"):
+            with self._errors_naming(f"{path}:{line.number}"):
                 if line.data is None:
                     check_size(line.size, self.longest_line)
                 elif line.data.strip():
@@ -169,7 +173,7 @@ class FileReader:
         place = self.start / path
         if self.root is not None and not inside(self.start / self.root, place):
             raise Unreadable(f"leads out of {self.root}", reason="outside")
-        # neither a pipe nor a device keeps whoever opens it waiting
+        # Opening a pipe or device must not block.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(real(place), flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -180,7 +184,8 @@ class FileReader:
     def _lines(self, file: BinaryIO | gzip.GzipFile, largest: int) -> Iterator[Line]:
         start = 0
         for number, line in enumerate(iter(lambda: file.readline(self.longest_line + 2), b""), start=1):
-            size, end = len(line), line
+            size = len(line)
+            end = line
             while not end.endswith(b"\n") and (end := file.readline(_CHUNK)):
                 size += len(end)
                 check_size(start + size, largest)
@@ -197,13 +202,13 @@ class FileReader:
             start += size
 
     @contextlib.contextmanager
-    def _naming(self, place: object) -> Iterator[None]:
+    def _errors_naming(self, place: object) -> Iterator[None]:
         try:
             yield
         except Unreadable as unreadable:
             raise self._error(place, unreadable) from None
         except OSError as error:
-            if why := exhausted(error):  # no fault of the file's: a case in it is not a broken one
+            if why := exhausted(error):  # not the file's fault, so its cases are not invalid
                 raise JSBenchError(f"{place} cannot be read: {why}", where=place) from error
             problem = f"cannot be read: {error.strerror or error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
@@ -219,9 +224,9 @@ class FileReader:
 
 class LinesByPlace:
     """
-    Lines of files, each by its file and the bytes before it.
+    Random access to lines of files, by file and offset.
 
-    Whoever reads many lines makes one, calls it from one thread, and closes it; until then each file stays open.
+    For one thread. Files stay open until it is closed.
     """
 
     def __init__(self, reader: FileReader) -> None:
@@ -236,8 +241,8 @@ class LinesByPlace:
         self._resources.close()
 
     def read(self, path: Path, start: int) -> bytes:
-        """The line that begins there, with its end."""
-        with self._reader._naming(path):  # noqa: SLF001  of the same module
+        """Return the line at this offset, with its end."""
+        with self._reader._errors_naming(path):  # noqa: SLF001  of the same module
             if path not in self._files:
                 self._files[path] = self._resources.enter_context(self._reader._open(path))  # noqa: SLF001
                 if path.suffix == ".gz":
@@ -251,9 +256,9 @@ class LinesByPlace:
 
 class IndexedLines(Generic[K]):
     """
-    The JSON objects of one of our own files, a line each, by a key; of two lines of one key the later counts.
+    JSON objects of one of the package's own files, one per line, by a key; the last line with a key counts.
 
-    Only keys and places are held; a line is read and parsed again each time that it is asked for, from any thread.
+    Only keys and offsets are kept in memory: each access reads and parses the line again, from any thread.
     """
 
     def __init__(self, path: Path, key: Callable[[dict[str, Any]], K | None]) -> None:
@@ -273,11 +278,11 @@ class IndexedLines(Generic[K]):
         return iter(self._places)
 
     def place(self, key: K) -> int | None:
-        """The bytes before the line of that key; None where there is none."""
+        """Return the offset of the line with this key; None if there is no such line."""
         return self._places.get(key)
 
     def get(self, key: K) -> dict[str, Any] | None:
-        """The object of that key; None where there is none."""
+        """Return the object with this key; None if there is no such line."""
         place = self._places.get(key)
         if place is None:
             return None
@@ -288,15 +293,16 @@ class IndexedLines(Generic[K]):
 
 
 def real(path: Path) -> Path:
-    """The path without links; as it is where they go in circles, over which `Path.resolve` raises in some Pythons."""
+    """Return the path without links; unchanged for circular links, for which `Path.resolve` raises in some Pythons."""
     return Path(os.path.realpath(path))
 
 
 def inside(root: Path, path: Path) -> bool:
-    """True where the path, with every link followed, lies in the folder; a hub cache's own store counts as such."""
+    """Return whether the path, with all links resolved, is in the directory, or in the store of its hub cache."""
     try:
-        folder, place = real(root), real(path)
-    except ValueError:  # such as a null byte in what a foreign file calls a path
+        folder = real(root)
+        place = real(path)
+    except ValueError:  # for example a null byte in a path from a third-party file
         return False
     return place.is_relative_to(folder) or any(place.is_relative_to(store) for store in _stores(folder))
 
@@ -309,22 +315,24 @@ def _stores(folder: Path) -> Iterator[Path]:
 
 
 def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
-    """The JSON value of a text, in which no object has a key twice and each number is one that JSON tools can hold."""
+    """Parse a JSON text; Unreadable for duplicate keys, and for numbers that JSON tools cannot represent."""
     raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     check_size(len(raw), largest)
     if len(raw) > MOST_VALUES and len(structure(raw, b"[{,")) > MOST_VALUES:
-        raise Unreadable(f"holds more than {MOST_VALUES:,} values", reason="too_large")
+        raise Unreadable(f"cannot be read: more than {MOST_VALUES:,} values", reason="too_large")
     if too_deep(raw, DEEPEST):
         raise _too_deep()
-    # no white space follows the first key in what `json_line` has written
+    # `json_line` writes no white space after the first key.
     is_compact = not raw[raw.find(b":") + 1 :][:1].isspace()
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        # msgspec leaves out a key that stands twice: only where it writes the same text again has it read all of that
+        # msgspec drops duplicate keys, so its value is complete only if it is written as the same text again.
         if is_compact and msgspec.json.encode(value := msgspec.json.decode(raw)) == raw:
             return value
     text = decode(data) if isinstance(data, bytes) else data
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=finite, object_pairs_hook=_unique)
+        return json.loads(
+            text, parse_constant=_reject_constant, parse_float=finite, object_pairs_hook=_reject_duplicate_keys
+        )
     except RecursionError:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
@@ -337,18 +345,18 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
 
 
 def json_line(value: object) -> bytes:
-    """The JSON text of a value on one line, in ASCII, with its end; ValueError where a number is none."""
-    # msgspec writes null for a number that is none, and refuses a lone surrogate
+    """Return a value as JSON on one line, in ASCII, with a line end; ValueError for NaN and infinity."""
+    # msgspec writes null for NaN and infinity, and rejects lone surrogates.
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-        # of the same value a text that `parse_json` reads several times as fast
+        # `parse_json` reads this form several times as fast.
         if (plain := msgspec.json.encode(value)).isascii():
             text = plain
     return text + b"\n"
 
 
 def decode(data: bytes) -> str:
-    """The text of UTF-8 bytes, with or without a byte order mark."""
+    """Decode UTF-8, with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -358,14 +366,14 @@ def decode(data: bytes) -> str:
 
 
 def check_size(size: int, largest: int) -> None:
-    """Unreadable where that many bytes are too many."""
+    """Raise Unreadable if the size exceeds the maximum."""
     if size > largest:
         message = f"cannot be read: {size:,} bytes; expected at most {largest:,}"
         raise Unreadable(message, reason="too_large", found=size, expected=largest)
 
 
 def finite(digits: str) -> float:
-    """The number; ValueError where it is beyond double precision, so that no JSON could hold what would come of it."""
+    """Return the number; ValueError if it exceeds double precision, and so cannot be written as JSON."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"the number {digits[:20]} is beyond double precision")
@@ -376,11 +384,11 @@ def _too_deep() -> Unreadable:
     return Unreadable("nested too deeply to be read as JSON", reason="too_deep")
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         seen: set[str] = set()
@@ -390,13 +398,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def private(path: Path) -> Path:
-    """The path, at which there is a file from now on; a new one is for its user alone, one that was there as it was."""
+    """Return the path, with an empty file created for its user only unless it exists."""
     path.touch(mode=_PRIVATE_FILE)
     return path
 
 
 def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
-    """Make a folder, and what is missing above it, for its user alone; folders that were there stay as they were."""
+    """Make a directory and its missing parents for their user only; existing ones stay unchanged."""
     for parent in reversed(folder.parents):
         if not parent.exists():
             parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
@@ -404,22 +412,22 @@ def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Write a file of a record's size into the folder, and remove it; OSError where that cannot be done."""
+    """Write a file of a record's size into the directory, and remove it; OSError on failure."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
-        file.write(bytes(_TRIED))
+        file.write(bytes(_TEST_BYTES))
         file.flush()
 
 
 def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
     """
-    Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not.
+    Replace a file's content, given as a whole or in parts, in one step; JournalError on failure.
 
-    The file is for its user alone, unless it is made to be shared, as what is committed to a repository is.
+    The file is readable only for its user, unless `shared` is set, as for files that are committed to a repository.
     """
     part = path.parent / f"{path.name}.{os.getpid()}.part"
     opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
     try:
-        part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
+        part.unlink(missing_ok=True)  # an existing file or link must not be written through
         with open(part, "x", encoding="utf-8", newline="", opener=opener) as file:
             file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
@@ -431,16 +439,16 @@ def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = Fa
 
 
 def unwritable(path: Path, error: Exception) -> str:
-    """Why the file cannot be written, and what to do."""
+    """Return why the file cannot be written, and what to do."""
     if path.is_dir():
-        return "it is a folder; name a file"
+        return "it is a directory; name a file"
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; make it, or name another"
+        return f"there is no directory {path.parent}; create it, or name another"
     return getattr(error, "strerror", None) or str(error)
 
 
 def append_whole(file: FileIO, data: bytes, size: int) -> None:
-    """Add the data to a file of that size, or leave it as it was: half a line would tear the next one too."""
+    """Append the data to a file of this size, or truncate it to that size, as half a line would corrupt the next."""
     rest = memoryview(data)
     try:
         while rest:
@@ -453,17 +461,17 @@ def append_whole(file: FileIO, data: bytes, size: int) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[FileIO]:
-    """The file, to be read and added to by nobody else who asks so; made where it is not there."""
+    """Open the file for reading and appending, with an exclusive lock; it is created if missing."""
     with path.open("a+b", buffering=0) as file:
         if sys.platform == "win32":
             import msvcrt
 
-            file.seek(_BEYOND)  # where nobody reads, for there a lock holds readers off too
+            file.seek(_LOCK_POSITION)  # no reader uses this range, and a lock here blocks readers too
             while True:
                 try:
                     msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
                     break
-                except OSError as error:  # it gives up after ten seconds
+                except OSError as error:  # after ten seconds without the lock
                     if error.errno != errno.EDEADLK:
                         raise
         else:
@@ -471,4 +479,4 @@ def locked(path: Path) -> Iterator[FileIO]:
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         yield file
-        # whoever closes a file gives its lock away
+        # Closing the file releases the lock.

@@ -1,4 +1,4 @@
-"""A request to an engine, and what it returns, with its times: a completion, a decline, a failed call, decisions."""
+"""Define requests to an engine and their results, with times: completions, declines, failed calls, decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_jsbench.core.json_values import Count, Seconds, written
 
 
 class ResponseFormat(StrEnum):
-    """The way in which the schema reaches the engine."""
+    """Way in which the schema is sent to the engine."""
 
     TEXT = "text"
     JSON_OBJECT = "json_object"
@@ -27,7 +27,7 @@ class ResponseFormat(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """Whose fault a broken call was; none of these is the model's."""
+    """Cause of a failed call; none of these is the model's fault."""
 
     AUTH = "auth"
     QUOTA = "quota"
@@ -38,80 +38,83 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     ENGINE = "engine"
-    #: a decoding library did not come back in time, and its process was ended
+    #: A decoding library did not return in time, and its process was terminated.
     HANG = "hang"
-    #: a decoding library took its process down, or broke inside
+    #: A decoding library raised an error, or its process died.
     CRASH = "crash"
 
 
 class DeclineReason(StrEnum):
-    """Why an engine gave no answer on purpose."""
+    """Reasons why an engine deliberately gave no answer."""
 
     UNSUPPORTED_SCHEMA = "unsupported_schema"
-    #: the prompt alone is longer than the model's context
+    #: The prompt alone exceeds the model's context.
     CONTEXT_LENGTH = "context_length"
-    #: the model would not see all of the conversation
+    #: The model would not see the whole conversation.
     UNSUPPORTED_MESSAGES = "unsupported_messages"
     REFUSAL = "refusal"
 
 
 class FinishReason(StrEnum):
-    """Why the text ended."""
+    """Reasons why the text ended."""
 
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
-    #: the provider found the text wrong by its own check, and sent it inside an error
+    #: A check of the provider rejected the text, which it sent inside an error.
     REJECTED = "rejected"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationParams:
-    """The sampling of an answer; None means that nothing is sent and the engine decides."""
+    """Sampling parameters; None means that nothing is sent and the engine decides."""
 
-    #: most tokens of an answer
+    #: Maximum number of tokens in an answer.
     max_tokens: int
-    #: sampling temperature
+    #: Sampling temperature.
     temperature: float | None = None
-    #: sampling seed
+    #: Sampling seed.
     seed: int | None = None
-    #: seconds for the whole call, retries apart
+    #: Seconds for the whole call, without retries.
     timeout: float = 120.0
 
     def of_repeat(self, repeat: int) -> GenerationParams:
-        """The same for the n-th attempt, from 0: a seed is raised by n, or each would be the first one again."""
+        """
+        Return the parameters of the n-th attempt, from 0: the seed plus n, as the same seed would
+        repeat the answer.
+        """
         return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The part of a request for whoever answers it from a recording: which question it is, and what was said of it."""
+    """What a replay needs to find the recording of a request: its place in the test, and its settings."""
 
-    #: the first question of the same test; None: a case of the dataset
+    #: First question of the same test; None for a case of the dataset.
     first: CaseKey | None = None
-    #: questions of the same test, and of the same run of it, that came before it and asked the same
+    #: Number of earlier equal questions in the same execution of the same test.
     equal_before: int = 0
-    #: of these, the calls of an application that asked in the same way
+    #: Number of those that were an application's calls of the same form.
     same_before: int = 0
-    #: of engine and sampling, by the test itself; nothing secret
+    #: Settings of engine and sampling that the test sets; without secrets.
     test: Mapping[str, Any] = field(default_factory=dict)
-    #: the same by the command line and the ini file
+    #: Settings of engine and sampling from the command line and the ini file; without secrets.
     run: Mapping[str, Any] = field(default_factory=dict)
-    #: the call of an application that is to be passed on, word for word; None: the engine puts the question itself
+    #: Application's call to forward verbatim; None if the engine sends the prompt itself.
     exchange: Exchange | None = None
-    #: the model that the application names, where that is not the engine's
+    #: Model that the application names, if it is not the engine's.
     model: str | None = None
 
     @property
     def said(self) -> dict[str, Mapping[str, Any]]:
-        """The settings that were said, by whom."""
+        """Settings of the test and of the run."""
         return {"test": self.test, "run": self.run}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An attempt as an engine sees it; `schema` is a copy of its own that it may change."""
+    """An attempt as an engine sees it; `schema` is a copy that the engine may change."""
 
     key: CaseKey
     repeat: int
@@ -123,26 +126,27 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens as the provider reports them; None where it does not."""
+    """Tokens as the provider reports them; None for those that it does not report."""
 
-    #: of the prompt
+    #: Tokens of the prompt.
     input_tokens: Count | None = None
-    #: of the answer
+    #: Tokens of the answer.
     output_tokens: Count | None = None
-    #: part of the input tokens: read from the provider's cache
+    #: Part of the input tokens: read from the provider's cache.
     cached_tokens: Count | None = None
-    #: part of the input tokens: written to the provider's cache
+    #: Part of the input tokens: written to the provider's cache.
     cache_write_tokens: Count | None = None
-    #: part of the tokens written to the cache: to be kept for an hour
+    #: Part of the tokens written to the cache: kept for an hour.
     cache_write_1h_tokens: Count | None = None
-    #: part of the output tokens
+    #: Part of the output tokens.
     reasoning_tokens: Count | None = None
-    #: the provider's service tier, which sets the price: flex, priority, …; None if it is the standard tier or unknown
+    #: Service tier of the provider, which sets the price: flex, priority, …; None if it is the standard tier or
+    #: unknown.
     service_tier: str | None = None
 
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
-        """Return the sum of each count; None for a count that no usage has. A tier that is not that of all is lost."""
+        """Return the sum of each count, None if no usage has it; and the service tier, if it is the same for all."""
         totals: dict[str, Any] = {}
         for name in COUNTS:
             counts = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
@@ -151,7 +155,7 @@ class Usage:
         return cls(**totals, service_tier=tiers.pop() if len(tiers) == 1 else None)
 
     def updated(self, later: Usage) -> Usage:
-        """Return the usage after a later one of the same answer: a missing count or a 0 replaces no count."""
+        """Return this usage after a later report for the same answer: a missing count or a 0 replaces no count."""
         merged = {}
         for name in self.__dataclass_fields__:
             before, after = getattr(self, name), getattr(later, name)
@@ -160,21 +164,22 @@ class Usage:
 
     @property
     def total_tokens(self) -> int | None:
-        """Input and output together; None when either is unknown."""
+        """Input and output tokens together; None if either is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
 
 
-#: names of the counts of a usage
+#: Names of the counts of a usage.
 COUNTS = tuple(name for name in Usage.__dataclass_fields__ if name != "service_tier")
 
 
 def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
     """
-    Milliseconds per token of the answer after the first; None without streaming or with fewer than two.
+    Return the milliseconds per token of the answer after the first.
 
-    Reasoning ends before the answer's first token: None, too, where its tokens are not known apart.
+    It is None without streaming, with fewer than two tokens, and if the tokens of reasoning are unknown: reasoning ends
+    before the first token of the answer.
     """
     if timing is None or timing.gct is None or usage is None or usage.output_tokens is None:
         return None
@@ -186,176 +191,179 @@ def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalledTool:
-    """A call of a tool, as the model wrote it."""
+    """A tool call, as the model wrote it."""
 
-    #: the tool's name; empty where the server gave none
+    #: Name of the tool; empty if the server sent none.
     name: str
-    #: the text of a JSON object, if the model did well
+    #: Text of a JSON object, if the call is correct.
     arguments: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The tools that a request declares, and which of them may be called."""
+    """Tools that a request declares, and which of them may be called."""
 
-    #: by name, the schema of the arguments; None: the case's own
+    #: Schema of the arguments by name of the tool; None for the case's own schema.
     schemas: Mapping[str, Schema | None]
-    #: the tools that may be called
+    #: Tools that may be called.
     allowed: tuple[str, ...]
-    #: whether one of them must be
+    #: Whether one of the allowed tools must be called.
     required: bool
-    #: Whether the request allows one call at most.
+    #: Whether the request allows at most one call.
     single: bool = False
 
 
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The request as an engine sent it, for the record only: the judge never sees it."""
 
-    #: how the schema reached the engine
+    #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
-    #: the schema sent, where it differs from the case's; None otherwise
+    #: Schema that was sent, if it differs from the case's; else None.
     schema: Schema | None = written(None)
-    #: the provider's batch that it was part of; None for a call of its own
+    #: Provider's batch that contained the request; None for a single call.
     batch: str | None = None
-    #: how it was sampled, where that is not what the request says
+    #: Sampling parameters, if they differ from those of the request.
     params: GenerationParams | None = None
-    #: of a recorded answer: with which other settings it was asked for then; None: with these
+    #: Settings that differed when a recorded answer was generated; None if they were the same.
     asked_otherwise: str | None = None
-    #: whether what carried the request left out the schema that it was to send
+    #: Whether the engine or an adapter dropped the schema that was to be sent.
     left_out: bool = False
     #: Whether an application made the request by itself, through the endpoint.
     by_application: bool = False
-    #: None where no tool was declared
+    #: None if no tool was declared.
     tools: Tools | None = None
-    #: the decoding library whose grammar of the schema the answer had to match, with its version; empty where none is
-    #: known, as behind a provider's API
+    #: Decoding library that enforced the schema's grammar, with its version; empty if unknown, as behind a provider's
+    #: API.
     enforced_by: str = ""
 
 
-#: a media type without its parameters (RFC 9110, section 8.3.1)
+#: Media type without parameters (RFC 9110, section 8.3.1).
 MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """A server's answer to an application's own call, for the application to get it again."""
+    """A server's answer to an application's own call, kept to send it again to the application."""
 
-    #: below the server's address, as in Exchange
+    #: Path below the server's address, as in Exchange.
     path: str
-    #: of HTTP
+    #: HTTP status.
     status: int
-    #: empty where the server named none
+    #: Content type; empty if the server sent none.
     content_type: str
     body: str = field(repr=False)
 
     @property
     def streamed(self) -> bool:
-        """True where the body is a stream of events."""
+        """Whether the body is a stream of events."""
         return self.content_type.startswith("text/event-stream")
 
 
 class Exchange(Protocol):
-    """A call that an application makes for itself: it goes to an engine's server, and the answer back, unchanged."""
+    """An application's own call, which is forwarded to an engine's server, and whose answer is returned unchanged."""
 
     @property
     def path(self) -> str:
-        """The path of the server's API that is called: `/chat/completions`, `/responses` or `/messages`."""
+        """Path of the server's API that is called: `/chat/completions`, `/responses` or `/messages`."""
 
     @property
     def sent(self) -> Sent:
-        """The way in which the schema is in it."""
+        """How the call carries the schema."""
 
     @property
     def answer(self) -> ServerAnswer | None:
-        """The server's answer; None until it has come."""
+        """Answer of the server; None until it has arrived."""
 
     def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
-        """Make the call through `post(body, headers_of_call=…, deadline=…)`, which is of an engine's client."""
+        """Make the call through `post(body, headers_of_call=…, deadline=…)`, a method of an engine's client."""
 
 
 class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="completion", tag_field="type"):
-    """The engine answered with this text, or with calls of tools."""
+    """An answer of the engine: text or tool calls."""
 
-    #: of calls their arguments, a line for each call
+    #: Text of the answer; for tool calls their arguments, one line per call.
     text: str
-    #: why the text ended; rejected: the provider found it wrong by its own check, and sent it inside an error
+    #: Why the text ended; rejected: a check of the provider rejected it, and the text was sent inside an error.
     finish_reason: FinishReason
-    #: None where nobody has measured it: an answer out of a provider's batch
+    #: None if it was not measured, as for an answer from a provider's batch.
     timing: Timing | None
-    #: tokens
+    #: Tokens.
     usage: Usage = written(Usage())
-    #: what was really sent; None where the engine does not say
+    #: The request that was sent; None if the engine does not report it.
     sent: Sent | None = written(None)
-    #: whether the text held a secret of the run, in the place of which it now has as many `*`
+    #: Whether the text contained a secret of the run, which is replaced by as many `*`.
     secret_replaced: bool = False
-    #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
+    #: The model's reasoning, if the provider sent it separately from the text; the judge never sees it.
     reasoning: str = ""
-    #: where there are any, the judge sees them, and no text
+    #: If there are any, the judge checks them instead of the text.
     calls: tuple[CalledTool, ...] = ()
-    #: what the model wrote next to its calls, or before a tool that the provider runs; the judge never sees it
+    #: Text that the model wrote next to its tool calls, or before a tool that the provider runs; the judge never sees
+    #: it.
     beside: str = ""
-    #: whether the server sent another JSON value where its API has a text, so that the text is ours
+    #: Whether the server sent another JSON value where its API specifies text; `text` then contains this package's
+    #: rendering.
     not_text: bool = False
-    #: the server's own finish reason, where it does not say whether the answer is complete; `(none)` if it gave none
+    #: The server's own finish reason, if it does not determine whether the answer is complete; `(none)` if it sent
+    #: none.
     finish_word: str = ""
-    #: where an application asked
+    #: Set if an application made the call.
     server: ServerAnswer | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):
-    """The engine said that it cannot do this schema, or will not answer."""
+    """A decline: the engine does not support this schema or request, or the model refuses to answer."""
 
-    #: it cannot do this schema, the prompt leaves no room, or the model refuses
+    #: Why there is no answer: the schema or conversation is unsupported, the prompt is too long, or the model refuses.
     reason: DeclineReason
-    #: in the engine's words
+    #: Message of the engine.
     message: str
-    #: how long that took; None where nothing was sent
+    #: Duration; None if nothing was sent.
     timing: Timing | None = written(None)
-    #: tokens
+    #: Tokens.
     usage: Usage = written(Usage())
-    #: what was really sent; None where the engine does not say
+    #: The request that was sent; None if the engine does not report it.
     sent: Sent | None = written(None)
-    #: where an application asked
+    #: Set if an application made the call.
     server: ServerAnswer | None = None
 
 
 class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed", tag_field="type"):
-    """The call broke; no answer was seen."""
+    """A failed call: no answer was received."""
 
-    #: in what way; none of these is the model's fault
+    #: Kind of failure; none of these is the model's fault.
     kind: FaultKind
-    #: one line
+    #: One line.
     message: str
-    #: HTTP status, where there was one
+    #: HTTP status, if there was a response.
     status: int | None = written(None)
 
 
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The decision of a grammar on one labelled answer."""
+    """Decision of a grammar on one labelled answer."""
 
-    #: the answer's name
+    #: Name of the labelled answer.
     id: str
-    #: the label
+    #: Its label.
     valid: bool
-    #: None where nobody can say, since the model has no tokens for the text
+    #: None if it cannot be decided, since the model has no tokens for the text.
     accepted: bool | None
-    #: of an invalid answer that was accepted: what it breaks, as far as the judge can tell
+    #: Keywords that an accepted invalid answer violates, as far as the judge can determine them.
     keywords: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> bool:
-        """True where a valid answer was rejected, or an invalid one accepted."""
+        """Whether a valid answer was rejected, or an invalid one accepted."""
         return self.accepted is not None and self.accepted is not self.valid
 
 
 class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decided", tag_field="type"):
-    """The engine's grammar was asked about labelled answers, and no model for one."""
+    """Decisions of the engine's grammar on labelled answers; no model was called."""
 
-    #: one for each labelled answer
+    #: One decision for each labelled answer.
     decisions: tuple[GrammarDecision, ...]
-    #: how long it took
+    #: Duration.
     timing: Timing
-    #: the decoding library, with its version; empty if the engine does not name one
+    #: Decoding library, with its version; empty if the engine does not name one.
     library: str = ""
 
 
@@ -363,7 +371,7 @@ Generation = Completion | Declined | Failed | Decided
 
 
 class CallError(JSBenchError):
-    """A call broke; the runner decides on another try and makes a `Failed` of the last."""
+    """A failed call; the runner retries it, or records the last one as `Failed`."""
 
     def __init__(
         self,
@@ -379,11 +387,11 @@ class CallError(JSBenchError):
         self.kind = kind
         self.message = message
         self.status = status
-        #: seconds that the provider asked to wait
+        #: Seconds that the provider asked to wait.
         self.retry_after = retry_after
-        #: whether the connection was there, and the answer did not come to its end
+        #: Whether a connection existed, but the answer was truncated.
         self.broke_off = broke_off
-        #: Whether the server took the connection and then closed it, which the request may have caused.
+        #: Whether the server accepted the connection and then closed it, which the request may have caused.
         self.closed = closed
 
     def with_message(self, message: str) -> CallError:
@@ -400,17 +408,17 @@ class CallError(JSBenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """The engine as reports name it: identity, not route."""
+    """The engine as reports name it: its identity, not its address."""
 
     engine: str
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: the provider that publishes the prices of its calls; None for a user's own server
+    #: Provider that publishes the prices of its calls; None for a user's own server.
     provider: str | None = None
-    #: tokens of prompt and answer together that it has room for, where that is known
+    #: Maximum number of tokens of prompt and answer together, if it is known.
     context: int | None = None
-    #: versions of the libraries that made the call, and any setting that changes answers
+    #: Versions of the libraries that make the call, and every setting that changes answers.
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -418,43 +426,45 @@ GenerationType = Literal["completion", "declined", "failed", "decided"]
 
 
 def type_of(generation: Generation) -> GenerationType:
-    """The name of a generation's type in a record."""
+    """Return the name of a generation's type in a record."""
     return cast("GenerationType", type(generation).__struct_config__.tag)
 
 
 class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The times of one successful call, in seconds; waiting in a queue and failed tries are not in them."""
+    """Times of one successful call, in seconds, without waiting in a queue and failed calls."""
 
-    #: total generation time: request sent to complete response
+    #: Total generation time: from sending the request to the complete response.
     tgt: Seconds
-    #: time to first token: request sent to first content token; None where the engine does not stream
+    #: Time to first token: from sending the request to the first content token; None without streaming.
     ttft: Seconds | None = written(None)
-    #: generation completion time: first content token to last; None where they did not come one after the other
+    #: Generation completion time: from the first content token to the last; None if they did not arrive one after the
+    #: other.
     gct: Seconds | None = written(None)
-    #: from the schema to the first mask of its grammar, where the engine does that locally
+    #: From the schema to the first mask of its grammar, if the engine compiles it locally.
     grammar_compilation: Seconds | None = written(None)
-    #: of that, the time before the first mask is asked for; None where the library does not tell the two apart
+    #: The part of `grammar_compilation` before the first mask is computed; None if the library does not separate them.
     compile_time: Seconds | None = None
-    #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
+    #: From the first sign of reasoning to the first token of the answer; None if the model did not reason, or it was
+    #: not measured.
     reasoning_time: Seconds | None = None
-    #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
+    #: For a grammar on labelled answers: from accepting a token to the mask for the next, for each token.
     masks: tuple[Seconds, ...] = ()
-    #: in its queue, by the server's own clock; None where it does not say
+    #: Time in the server's queue, by the server's clock; None if it does not report it.
     server_queue: Seconds | None = None
-    #: the same at the prompt
+    #: Time for processing the prompt, by the server's clock.
     server_prefill: Seconds | None = None
-    #: the same at the tokens of the answer
+    #: Time for generating the answer, by the server's clock.
     server_decode: Seconds | None = None
 
     def __post_init__(self) -> None:
-        """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""
+        """Replace a time of 0, which engines and old records use for an unmeasured time, by None."""
         force_setattr(self, "masks", tuple(self.masks))
         for name in ("ttft", "gct", "reasoning_time"):
             force_setattr(self, name, getattr(self, name) or None)
 
 
 class Stopwatch:
-    """Started when it is made; told of reasoning and of each content token; stopped into a `Timing`."""
+    """Measure a call: start at creation, mark reasoning and each content token, and stop into a `Timing`."""
 
     __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
@@ -463,14 +473,15 @@ class Stopwatch:
         self._first: float | None = None
         self._last: float | None = None
         self._piece: object = None
-        #: when reasoning was first seen, and in which piece of a body
+        #: Time at which reasoning was first seen, and the piece of the body that contained it.
         self._reasoning: tuple[float, object] | None = None
 
     def token(self, *, piece: object = None) -> float:
-        """Note that content has arrived, and say when; content of one piece of a body has arrived at one time."""
+        """Mark the arrival of content, and return its time; content of one piece of a body arrives at one time."""
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
-        self._last, self._piece = time.perf_counter(), piece
+        self._last = time.perf_counter()
+        self._piece = piece
         if self._first is None:
             self._first = self._last
             if piece is not None and self._reasoning is not None and self._reasoning[1] == piece:
@@ -478,12 +489,15 @@ class Stopwatch:
         return self._last
 
     def reasoning(self, *, piece: object = None) -> None:
-        """Note that the model reasons, which is no content; only what comes before the first content counts."""
+        """Mark reasoning, which is not content; only what precedes the first content counts."""
         if self._reasoning is None and self._first is None:
             self._reasoning = time.perf_counter(), piece
 
     def stop(self, *, answer: float | None = None) -> Timing:
-        """The times up to now; `answer` is when the answer began, of content that begins with reasoning."""
+        """
+        Return the times up to now; `answer` is the time at which the answer began, for content that begins with
+        reasoning.
+        """
         tgt = time.perf_counter() - self._start
         first, last = self._first, self._last
         begun = first if self._reasoning is None else self._reasoning[0]
@@ -491,7 +505,7 @@ class Stopwatch:
         return Timing(
             tgt=tgt,
             ttft=None if first is None else first - self._start,
-            # of a stream that came all at once nothing was measured
+            # Nothing was measured if the whole stream arrived at once.
             gct=None if first is None or last is None or last == first else last - first,
             reasoning_time=None if begun is None or ended is None else ended - begun,
         )

@@ -127,13 +127,14 @@ class ChildProcess:
             raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
+        self._input = self._process.stdin
+        self._output = self._process.stdout
         package = Path(__file__).resolve().parents[1]
         path = [str(Path(entry).absolute()) for entry in sys.path]
         try:
             self._write({"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm})
             if self._output.readline() != READY:
-                raise ChildNotStarted(f"{self._ended([]).detail}; {check_of_packages()}")
+                raise ChildNotStarted(f"{self._reply_after_end([]).detail}; {check_of_packages()}")
         except BaseException:
             self.kill()
             raise
@@ -161,7 +162,7 @@ class ChildProcess:
                 return reply
             self.kill()  # the memory of such work may not all have been freed
             return replace(reply, ending="memory")
-        ended = self._ended(lines)
+        ended = self._reply_after_end(lines)
         self._release()
         return ended
 
@@ -181,7 +182,7 @@ class ChildProcess:
             self._input.write(line)
             self._input.flush()
 
-    def _ended(self, lines: list[bytes]) -> ChildReply:
+    def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
         """Return the values received so far and how the child ended."""
         status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))
@@ -193,7 +194,8 @@ class ChildProcess:
         if status == self._alarm_status:
             ending = "timeout"
         elif no_memory or detail.startswith("MemoryError"):
-            ending, detail = "memory", no_memory or detail
+            ending = "memory"
+            detail = no_memory or detail
         return ChildReply(values=_values(lines), ending=ending, detail=detail)
 
     def close(self) -> None:
@@ -221,7 +223,8 @@ class ChildProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(None if patience == math.inf else patience)
             return None
-        end, pause = time.monotonic() + patience, 0.0005
+        end = time.monotonic() + patience
+        pause = 0.0005
         while self._process.returncode is None:
             try:
                 pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
@@ -298,7 +301,8 @@ class GuardedCalls:
 
     def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
         """Limit the child's memory to `memory` bytes of mapped memory, or only `private` memory; None: no limit."""
-        self._memory, self._private = memory, private
+        self._memory = memory
+        self._private = private
         self._alarm: AlarmKind = alarm or best_alarm()
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
@@ -366,7 +370,8 @@ class GuardedCalls:
         return reply
 
     def _forget(self) -> ChildProcess | None:
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         self._end.pop_all()
         return child
 

@@ -132,7 +132,7 @@ def from_json(kind: Any, data: object) -> Any:
     """
     _describe(kind)
     try:
-        return msgspec.convert(data, kind, dec_hook=_of_text)
+        return msgspec.convert(data, kind, dec_hook=_decode_path)
     except msgspec.ValidationError as error:
         raise ValueError(printable(_misfit(str(error), data), _LONGEST_PROBLEM)) from error
     except UnicodeEncodeError:
@@ -148,10 +148,10 @@ _DESCRIBING = threading.Lock()
 def _describe(kind: Any) -> None:
     """Have one thread prepare the type; msgspec does so on first use, and 0.22 does not survive two threads."""
     with _DESCRIBING, contextlib.suppress(msgspec.ValidationError):
-        msgspec.convert(_NOTHING, kind, dec_hook=_of_text)
+        msgspec.convert(_NOTHING, kind, dec_hook=_decode_path)
 
 
-def _of_text(kind: Any, value: object) -> object:
+def _decode_path(kind: Any, value: object) -> object:
     if isinstance(value, str) and issubclass(kind, PurePath):
         return _path(kind, value)
     raise ValueError(f"found {json_type(value)}, expected text")
@@ -172,14 +172,16 @@ def _misfit(message: str, data: Any) -> str:
     """Rewrite a validation message of msgspec: the place, what was found, and what was expected."""
     parts = _MISFIT.fullmatch(message)
     assert parts is not None
-    problem, place = parts["problem"], parts["place"] or ""
+    problem = parts["problem"]
+    place = parts["place"] or ""
     shown = place.removeprefix(".") or "the whole"
     if missing := _MISSING.fullmatch(problem):
         return f"{shown} has no {missing[1]}"
     for name, number in () if "[...]" in place else _STEP.findall(place):
         data = data[name] if name else data[int(number)]
     if parts["key"]:
-        shown, value = f"a key of {shown}", "is wrong"
+        shown = f"a key of {shown}"
+        value = "is wrong"
     elif "[...]" in place or not isinstance(data, str | int | float | None):
         value = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
     else:

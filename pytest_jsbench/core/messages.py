@@ -37,7 +37,8 @@ class ToolCall:
         if isinstance(value, ToolCall):
             return value
         call = _fields_of(value)
-        kind, function = call.get("type", "function"), _fields_of(call.get("function"))
+        kind = call.get("type", "function")
+        function = _fields_of(call.get("function"))
         if kind != "function":
             raise ValueError(f"type is {_shown(kind)}; expected 'function'")
         made = cls(

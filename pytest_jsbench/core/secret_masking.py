@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_jsbench.core.text import LONGEST, sentence
 
-#: Minimum length of a secret that is replaced in answers; a shorter one cannot be told from a word.
+#: Minimum length of a secret that is replaced in answers; a shorter one cannot be distinguished from a word.
 SHORTEST = 8
 REDACTED = "[key]"
 
@@ -40,7 +40,7 @@ class Secrets:
         """Replace `texts` everywhere if they are long enough, and `told` in messages at any length."""
         stripped = {text.strip() for text in texts}
         self._long = tuple(sorted(text for text in stripped if len(text) >= SHORTEST))
-        forms = {form for text in self._long for form in (text, *_encoded(text))}
+        forms = {form for text in self._long for form in (text, *_base64_parts(text))}
         self._forms = sorted(forms, key=len, reverse=True)
         words = [rf"(?<!\w){re.escape(text)}(?!\w)" for text in stripped if _BEGINNING <= len(text) < SHORTEST]
         shown = [*words, *(re.escape(text) for text in sorted(told, key=len, reverse=True) if text)]
@@ -48,13 +48,13 @@ class Secrets:
 
     def out_of_answer(self, text: str) -> str:
         """Return the text with each character of a secret as `*`, or `1` for a number, so that JSON stays valid."""
-        return self._replaced(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
+        return self._replace(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
 
     def out_of_message(self, text: str) -> str:
         """Return the text with each secret replaced by `[key]`, including one that is truncated at the end."""
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
-        text = self._replaced(text, lambda _: REDACTED)
+        text = self._replace(text, lambda _: REDACTED)
         end = text.rstrip("….")
         if end == text:
             return text
@@ -76,24 +76,24 @@ class Secrets:
             case _:
                 return value
 
-    def _replaced(self, text: str, by: Callable[[re.Match[str]], str]) -> str:
-        if secrets := self._in(text):
+    def _replace(self, text: str, by: Callable[[re.Match[str]], str]) -> str:
+        if secrets := self._pattern_for(text):
             text = secrets.sub(by, text)
         plain = _ESCAPED.sub(_character, text) if self._forms and any(sign in text for sign in "\\%&") else ""
-        if secrets := self._in(plain):
+        if secrets := self._pattern_for(plain):
             written = _WRITTEN.findall(text)
             for secret in reversed(list(secrets.finditer(plain))):
                 written[slice(*secret.span())] = [by(secret)]
             text = "".join(written)
         return text
 
-    def _in(self, text: str) -> re.Pattern[str] | None:
+    def _pattern_for(self, text: str) -> re.Pattern[str] | None:
         """Return a pattern of the secrets that occur in the text; None, quickly, for nearly every text."""
         present = [re.escape(form) for form in self._forms if form in text]
         return re.compile("|".join(present)) if present else None
 
 
-def _encoded(text: str) -> Iterable[str]:
+def _base64_parts(text: str) -> Iterable[str]:
     """Yield the parts of the text's Base64 that occur in the Base64 of any longer text, for each alignment."""
     data = text.encode("utf-8", "surrogatepass")
     for before in range(3):

@@ -40,7 +40,7 @@ def printable(
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
     shown = _visible(text, _code, "\n\t" if lines else "")
-    return shortened(_without_commands(shown, _disarmed), limit, cut=cut)
+    return shortened(_without_commands(shown, _disarm), limit, cut=cut)
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
@@ -58,12 +58,12 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
         places: dict[str, list[int]] = {}
         for at, name in enumerate(shown):
             places.setdefault(name, []).append(at)
-        for alike in places.values():
-            if len(alike) == 1:
+        for indices in places.values():
+            if len(indices) == 1:
                 continue
-            start = _common_start([names[at] for at in alike]) if cut == "start" else 0
-            for at in alike:
-                # as much of the common start as there is room for
+            start = _common_start([names[at] for at in indices]) if cut == "start" else 0
+            for at in indices:
+                # as much of the common start as fits
                 kept = min(start, max(len(names[at]) - limit + 1, 0))
                 rest = f"…{names[at][kept:]}" if kept else names[at]
                 shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
@@ -167,7 +167,7 @@ def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
     return (_NOT_ASCII_LINES if "\n" in kept else _NOT_ASCII).sub(escaped, text)
 
 
-def _disarmed(command: re.Match[str]) -> str:
+def _disarm(command: re.Match[str]) -> str:
     return "#\\x23" if command.group(1) is None else f"{command.group(1)}\\x3a:"
 
 

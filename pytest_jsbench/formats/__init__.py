@@ -114,5 +114,5 @@ def _sentence(error: jsonschema_rs.ValidationError, data: Any) -> str:
     text = json_text(value) if isinstance(value, str | int | float | bool | None) else f"an {kind}"
     words = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
     if error.kind.name in {"anyOf", "oneOf"}:
-        words = "is nothing that may stand there"
+        words = "matches none of the allowed types"
     return f"{printable(place, 100, cut='middle')} is {printable(text, _LONGEST_VALUE)}, which {printable(words, 200)}"

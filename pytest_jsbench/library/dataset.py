@@ -1,4 +1,4 @@
-"""A dataset: cases that are loaded, filtered, changed and sampled, each step by itself."""
+"""Provide datasets in the Python API: load, filter, change and sample cases, each as a separate step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
-from pytest_jsbench.library.evaluation_options import said_to_programs
+from pytest_jsbench.library.evaluation_options import argument_names_in_errors
 from pytest_jsbench.settings.options import DEFAULTS, readers
 from pytest_jsbench.settings.plan import selection_of
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 
-#: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
+#: Result of changing a case: a whole case, or its changed parts under the names of a file's fields.
 Changed = Case | Mapping[str, Any]
 _IN_MEMORY = "in memory"
-#: what others call something that is said in another way here
-_OTHERWISE = {
-    "where": "say it to Dataset.filter(…)",
-    "sample": "take it by Dataset.sample(size, seed)",
-    "revision": "say it after the name, as in epfl-dlab/JSONSchemaBench@REVISION",
-    **dict.fromkeys(("name", "config", "config_name", "subset"), "say it as tasks=…"),
+#: Advice for arguments that other libraries have.
+_ADVICE = {
+    "where": "pass it to Dataset.filter(…)",
+    "sample": "use Dataset.sample(size, seed)",
+    "revision": "append it to the name, as in epfl-dlab/JSONSchemaBench@REVISION",
+    **dict.fromkeys(("name", "config", "config_name", "subset"), "pass it as tasks=…"),
 }
 
 
 def _names_of_sources(source: object) -> list[str]:
-    """Return the names of one or several sources; none if the object holds the cases itself."""
+    """Return the names of one or several sources; empty if the object itself contains the cases."""
     parts = list(source) if isinstance(source, list | tuple) else [source]
     names = [fspath(part) if isinstance(part, PathLike) else part for part in parts]
     return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else []
@@ -46,10 +46,10 @@ def _names_of_sources(source: object) -> list[str]:
 
 class Dataset:
     """
-    The cases to be asked, in their order.
+    Cases to evaluate, in order.
 
-    It never changes: each step gives another dataset. A case is read, and changed by the functions of `map`, each time
-    that somebody asks for it; `evaluate` does so in the threads of its calls.
+    It is immutable: each step returns another dataset. Each access reads the case again and applies the functions of
+    `map`; `evaluate` does so in the threads of its calls.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Dataset:
         if choice is None:
             message = f"a dataset is made by Dataset.load({printable(repr(source), 60)})"
             raise DatasetError(message, found=source, expected="Dataset.load(…)", where="Dataset")
-        #: where the cases come from
+        #: Source of the cases.
         self.source = source
         self._choice = choice
         self._steps = steps
 
     @classmethod
-    @arguments(readers("limit", "split", "registry"), tasks=names, skip_invalid=flag, otherwise=_OTHERWISE)
+    @arguments(readers("limit", "split", "registry"), tasks=names, skip_invalid=flag, otherwise=_ADVICE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -76,75 +76,80 @@ class Dataset:
         skip_invalid: bool | None = None,
     ) -> Dataset:
         """
-        The cases of a source: of whatever `--jsbench-dataset` takes, or of what the program holds.
+        Load the cases of a source: any value of `--jsbench-dataset`, or an object of the program.
 
-        That is a `datasets.Dataset`, streamed too, a DataFrame of pandas, a Pydantic model, a mapping of names to
-        schemas, or any iterable of cases, rows and schemas. `limit` takes the first so many of each task;
-        `registry` is a folder of schemas to which these may refer. A case whose schema is broken is left out where
-        `skip_invalid` says so, as of published datasets, and else missing.
+        Such an object is a `datasets.Dataset`, also a streaming one, a pandas DataFrame, a Pydantic model, a mapping of
+        names to schemas, or any iterable of cases, rows and schemas. `limit` takes the first cases of each task;
+        `registry` is a directory of schemas to which these may refer. A case with a broken schema is skipped if
+        `skip_invalid` is set, which is the default for published datasets, and else missing.
         """
-        invalid = None if skip_invalid is None else "skip" if skip_invalid else "fail"
+        invalid = None
+        if skip_invalid is not None:
+            invalid = "skip" if skip_invalid else "fail"
         values = {"tasks": tasks, "split": split, "limit": limit, "registry": registry, "invalid_schemas": invalid}
         return cls.of(source, {**DEFAULTS, **values})
 
     @classmethod
     def of(cls, source: object, values: Values) -> Dataset:
-        """Select the cases of a source as the options say; None is the source that they name, or the built-in one."""
+        """Select the cases of a source by the options; None is the options' own source, or the built-in one."""
         source = fspath(source) if isinstance(source, PathLike) else source
-        held, values = None, dict(values)
+        held = None
+        values = dict(values)
         names = _names_of_sources(source)
         if names:
             values["dataset"] = names
         elif source is not None:
-            published = type(source).__module__.partition(".")[0] == "datasets"  # by that package
-            held, values["dataset"] = source, [_IN_MEMORY]
+            published = type(source).__module__.partition(".")[0] == "datasets"  # an object of that package
+            held = source
+            values["dataset"] = [_IN_MEMORY]
             values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
-        with said_to_programs():
+        with argument_names_in_errors():
             selection = selection_of(values)
             return cls(open_selected(selection, held), selection.to_dict())
 
     @arguments(wanted=one_of("a condition such as 'size<2000', or a function of a case", str, Callable))
-    @said_to_programs()
+    @argument_names_in_errors()
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
-        """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
+        """Return the cases that meet a condition as for `--jsbench-where`, or for which the function returns true."""
         if not isinstance(wanted, str):
-            # a row that holds no schema is none of them
-            return self._after(
+            # A row without a schema is never selected.
+            return self._add_step(
                 f"filter {_name(wanted)}()",
                 lambda source: [
                     case.key
                     for case in map(source.case, source.keys())
-                    if isinstance(case, Case) and _called(wanted, case)
+                    if isinstance(case, Case) and _call(wanted, case)
                 ],
             )
         from pytest_jsbench.datasets.conditions import parse
 
-        condition, dialect = parse(wanted), Selection().default_dialect
-        return self._after(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
+        condition = parse(wanted)
+        dialect = Selection().default_dialect
+        return self._add_step(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
 
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
-        The cases as the function makes them; each keeps its name.
+        Return the cases changed by the function; each keeps its name.
 
-        It takes a case, and gives another one, or what is to be changed: any of `schema`, `prompt` (what to ask, word
-        for word), `messages`, `tags`, `expected` and `reference`. It must give the same each time it is asked.
+        The function takes a case and returns a case, or a mapping of the parts to change: any of `schema`, `prompt`
+        (the text to send), `messages`, `tags`, `expected` and `reference`. It must be deterministic.
         """
-        return self._after(f"map {_name(function)}()", change=lambda case: _changed(case, function))
+        return self._add_step(f"map {_name(function)}()", change=lambda case: _change_case(case, function))
 
     @arguments(size=whole(1), seed=whole(0))
-    @said_to_programs()
+    @argument_names_in_errors()
     def sample(self, size: int, seed: int = 0) -> Dataset:
-        """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
+        """Return a random sample of this size, proportional over the tasks; a seed gives the same sample everywhere."""
         sample = Sample(size=size, seed=seed)
-        return self._after(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
+        return self._add_step(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
 
     @arguments(readers("shots"))
-    @said_to_programs()
+    @argument_names_in_errors()
     def prompts(
         self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0
     ) -> Iterator[tuple[Case, Prompt]]:
-        """Each case that holds a schema, with the messages that would ask for its instance."""
+        """Return each case that has a schema, with the messages that request its instance."""
         from pytest_jsbench.prompts import template_of
 
         template = template_of(prompt, shots=shots).render
@@ -154,9 +159,9 @@ class Dataset:
         """Describe the choice of these cases as JSON values, for a run's metadata."""
         return {**self._choice, **({"steps": list(self._steps)} if self._steps else {})}
 
-    @said_to_programs()
+    @argument_names_in_errors()
     def keys(self) -> Sequence[CaseKey]:
-        """The names of the cases, in order."""
+        """Return the names of the cases, in order."""
         return self.source.keys()
 
     @overload
@@ -165,13 +170,13 @@ class Dataset:
     @overload
     def __getitem__(self, key: CaseKey | str | int) -> Case | BrokenCase: ...
 
-    @said_to_programs()
+    @argument_names_in_errors()
     def __getitem__(self, key: CaseKey | str | int | slice) -> Case | BrokenCase | Dataset:
-        """The case of that name, as in `dataset["simple::order"]`, or of that place; of a slice its cases."""
+        """Return the case with this name (`dataset["simple::order"]`) or position; a dataset for a slice."""
         if isinstance(key, slice):
             parts = (key.start, key.stop, *([] if key.step is None else [key.step]))
             text = ":".join("" if part is None else str(part) for part in parts)
-            return self._after(f"slice {text}", lambda source: source.keys()[key])
+            return self._add_step(f"slice {text}", lambda source: source.keys()[key])
         keys = self.keys()
         if isinstance(key, int) and -len(keys) <= key < len(keys):
             return self.source.case(keys[key])
@@ -186,13 +191,13 @@ class Dataset:
         return len(self.keys())
 
     def __iter__(self) -> Iterator[Case | BrokenCase]:
-        with said_to_programs():
+        with argument_names_in_errors():
             yield from map(self.source.case, self.keys())
 
     def __repr__(self) -> str:
         return f"<Dataset of {', '.join((repr(self._choice['source']), *self._steps))}>"
 
-    def _after(
+    def _add_step(
         self,
         step: str,
         choose: Callable[[CaseSource], Sequence[CaseKey]] = lambda source: source.keys(),
@@ -202,7 +207,7 @@ class Dataset:
 
 
 class _Step:
-    """Some cases of a source, found out when somebody first asks for them, as a function changes each."""
+    """Selected cases of a source, each changed by a function; they are selected on first access."""
 
     def __init__(
         self,
@@ -226,26 +231,27 @@ class _Step:
         return case if isinstance(case, BrokenCase) else self._change(case)
 
 
-def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
-    made = _called(function, case)
+def _change_case(case: Case, function: Callable[[Case], Changed]) -> Case:
+    made = _call(function, case)
     if isinstance(made, Case) and made.key == case.key:
         return made
     problem = kind_of(made)
     if isinstance(made, Case):
         problem = f"the case {made.key}"
-    elif isinstance(made, Mapping) and not (strangers := made.keys() - _CHANGEABLE):
-        return _with_parts(case, made, where=_name(function))
     elif isinstance(made, Mapping):
-        problem = ", ".join(sorted(map(str, strangers)))
+        unknown = made.keys() - _CHANGEABLE
+        if not unknown:
+            return _with_parts(case, made, where=_name(function))
+        problem = ", ".join(sorted(map(str, unknown)))
     message = (
-        f"function {_name(function)} gave {problem} for {case.key}; expected that case changed, or a mapping of any of "
-        f"{', '.join(sorted(_CHANGEABLE))}"
+        f"function {_name(function)} returned {problem} for {case.key}; expected a changed case, or a mapping of any "
+        f"of {', '.join(sorted(_CHANGEABLE))}"
     )
     raise DatasetError(message, found=problem, expected=sorted(_CHANGEABLE), where=_name(function))
 
 
 def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
-    """The case with these parts; what it expects is compared as before, and as a new schema says."""
+    """Return the case with these parts; its values are compared as before, and as a new schema requires."""
     from pytest_jsbench.datasets.sources.rows import case_of
 
     same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}
@@ -266,7 +272,7 @@ def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
 _CHANGEABLE = frozenset({"schema", "prompt", "messages", "tags", "expected", "reference"})
 
 
-def _called(function: Callable[[Case], Any], case: Case) -> Any:
+def _call(function: Callable[[Case], Any], case: Case) -> Any:
     try:
         return function(case)
     except Exception as error:

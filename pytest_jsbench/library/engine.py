@@ -1,4 +1,4 @@
-"""An engine that is open: asked for single answers, or given to `evaluate`."""
+"""Provide engines in the Python API: open one to call it directly, or pass it to `evaluate`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from pytest_jsbench.core.text import kind_of
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_secrets import build, check, prepare
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
-from pytest_jsbench.library.evaluation_options import EvaluationOptions, named, said_to_programs
+from pytest_jsbench.library.evaluation_options import EvaluationOptions, argument_names_in_errors, with_argument_names
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
 from pytest_jsbench.settings.variants import Variant
 
-#: an engine by its name, a factory of one, or a function that answers
+#: Name of an engine, a factory, or a function that answers requests.
 EngineLike = str | EngineFactory | AnswerFunction
 
 
@@ -59,18 +59,18 @@ def open_engine(
     **options: Any,
 ) -> OpenEngine:
     """
-    Start an engine: one that `--jsbench-engine` knows by that name, or a function that takes a request.
+    Start an engine: one that `--jsbench-engine` accepts by name, or a function that takes a request.
 
-    Each argument is that of the option with its name; all others are the engine's own. Close it, or use it in `with`. A
-    `client` of a provider's SDK, such as `openai.OpenAI(…)`, says where the server is, and with which key and headers
-    it is called.
+    Each named argument corresponds to the option of this name; others are the engine's own. Close the engine, or use it
+    in `with`. The address, the key and the headers can come from `client`, which is a client of a provider's SDK such
+    as `openai.OpenAI(…)`.
     """
-    with said_to_programs():
+    with argument_names_in_errors():
         factory, name = factory_of(engine)
         key = None
         if client is not None:
-            base_url, key, of_client = _of_client(client, base_url)
-            options = {**of_client, **options}
+            base_url, key, client_options = _read_client(client, base_url)
+            options = {**client_options, **options}
         values = {
             "model": model,
             "base_url": base_url,
@@ -94,30 +94,34 @@ def open_engine(
             arguments = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
             names = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
             is_of_run = error.found in EvaluationOptions.__annotations__
-            offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), names)
+            offer = "pass it to evaluate(…)" if is_of_run else nearest(str(error.found), names)
             message = f"open_engine has no argument '{error.found}', and engine '{name}' no such option: {offer}"
             raise EngineError(message, found=error.found, expected=names, where="open_engine") from None
 
 
-#: of a call, and not of a client: these are ours, or name an SDK that is not used
-_OF_CALL = re.compile(r"accept|content-type|user-agent|authorization|(x-)?api-key|x-stainless-.*", re.IGNORECASE)
+#: Headers of a call, not of a client: the package sets its own, or they name an SDK that is not used.
+_CALL_HEADERS = re.compile(r"accept|content-type|user-agent|authorization|(x-)?api-key|x-stainless-.*", re.IGNORECASE)
 
 
-def _of_client(client: Any, base_url: str | None) -> tuple[str, str | None, dict[str, Any]]:
-    """Return the address, the key and the options that an SDK's client says by its public attributes."""
+def _read_client(client: Any, base_url: str | None) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the address, the key and the options from the public attributes of an SDK's client."""
     try:
-        address, key = str(client.base_url), client.api_key or getattr(client, "auth_token", None)
-        headers, query = dict(client.default_headers), dict(client.default_query)
+        address = str(client.base_url)
+        key = client.api_key or getattr(client, "auth_token", None)
+        headers = dict(client.default_headers)
+        query = dict(client.default_query)
     except AttributeError as error:
         message = f"client is {kind_of(client)} without {error.name}: expected openai.OpenAI, or anthropic.Anthropic"
         raise EngineError(message, found=type(client).__name__, expected="openai.OpenAI", where="client") from None
-    own = {name: value for name, value in headers.items() if isinstance(value, str) and not _OF_CALL.fullmatch(name)}
+    own = {
+        name: value for name, value in headers.items() if isinstance(value, str) and not _CALL_HEADERS.fullmatch(name)
+    }
     options = {"extra_headers": own, "extra_query": {name: str(value) for name, value in query.items()}}
     return base_url or address, key, {name: value for name, value in options.items() if value}
 
 
 def factory_of(engine: Any) -> tuple[EngineFactory, str]:
-    """Return what makes the engine of a name, a factory or a function, and how it is called."""
+    """Return the factory for an engine's name, factory or function, and the name of the engine."""
     if isinstance(engine, str):
         return find(engine), engine
     factory = as_factory(engine)
@@ -130,22 +134,22 @@ def factory_of(engine: Any) -> tuple[EngineFactory, str]:
 
 class OpenEngine:
     """
-    An engine that has been started, and what it has used so far.
+    A started engine, and its usage so far.
 
-    `open_engine` makes one. Any thread may call it; `evaluate` does so from as many as there are calls in flight. It
-    ends with `close`, and the server of a local model with it.
+    `open_engine` returns one. Any thread may call it; `evaluate` uses a thread for each call in flight. `close` ends
+    it, and the server of a local model with it.
     """
 
     def __init__(self, variant: Variant) -> None:
-        #: one way to ask, which a run may ask in other words
+        #: Variant with the engine's options; a run may use another prompt.
         self.variant = variant
-        #: the sampling, as far as is known how the engine samples
+        #: Sampling parameters, as far as the engine's own are known.
         self.params = variant.sampled
         self._adapter = adapter(variant.adapt)
         check(variant.factory, variant.engine)
         with ExitStack() as resources:
             config = resources.enter_context(prepare(variant.factory, variant.engine))
-            #: what is called; it counts what it uses
+            #: The engine that is called, with a count of its usage.
             self.engine = build(variant.factory, config)
             resources.callback(self.engine.close)
             self._resources = resources.pop_all()
@@ -162,28 +166,28 @@ class OpenEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """The identity of who answers, as reports have it."""
+        """Identity of the engine, as reports show it."""
         return self.engine.info
 
     @property
     def calls(self) -> int:
-        """The number of calls that it has answered."""
+        """Number of calls that it has answered."""
         return self.engine.calls
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all its answers; None for a kind of which no answer said how many."""
+        """Tokens of all its answers; None for a kind that no answer reported."""
         return self.engine.usage
 
     @arguments(
-        request=one_of("a case that holds a schema, or a Request", Case, Request),
+        request=one_of("a case with a schema, or a Request", Case, Request),
         prompt=one_of("a Prompt, or its text", Prompt, str),
     )
     def generate(self, request: Request | Case, prompt: Prompt | str | None = None) -> Completion | Declined:
         """
-        Make one call, without retries; CallError where it fails.
+        Make one call, without retries; CallError if it fails.
 
-        For a case the prompt is the one named `schema` unless another is given, and its schema is adapted.
+        For a case, the default prompt is the one named `schema`, and the case's schema is adapted.
         """
         self.require_open()
         if isinstance(request, Case):
@@ -202,41 +206,41 @@ class OpenEngine:
         try:
             return self.engine.generate(request)
         except CallError as error:
-            error.message = named(error.message)
+            error.message = with_argument_names(error.message)
             error.args = (error.message,)
             raise
 
     def adapt(self, schema: Schema) -> Adapted | Inexpressible:
-        """The schema as it is sent, with each change, by the `adapt` that the engine was opened with."""
+        """Return the schema as it is sent, with each change, by the `adapt` option of the engine."""
         return Adapted(schema=schema) if self._adapter is None else self._adapter(schema)
 
     def count_tokens(self, prompt: Prompt | str) -> PromptLength:
-        """The tokens of a prompt: counted where the engine can, and else a low estimate."""
+        """Return the number of tokens of a prompt: exact if the engine can count them, else a low estimate."""
         prompt = _as_prompt(prompt)
         tokens = self.engine.count_tokens(prompt)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def tokenize(self, text: str) -> Sequence[int]:
-        """The model's tokens of a text; EngineError where the engine cannot say."""
+        """Return the model's tokens of a text; EngineError if the engine cannot tokenize."""
         tokens = self.engine.tokenize(text)
         if tokens is None:
             name = self.variant.engine.name
-            message = f"engine '{name}' does not say its tokens: expected one whose model is here, as local"
+            message = f"engine '{name}' cannot tokenize: expected one whose model runs on this machine, such as local"
             raise EngineError(message, found=name, expected="local")
         return tokens
 
     def close(self) -> None:
-        """Close the connections, and end what was started."""
+        """Close the connections, and end the processes that were started."""
         self._closed = True
         self._resources.close()
 
     def require_open(self) -> None:
-        """EngineError where it has been closed."""
+        """Raise EngineError if it is closed."""
         if self._closed:
             message = f"engine '{self.variant.engine.name}' is closed: call it inside its `with`, or open it again"
             raise EngineError(message, found=self.variant.engine.name, where="engine")
 
 
 def _as_prompt(prompt: Prompt | str) -> Prompt:
-    """Return the prompt, or that of a text by itself."""
+    """Return the prompt, or the prompt with this text as its only message."""
     return prompt if isinstance(prompt, Prompt) else Prompt(messages=(Message(role="user", content=prompt),))

@@ -1,4 +1,4 @@
-"""An evaluation: the door of a program to a run, with a window of attempts in flight."""
+"""Evaluate a dataset from Python: run attempts concurrently, and return an EvaluatedRun."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pytest_jsbench.library.evaluation_options import (
     EVALUATION_DEFAULTS,
     READERS,
     EvaluationOptions,
-    named,
+    argument_names_in_errors,
     read_options,
-    said_to_programs,
+    with_argument_names,
 )
 from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.metrics.gates import Ending, decide
@@ -49,68 +49,76 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: one engine, several by the names of their variants, each with what else is said of it, or None: the options name it
+#: One engine; several by variant name, each with its options if any; or None for the engine in the options.
 Engines = OpenEngine | EngineLike | Mapping[str, OpenEngine | EngineLike | Mapping[str, Any]] | None
-#: what is said of an engine when it is opened
-_OF_OPENING = (frozenset(SETTABLE) | {"timeout", "preset"}) - {"engine", "prompt", "shots", "concurrency", "context"}
-#: what is said of a dataset when it is loaded
-_OF_LOADING = frozenset({"instances", "tasks", "split", "limit", "registry", "where", "sample", "invalid_schemas"})
+#: Options that belong to open_engine, and conflict with an open engine.
+_ENGINE_OPTIONS = (frozenset(SETTABLE) | {"timeout", "preset"}) - {
+    "engine",
+    "prompt",
+    "shots",
+    "concurrency",
+    "context",
+}
+#: Options that belong to Dataset.load, and conflict with a loaded dataset.
+_DATASET_OPTIONS = frozenset({"instances", "tasks", "split", "limit", "registry", "where", "sample", "invalid_schemas"})
 
 
 class CaseEvaluation:
     """
-    A run of a program.
+    A run started from Python.
 
-    `evaluate` makes one, which refuses what cannot be done, and calls `run`, which ends with the run. Any other thread
-    may call `stop`, before it too: no more attempts begin, and the run ends with what there is.
+    The constructor, called by `evaluate`, rejects invalid arguments; `run` returns when the run has ended. Any other
+    thread may call `stop`, even before `run`: no more attempts begin, and the run ends with those that were made.
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        # None is what nobody says, but where the run is not to be kept
+        # None means that an option is not given, except for `output`, where it means that the run is not kept.
         given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
-        #: by the variant's name, engines that the program has opened
+        #: Engines opened by the program, by variant name.
         self._engines: dict[str, Engine] = {}
-        ways, held = self._ways(engine, values, given)
-        plan = Plan.of(values, ways, own_engines=held)
+        variants, held = self._variants(engine, values, given)
+        plan = Plan.of(values, variants, own_engines=held)
         if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
-        elif settled := next((name for name in given if name in _OF_LOADING), None):
-            message = f"evaluate: {settled}: the dataset is loaded already; say it to Dataset.load(…)"
+        elif settled := next((name for name in given if name in _DATASET_OPTIONS), None):
+            message = f"evaluate: {settled}: the dataset is already loaded; pass it to Dataset.load(…)"
             raise DatasetError(message, found=settled, option=settled)
         if not dataset.keys():
-            raise DatasetError(f"{dataset!r} holds no cases, so that there is nothing to evaluate", found=0)
+            raise DatasetError(f"{dataset!r} has no cases to evaluate", found=0)
         source: Any = dataset.source
         labelled = None if values["instances"] is None else source
         strict = values["invalid_schemas"] == "strict"
         self._plan = plan.over(Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
-        #: found before anything is paid for
+        #: Resolved before any paid call is made.
         self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]
         self._window = Window()
 
-    def _ways(
+    def _variants(
         self, engine: Engines, values: Values, given: Mapping[str, Any]
     ) -> tuple[dict[str, Values], dict[str, Variant | EngineFactory]]:
-        """Return the values of each way to ask, by its name, and the engines that the program holds."""
+        """Return the values of each variant by name, and the engines given as objects."""
         if engine is None:
             here = Path.cwd()
             folder = None if values["variants"] is None else here
             return ways_to_ask({**values, "engine": None}, {}, folder=folder, here=here)[0], {}
         if values["variants"] is not None:
-            message = "evaluate: variants names engines of a table, and an engine is given here: leave one of them out"
+            message = "evaluate: both variants and an engine are given: pass only one of them"
             raise EngineError(message, found=values["variants"], option="variants")
-        ways: dict[str, Values] = {}
+        variants: dict[str, Values] = {}
         held: dict[str, Variant | EngineFactory] = {}
-        for name, entry in (_named(engine) if isinstance(engine, Mapping) else {"": engine}).items():
+        for name, entry in (_check_names(engine) if isinstance(engine, Mapping) else {"": engine}).items():
             with errors_of(name):
-                row, held[name] = self._row(name, entry, given)
-                ways[name] = {**values, **row}
-        return ways, held
+                row, held[name] = self._read_entry(name, entry, given)
+                variants[name] = {**values, **row}
+        return variants, held
 
-    def _row(self, name: str, entry: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Variant | EngineFactory]:
-        """Return the options that a variant's entry sets, and its engine as the program holds it."""
+    def _read_entry(
+        self, name: str, entry: Any, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Variant | EngineFactory]:
+        """Return the options in a variant's entry, and its engine as an object."""
         row: dict[str, Any] = {}
         if isinstance(entry, Mapping):
             settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
@@ -121,8 +129,8 @@ class CaseEvaluation:
             factory, row["engine"] = factory_of(entry)
             return row, factory
         entry.require_open()
-        if settled := next((option for option in (*row, *given) if option in _OF_OPENING), None):
-            message = f"evaluate: {settled}: the engine is open already; say it to open_engine(…)"
+        if settled := next((option for option in (*row, *given) if option in _ENGINE_OPTIONS), None):
+            message = f"evaluate: {settled}: the engine is already open; pass it to open_engine(…)"
             raise EngineError(message, found=settled, option=settled)
         self._engines[name] = entry.engine
         return {**row, "engine": entry.variant.engine.name}, entry.variant
@@ -132,7 +140,7 @@ class CaseEvaluation:
         self._window.stop()
 
     def run(self) -> EvaluatedRun:
-        """Make all attempts, and return the run that came of them."""
+        """Make all attempts, and return the resulting run."""
         plan = self._plan
         with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as shared:
             session = RunSession.start(plan, Entry.LIBRARY, shared=Path(shared), engines=self._engines)
@@ -143,8 +151,8 @@ class CaseEvaluation:
                 for variant in plan.variants
                 for repeat in range(plan.repeats)
             )
-            state.warn(*(map(named, session.resumption.warnings) if session.resumption else ()))
-            state.warn(*map(named, self._expectations.warnings))
+            state.warn(*(map(with_argument_names, session.resumption.warnings) if session.resumption else ()))
+            state.warn(*map(with_argument_names, self._expectations.warnings))
             if not plan.redact:
                 state.warn(*plan.cases.notes)
             with closing(session):
@@ -157,13 +165,13 @@ class CaseEvaluation:
                         self._window.make_all(session, state, advance)
                 except KeyboardInterrupt as error:
                     if (folder := session.handover.folder) is not None:
-                        error.add_note(_how_to_go_on(folder))
+                        error.add_note(_resume_advice(folder))
                         self._finish(session, state)
                     raise
                 return self._finish(session, state)
 
     def _finish(self, session: RunSession, state: RunState) -> EvaluatedRun:
-        """Make the run; all its records are one file, and its other files are written, where it is kept."""
+        """Return the finished run; if it is kept, merge its records into one file and write its other files."""
         session.leave()
         folder = session.handover.folder
         if not state.complete:
@@ -178,7 +186,7 @@ class CaseEvaluation:
         if decision.gates:
             ending = Ending(failures=tuple(state.failures))
             evaluated = replace(evaluated, verdict=decide(ending, summary.total, decision.gates))
-        else:  # there is no verdict that says them
+        else:  # without a verdict, the failures are warnings
             evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
         if folder is not None:
@@ -186,14 +194,14 @@ class CaseEvaluation:
         return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
 
 
-def _named(engines: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the engines by the names of their variants; EngineError for a name that no record could bear."""
+def _check_names(engines: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the engines by variant name; EngineError for a name that is invalid in records."""
     names: list[object] = list(engines)
-    strange = next((name for name in names if not isinstance(name, str) or not (name or len(names) == 1)), None)
-    if strange is not None or not names:
-        problem = "no engine" if strange is None else f"an engine by the name {plain_value(strange, 60)}"
-        message = f"engine holds {problem}: expected a text for each variant, such as {{'small': …, 'large': …}}"
-        raise EngineError(message, found=strange, where="engine")
+    invalid = next((name for name in names if not isinstance(name, str) or not (name or len(names) == 1)), None)
+    if invalid is not None or not names:
+        problem = "without engines" if invalid is None else f"with the name {plain_value(invalid, 60)}"
+        message = f"engine is a mapping {problem}: expected a text for each variant, such as {{'small': …, 'large': …}}"
+        raise EngineError(message, found=invalid, where="engine")
     for name in engines:
         try:
             check_variant(name)
@@ -202,12 +210,12 @@ def _named(engines: Mapping[str, Any]) -> Mapping[str, Any]:
     return engines
 
 
-def _how_to_go_on(folder: Path) -> str:
-    return f"the run is in {folder}; evaluate(…, resume={str(folder)!r}) goes on with it"
+def _resume_advice(folder: Path) -> str:
+    return f"the run is in {folder}; evaluate(…, resume={str(folder)!r}) continues it"
 
 
 def _with_options(function: F) -> F:
-    """Name each option and its default in the signature of a function, for whoever asks an editor or `help`."""
+    """Add each option with its default to the function's signature, for editors and `help`."""
     signature = inspect.signature(function)
     own = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
     options = [
@@ -228,12 +236,12 @@ def evaluate(
     engine: Engines, dataset: Dataset | str | Iterable[object] | None = None, **options: Unpack[EvaluationOptions]
 ) -> EvaluatedRun:
     """
-    Put each case of the dataset to the engine, judge the answers, and keep every record as soon as it exists.
+    Evaluate an engine on the cases of a dataset: judge each answer, and write each record as soon as it exists.
 
-    Several engines, by the names of their variants, are asked the same cases. Ctrl-C ends it with what there is: the
-    run is in its folder, and `resume` goes on with it.
+    With several engines, by variant name, each gets the same cases. Ctrl-C ends the run early: its records stay in its
+    directory, and `resume` continues it.
     """
-    with said_to_programs():
+    with argument_names_in_errors():
         return CaseEvaluation(engine, dataset, options).run()
 
 
@@ -241,12 +249,12 @@ def evaluate(
 async def aevaluate(
     engine: Engines, dataset: Dataset | str | Iterable[object] | None = None, **options: Unpack[EvaluationOptions]
 ) -> EvaluatedRun:
-    """Do the same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
+    """Evaluate like `evaluate` without blocking the event loop; cancellation ends the run as Ctrl-C does."""
     evaluation: list[CaseEvaluation] = []
     cancelled = threading.Event()
 
     def run() -> EvaluatedRun:
-        with said_to_programs():
+        with argument_names_in_errors():
             evaluation.append(CaseEvaluation(engine, dataset, options))
             if cancelled.is_set():
                 evaluation[0].stop()
@@ -257,22 +265,22 @@ async def aevaluate(
         return await asyncio.shield(running)
     except asyncio.CancelledError as error:
         cancelled.set()
-        for begun in evaluation:
-            begun.stop()
+        for started in evaluation:
+            started.stop()
         await asyncio.wait([running])
         if running.exception() is None and (folder := running.result().folder) is not None:
-            error.add_note(_how_to_go_on(folder))
+            error.add_note(_resume_advice(folder))
         raise
 
 
 @contextmanager
 def _bar(count: int, *, wanted: bool) -> Iterator[Callable[[], object]]:
-    """Give a function that moves a bar, in a notebook or a terminal, where one is wanted."""
+    """Yield a function that advances a progress bar, in a notebook or a terminal, if one is wanted."""
     if not wanted or find_spec("tqdm") is None:
         yield lambda: None
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is one of text
+        warnings.simplefilter("ignore")  # without ipywidgets, a notebook shows a text bar
         from tqdm.auto import tqdm
 
     with tqdm(total=count, unit="attempt", dynamic_ncols=True) as bar:

@@ -1,4 +1,4 @@
-"""The options of an evaluation: those of the table by their names, some of which a program may hold as objects."""
+"""Define the options of an evaluation: those of the common table, some of which also accept objects."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.variants import Values
 
-#: the arguments that are not called as their options
+#: Arguments whose names differ from those of their options.
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
-#: what a program says as another argument, or what is of pytest's terminal alone
+#: Options that are other arguments in Python, or that only apply to pytest's terminal.
 _LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
 _PATHS = ("output", "baseline", "record", "replay")
-#: where runs are kept, unless the program says
+#: Default directory of runs.
 RUNS = "jsbench-runs"
 Text = str | PathLike[str]
 
 
 class EvaluationOptions(TypedDict, total=False):
-    """The options of an evaluation; each as the plugin's option of that name, of which docs/options.md tells."""
+    """Options of an evaluation; each has the meaning of the plugin's option of the same name in docs/options.md."""
 
-    #: a name, a Jinja2 file, `package.module:function`, or a function that takes a case
+    #: A name, a Jinja2 file, `package.module:function`, or a function that takes a case.
     prompt: Text | Template | Callable[[Case], object]
     shots: int
     context: int
@@ -43,18 +43,18 @@ class EvaluationOptions(TypedDict, total=False):
     repeats: int
     retries: int
     shard: str
-    #: whether a provider's batch is waited for (True is `wait`), or looked at once
+    #: Whether to wait for a provider's batch (`wait`, or True), or to check it only once (`leave`).
     batch: Literal["wait", "leave", True]
-    #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
+    #: Directory of all runs, each in its own subdirectory; None to keep the run in memory only.
     output: Text | None
-    #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
+    #: Run to resume; True for the newest in `output` with the same engine and settings, if there is one.
     resume: Text | bool
     limits: RateLimits | None
     rpm: float
     tpm: float
     max_cost: float
     patience: float
-    #: how answers are judged; the options that follow change it
+    #: How to judge answers; the following options override it.
     policy: JudgePolicy | None
     extra_fields: str | Iterable[str]
     duplicate_keys: Literal["note", "fail"]
@@ -64,25 +64,25 @@ class EvaluationOptions(TypedDict, total=False):
     default_dialect: str
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     judge_timeout: float
-    #: classifiers, each a name or a function that takes a record
+    #: Classifiers: names, or functions that take a record.
     classify: Iterable[str | Callable[[Record], str | None]]
-    #: how a field's values are compared: in words, or by a function of the expected value and the other
+    #: How to compare the values of a field: in words, or by a function of the expected and the actual value.
     comparers: Mapping[str, str | Callable[[Any, Any], object]]
-    #: conditions on the run, which decide its verdict
+    #: Conditions on the run, which decide its verdict.
     gates: Iterable[str]
     min_pass_rate: float
     max_regression: float
     baseline: Text
-    #: a folder in which each answer is kept as a readable file
+    #: Directory in which each answer is kept as a readable file.
     record: Text | None
     record_mode: Literal["all", "new"]
-    #: recorded answers, or a run's folder, that answer instead of the engine, which is None
+    #: Recorded answers, or the directory of a run, which replace the engine (None).
     replay: Text
     replay_strict: bool
-    #: whether digests stand for prompts, schemas and answers in what is kept
+    #: Whether to write digests instead of prompts, schemas and answers.
     redact: bool
     export: Mapping[str, Text]
-    #: of an engine that is named, and not open
+    #: This and the following options are for an engine given by name, not for an open one.
     model: Text
     base_url: str
     api_key_env: str
@@ -93,9 +93,9 @@ class EvaluationOptions(TypedDict, total=False):
     timeout: float
     adapt: str
     engine_option: Mapping[str, Any]
-    #: names of ways to ask in pyproject.toml, where the engine is None
+    #: Names of variants in pyproject.toml, if the engine is None.
     variants: str | Iterable[str]
-    #: of a dataset that is named, and not loaded
+    #: This and the following options are for a dataset given by name, not for a loaded one.
     instances: Text
     preset: str
     tasks: str | Iterable[str]
@@ -105,7 +105,7 @@ class EvaluationOptions(TypedDict, total=False):
     where: str | Iterable[str]
     sample: int | str
     invalid_schemas: Literal["fail", "skip", "strict"]
-    #: whether a bar shows how far it is, where tqdm is installed
+    #: Whether to show a progress bar, if tqdm is installed.
     progress: bool
 
 
@@ -119,7 +119,9 @@ def _earlier_run(value: object) -> Path | str | None:
 
 
 def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], ...]:
-    classifiers = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
+    if isinstance(value, str):
+        return (value,)
+    classifiers = tuple(value) if isinstance(value, Iterable) else (None,)
     if not all(isinstance(classifier, str) or callable(classifier) for classifier in classifiers):
         raise ValueError("a list of functions of a record, or of names of classifiers")
     return classifiers
@@ -143,7 +145,7 @@ def _comparer(field: str, way: str | Callable[[Any, Any], object]) -> Comparer:
 
 READERS: dict[str, Reader] = {
     **{option.name: option.of_value for option in OPTIONS if option.name not in _LEFT_OUT},
-    "prompt": one_of("a prompt", object),  # `template_of` says what it can be
+    "prompt": one_of("a prompt", object),  # `template_of` checks the type
     "resume": _earlier_run,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
     "policy": one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
@@ -152,7 +154,7 @@ READERS: dict[str, Reader] = {
     "gates": names,
     "progress": flag,
 }
-#: the value of each argument that nobody gives
+#: Default of each argument.
 EVALUATION_DEFAULTS: Values = {
     **{name: DEFAULTS.get(name) for name in EvaluationOptions.__annotations__},
     **dict.fromkeys(("resume", "redact", "replay_strict", "progress"), False),
@@ -162,7 +164,7 @@ EVALUATION_DEFAULTS: Values = {
 
 
 def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> dict[str, Any]:
-    """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
+    """Parse the arguments of an evaluation into values of the option table; JSBenchError names the wrong one."""
     read = read_all(given, READERS, of="evaluate")
     refuse_together({**read, "dataset": dataset})
     values = {**DEFAULTS, "output": RUNS, **(read.get("preset") or {}), **read}
@@ -176,24 +178,25 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
     values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
     if values["resume"] == "newest" and values["output"] is None:
-        message = "resume=True goes on with a run in output, which is None: name the run, or an output"
+        message = "resume=True continues a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
     refuse_recording(values, read.keys() if engine is None else {*read, "engine"})
-    values["gate"], values["comparer"] = values.pop("gates", ()), values.pop("comparers", {})
+    values["gate"] = values.pop("gates", ())
+    values["comparer"] = values.pop("comparers", {})
     return values
 
 
 @contextmanager
-def said_to_programs() -> Iterator[None]:
-    """Inside, an error that names an option such as `--jsbench-api-key-env` names the argument `api_key_env`."""
+def argument_names_in_errors() -> Iterator[None]:
+    """Convert option names in errors to argument names: `--jsbench-api-key-env` becomes `api_key_env`."""
     try:
         yield
     except JSBenchError as error:
-        error.args = tuple(named(part) if isinstance(part, str) else part for part in error.args)
+        error.args = tuple(with_argument_names(part) if isinstance(part, str) else part for part in error.args)
         raise
 
 
-def named(message: str) -> str:
-    """Write arguments where a message names options; an engine's own option is an argument by its own name."""
+def with_argument_names(message: str) -> str:
+    """Return the message with argument names for options; an engine option becomes an argument of its own name."""
     own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
     return respelled(own, lambda name: _ARGUMENTS.get(name, name))

@@ -1,4 +1,4 @@
-"""An evaluation file as Pydantic models, for programs that read and write such files; needs the extra `pydantic`."""
+"""Provide evaluation files as Pydantic models, to read and write such files; needs the extra `pydantic`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_jsbench.schemas.python_types import require_pydantic
 
 require_pydantic("an evaluation as a model")
 
-from pydantic import (  # noqa: E402  where it is not there, the line above says how to get it
+from pydantic import (  # noqa: E402  the line above reports how to install it
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,28 +24,29 @@ from pydantic import (  # noqa: E402  where it is not there, the line above says
     model_validator,
 )
 
-#: the greatest whole number that every JSON reader keeps, and the greatest figure
-_MOST, _GREATEST = 2**53 - 1, 1e15
+#: Largest integer that every JSON parser represents exactly, and largest figure.
+_MOST = 2**53 - 1
+_GREATEST = 1e15
 
 
-def _whole(value: object) -> object:
-    """A number such as 32.0 is whole in JSON."""
+def _to_integer(value: object) -> object:
+    """Convert a number such as 32.0, which is an integer in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_whole)]
+Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_to_integer)]
 Share = Annotated[float, Field(ge=0, le=1)] | None
 Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
-#: a metric of another name: a figure, a group of them, the bounds of an interval (of a metric <name>_ci), or words
+#: Value of a metric without its own field: a figure, a group, interval bounds (of a metric <name>_ci), or text.
 OtherMetric = (
     Figure | dict[str, Figure | None] | Annotated[list[Figure], Field(min_length=2, max_length=2)] | str | bool | None
 )
-#: metrics that are there together, where a file has one of them that is a count
+#: Metrics that a file must have together if it has one of its counts.
 _TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_count", "episode_success_rate")
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Add to the JSON Schema of metrics what is checked by that and not by the fields, so that all else is kept."""
+    """Add the checks of further metrics to the JSON Schema, which the fields do not express."""
     schema["additionalProperties"] = TypeAdapter(OtherMetric).json_schema()
     schema["minProperties"] = 1
     counts = ("num_episodes", "num_steps", "coord_error_count")
@@ -54,40 +55,40 @@ def _publish(schema: dict[str, Any]) -> None:
 
 class EvalMetrics(BaseModel):
     """
-    The metrics of an evaluation, as `evaluation.schema.json` publishes them; None means not applicable.
+    Metrics of an evaluation, as published in `evaluation.schema.json`; None means not applicable.
 
-    Metrics of other names are kept as they are, and are attributes too: `metrics.pass_rate`. A metric that its project
-    has retired, written as -1, is read as None. One that counts episodes, steps or clicks has all that is always there.
+    Further metrics are kept, and are attributes too: `metrics.pass_rate`. A retired metric, written as -1, is read as
+    None. Metrics that count episodes, steps or clicks require the others of their group.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True, json_schema_extra=_publish)
 
     num_episodes: Count = None
-    """Episodes that were evaluated."""
+    """Number of evaluated episodes."""
     num_steps: Count = None
-    """Steps of all episodes."""
+    """Number of steps of all episodes."""
     action_type_accuracy: Share = None
-    """Steps with the right kind of action."""
+    """Share of steps with the right kind of action."""
     mean_coord_error: Annotated[float, Field(ge=0, le=_GREATEST)] | None = None
-    """Mean distance of a click from its target."""
+    """Mean distance of clicks from their targets."""
     coord_error_count: Count = None
-    """Clicks with a place."""
+    """Number of clicks with coordinates."""
     episode_success_rate: Share = None
-    """Episodes of which every step was right."""
+    """Share of episodes in which every step was right."""
     click_hit_rate: Share = None
-    """Clicks near their target."""
+    """Share of clicks near their target."""
     bbox_hit_rate: Share = None
-    """Clicks inside their element."""
+    """Share of clicks inside their element."""
     mean_episode_progress: Share = None
-    """Right steps of an episode, on average."""
+    """Mean share of right steps per episode."""
     mean_episode_step_score: Share = None
-    """Wholly right steps of an episode, on average."""
+    """Mean share of completely right steps per episode."""
     weak_episode_success_rate: Share = None
-    """Episodes that reached every milestone."""
+    """Share of episodes that reached every milestone."""
     state_success_rate: Share = None
-    """Episodes that ended in the right state."""
+    """Share of episodes that ended in the right state."""
     element_accuracy: Share = None
-    """Elements that were chosen rightly."""
+    """Share of elements that were chosen correctly."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +97,7 @@ class EvalMetrics(BaseModel):
 
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
-        """Check the metrics of other names, and that those are there which always are: the fields do not say it."""
+        """Check further metrics, and that required ones are present, which the fields do not express."""
         if problems := run_json.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
         return self
@@ -104,33 +105,33 @@ class EvalMetrics(BaseModel):
 
 class EvalOutput(BaseModel):
     """
-    The stable evaluation JSON that any project may write, and that jsbench compare, plot and migrate read.
+    The stable evaluation JSON, which any project may write; jsbench compare, plot and migrate read it.
 
-    Metrics are added, never removed; null means not applicable, and is not 0. run.json is one, with more beside. What
-    else a file holds is kept.
+    Metrics are added, never removed; null means not applicable, and is not 0. run.json is such a file with additional
+    content. Unknown content is kept.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True)
 
     schema_version: str = "1.0"
-    """Which shape; 1.0 where it is missing."""
+    """Version of the format; 1.0 if missing."""
     config_path: str
-    """The configuration of the evaluation; 'unknown' where it was not kept."""
+    """Configuration of the evaluation; 'unknown' if it was not recorded."""
     backend: str
-    """What answered; 'unknown' where it was not kept."""
+    """Backend that answered; 'unknown' if it was not recorded."""
     dsl_mode: str = "coord"
-    """How actions are given: `coord`, also where it is missing, or `som`; of other projects, not used here."""
+    """How actions are specified: `coord` (the default) or `som`; written by other projects, not used here."""
     metrics: EvalMetrics
-    """Figures by name; an object of figures is a group. A name that stands here holds what it says; any other is left
-    to its project."""
+    """Figures by name; an object of figures is a group. The documented names have a fixed meaning; others depend on
+    the project."""
 
 
 @arguments(path=a_path)
 def load_evaluation(path: str | Path) -> EvalOutput:
     """
-    The evaluation in a file, a run's folder, or the newest in a folder of runs; JSBenchError names what is wrong.
+    Load the evaluation from a file, a run's directory, or the newest run in a directory; JSBenchError if invalid.
 
-    A file of bare metrics is read as `jsbench migrate` would write it.
+    A file that contains only metrics is read as `jsbench migrate` would write it.
     """
     path = run_json.each_run(Path(path))[-1]
     data = run_json.load(path / "run.json" if path.is_dir() else path)

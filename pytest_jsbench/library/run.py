@@ -1,4 +1,4 @@
-"""A run as a program holds it: its figures, its attempts as a table, and what a notebook shows of it."""
+"""Provide runs in the Python API: metrics, attempts as a table, and display in notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, kind_of, printable
-from pytest_jsbench.library.evaluation_options import named, said_to_programs
+from pytest_jsbench.library.evaluation_options import argument_names_in_errors, with_argument_names
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary(Summary):
-    """The figures of a run, as a table to be seen or to be reckoned with."""
+    """Metrics of a run, with display as a table and conversion to a DataFrame."""
 
     run: Run = field(compare=False)
 
@@ -44,7 +44,7 @@ class RunSummary(Summary):
         return html_table(run_report.main_table(self.run, self))
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row for each task, and one for all: `total`."""
+        """Return a DataFrame with a row for each task, and one for all: `total`."""
         return tables.summary_to_pandas(self)
 
 
@@ -53,32 +53,32 @@ _COMPARED = one_of("a run, or its path", Run, str, PathLike)
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedRun(Run):
-    """A run that a program has made, or has loaded."""
+    """A run made by `evaluate`, or loaded from a directory."""
 
-    #: where its records are; None: nowhere but here
+    #: Directory of its records; None if it is only in memory.
     folder: Path | None = None
 
     @classmethod
     def of_run(cls, run: Run, folder: Path | None = None) -> EvaluatedRun:
-        """The run that is in this folder."""
+        """Return the run as an EvaluatedRun with this directory."""
         return cls(**{field.name: getattr(run, field.name) for field in fields(Run)}, folder=folder)
 
     @cached_property
     def summary(self) -> RunSummary:
-        """Its figures."""
+        """Metrics of the run."""
         summary = summarize(self)
         return RunSummary(**{field.name: getattr(summary, field.name) for field in fields(Summary)}, run=self)
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row for each planned attempt."""
+        """Return a DataFrame with a row for each planned attempt."""
         return tables.to_pandas(self)
 
     def to_arrow(self) -> Any:
-        """The same rows as a pyarrow Table."""
+        """Return the same rows as a pyarrow Table."""
         return tables.to_arrow(self)
 
     def to_dataset(self) -> Any:
-        """The same rows as a `datasets.Dataset`, which can be pushed to a hub."""
+        """Return the same rows as a `datasets.Dataset`, which can be pushed to a hub."""
         return tables.to_dataset(self)
 
     @arguments(path=path)
@@ -94,9 +94,10 @@ class EvaluatedRun(Run):
     @arguments(baseline=_COMPARED)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:
         """
-        Hold the run against each condition, as `--jsbench-gate` takes it; what was not measured meets none.
+        Check each condition, in the form of `--jsbench-gate`; one on a figure that was not measured is not met.
 
-        Those on `baseline.difference` and the like compare with another run, or what `jsbench baseline` wrote.
+        Conditions on `baseline.difference` and similar figures need `baseline`: another run, or the file that `jsbench
+        baseline` wrote.
         """
         from pytest_jsbench.metrics.gates import Gate, check_all
 
@@ -111,12 +112,12 @@ class EvaluatedRun(Run):
         if baseline is None and (alone := next((gate.text for gate in wanted if gate.name.baseline), None)):
             message = f"{alone}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
             raise GateError(message, found=alone, where="baseline")
-        return check_all(wanted, self.summary, None if baseline is None else self._against(baseline))
+        return check_all(wanted, self.summary, None if baseline is None else self._compare_with(baseline))
 
     @arguments(baseline=_COMPARED)
     def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
-        """Compare the run case by case with another one, or with what `jsbench baseline` wrote."""
-        comparisons = self._against(baseline)
+        """Compare the run case by case with another one, or with the file that `jsbench baseline` wrote."""
+        comparisons = self._compare_with(baseline)
         if "" not in comparisons:
             message = (
                 f"compare: the run has variants ({printable(', '.join(comparisons))}); expected one of them, as in "
@@ -125,11 +126,11 @@ class EvaluatedRun(Run):
             raise RecordError(message, found=list(comparisons), where="compare")
         return comparisons[""]
 
-    def _against(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
-        """The comparison with another run, by variant or by no name."""
+    def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
+        """Return the comparison with another run, by variant, or under an empty name."""
         from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
-        with said_to_programs():
+        with argument_names_in_errors():
             if isinstance(baseline, Run):
                 before = evaluation_of(baseline, summarize(baseline), source="the baseline")
             else:
@@ -138,7 +139,7 @@ class EvaluatedRun(Run):
 
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:
-        """A matplotlib Figure of these metrics, or of those that matter most; a bar for each variant."""
+        """Return a matplotlib Figure of these metrics, by default the main ones; with a bar for each variant."""
         parts: Mapping[str, Run] = self.each() or {self._title: self}
         return plot_runs(parts, metrics)
 
@@ -147,29 +148,31 @@ class EvaluatedRun(Run):
         return printable(f"{self.metadata.engine} {self.metadata.model}")
 
     def __repr__(self) -> str:
-        figure, rate = FIGURES["pass_rate"], self.summary.total.pass_rate
+        figure = FIGURES["pass_rate"]
+        rate = self.summary.total.pass_rate
         passed = f"{figure.title.lower()} {'n/a' if rate.value is None else figure.text_of(rate.value)}"
         where = "in memory" if self.folder is None else f"in {self.folder}"
         return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, {passed}, {where}>"
 
     @property
     def _lines(self) -> list[str]:
-        """The lines above its figures, with why there are attempts without an answer."""
+        """Lines above the metrics, with the reasons for attempts without an answer."""
         decided = [] if self.verdict is None else [self.verdict.text]
-        warnings = (printable(named(line), 600) for line in (*self._without_answer, *self.warnings))
+        warnings = (printable(with_argument_names(line), 600) for line in (*self._without_answer, *self.warnings))
         return [repr(self), *decided, *warnings]
 
     @property
     def _without_answer(self) -> Iterator[str]:
-        """Count the calls that broke and the attempts without a record, and say of the first of each why."""
-        if broken := [outcome for outcome in self.outcomes if outcome.failed]:
+        """Number of failed calls, and of attempts without a record, each with the reason of the first."""
+        broken = [outcome for outcome in self.outcomes if outcome.failed]
+        if broken:
             record = broken[0].read()
             assert isinstance(record.generation, Failed)
             why = f"{record.generation.kind}: {record.generation.message}"
-            yield f"{counted(len(broken), 'attempt')} of which the call broke; {record.key}: {why}"
+            yield f"{counted(len(broken), 'attempt')} with a failed call; {record.key}: {why}"
         unrecorded = self.unrecorded()
         for attempt, missing in itertools.islice(unrecorded.items(), 1):
-            why = "not known why" if missing is None else f"{missing.reason} {missing.message}".rstrip()
+            why = "unknown reason" if missing is None else f"{missing.reason} {missing.message}".rstrip()
             yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
@@ -190,18 +193,18 @@ def _runs_by_name(value: object) -> object:
 
 @arguments(path=path)
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
-    """A run from its folder, its records.jsonl, or the newest in a folder of runs; its records stay on disk."""
+    """Load a run from its directory, its records.jsonl, or the newest run in a directory; records stay on disk."""
     from pytest_jsbench.records.journal import find_files
     from pytest_jsbench.reports.run_json import read_run
 
-    with said_to_programs():
+    with argument_names_in_errors():
         run = read_run(Path(path))
         return EvaluatedRun.of_run(run, find_files(Path(path))[0].parent)
 
 
 @arguments(runs=_runs_by_name, metrics=names)
 def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
-    """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
+    """Return a matplotlib Figure that compares runs by name, with intervals: one panel per metric."""
     from pytest_jsbench.reports.plot import picture
     from pytest_jsbench.reports.run_json import evaluation_of
 

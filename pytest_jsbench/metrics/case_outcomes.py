@@ -1,4 +1,4 @@
-"""The outcomes of a run's cases: how each attempt ended, and what was measured of it."""
+"""Define the outcomes of a run's cases: how each attempt ended, and its measurements."""
 
 from __future__ import annotations
 
@@ -24,85 +24,87 @@ if TYPE_CHECKING:
 
 PASSED = "passed"
 MISSING = "missing"
-#: outcomes that say nothing about the model
+#: Outcomes without information about the model.
 UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
 _ENDS = (PASSED, MISSING, *FailureType)
-#: one of those; of a case without a schema there is none
+#: Outcome of an attempt; a case without a schema has none.
 End = Annotated[
     str, msgspec.Meta(extra_json_schema={"enum": [end for end in _ENDS if end != FailureType.INVALID_SCHEMA]})
 ]
 _DIGEST = 12
 
-#: measurements of an attempt that are compared, as ratios, by their figures
+#: Measurements of an attempt that are compared as ratios, with the names of their figures.
 MEASURES = {
     **{name: f"{name}_p50" for name in ("ttft", "tpot", "tgt", "gct")},
     **{name: name for name in ("input_tokens", "output_tokens", "cost")},
 }
-#: beside them: the share of what was cached says whether times can be compared
+#: Recorded as well: times of runs with different shares of cached tokens are not comparable.
 CACHED = "cached_tokens"
 MEASURED = (*MEASURES, CACHED)
-#: of a case's attempts, in order, by name; None where one has none
+#: Measurements of a case's attempts, in order, by name; None for an attempt without one.
 Measures = Mapping[str, tuple[Annotated[float, msgspec.Meta(ge=0, le=2**53)] | None, ...]]
-#: of a case's attempts, in order
+#: Value matches of a case's attempts, in order.
 Matches = tuple[Match | None, ...]
-#: whether the project's own test passed that asked for each attempt; None where it did not end, or the call broke
+#: Whether the project's own test of each attempt passed; None if it did not end, or its call failed.
 Ends = tuple[bool | None, ...]
 
 
 class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcomes of one case's attempts, in order."""
+    """Outcomes of one case's attempts, in order."""
 
-    #: the first hex digits of the schema's digest; empty where no attempt was recorded
+    #: First hex digits of the schema's digest; empty if no attempt was recorded.
     schema: str = written("")
-    #: how each ended: passed, missing or a failure type
+    #: Outcome of each attempt: passed, missing or a failure type.
     attempts: Annotated[tuple[End, ...], msgspec.Meta(min_length=1)]
-    #: of each attempt, how many values of each field are right, as `match` of records.jsonl without the differences, or
-    #: None where that is not known; absent where no values are expected
+    #: For each attempt, the number of right values per field, as in `match` of records.jsonl without the differences,
+    #: or null if it is unknown; absent if no values are expected.
     matches: Matches = msgspec.field(default=(), name="values")
-    #: of each attempt, whether the project's own test passed that asked, or None where that is not known; absent where
-    #: none asked
+    #: For each attempt, whether the project's own test that made it passed, or null if this is unknown; absent if no
+    #: such test made calls.
     tests: Ends = ()
-    #: of each attempt, by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens, cached_tokens, cost
-    #: (US dollars); None where one has none
+    #: For each attempt, by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens, cached_tokens,
+    #: cost (US dollars); null for an attempt without one.
     measures: Measures = msgspec.field(default_factory=dict)
 
     def measured(self, name: str) -> list[float]:
-        """The measurements of that name, of the attempts that have one."""
+        """Return the measurements with this name, of the attempts that have one."""
         return [value for value in self.measures.get(name, ()) if value is not None]
 
     @property
     def passes(self) -> int:
-        """The attempts that passed."""
+        """Number of attempts that passed."""
         return self.attempts.count(PASSED)
 
     @property
     def passed(self) -> bool:
-        """True where every attempt passed."""
+        """Whether every attempt passed."""
         return self.passes == len(self.attempts)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The attempts that say something about the model."""
+        """Outcomes of the attempts that give information about the model."""
         return tuple(end for end in self.attempts if end not in UNDECIDED)
 
     @property
     def share(self) -> Share:
-        """The attempts that passed, of those that say something about the model."""
+        """Number of attempts that passed, and of those that give information about the model."""
         return self.passes, len(self.decided)
 
     @property
     def flaky(self) -> bool:
-        """True where some attempts passed and some failed."""
+        """Whether some attempts passed and others failed."""
         return 0 < self.passes < len(self.decided)
 
     def first(self, count: int) -> CaseOutcome:
-        """The outcome of the first `count` attempts alone."""
-        attempts, matches, tests = self.attempts[:count], self.matches[:count], self.tests[:count]
+        """Return the outcome of the first `count` attempts only."""
+        attempts = self.attempts[:count]
+        matches = self.matches[:count]
+        tests = self.tests[:count]
         measures = {name: values[:count] for name, values in self.measures.items()}
         return structs.replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values; of its values only how many are right."""
+        """Return the outcome as JSON values; of its value matches only the counts."""
         data: dict[str, Any] = to_json(self)
         for match in filter(None, data.get("values", ())):
             del match["differences"]
@@ -110,7 +112,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: object) -> CaseOutcome:
-        """The inverse of `to_dict`; RecordError names the first place that is not of an outcome."""
+        """Return the outcome with these JSON values; RecordError names the first invalid place."""
         try:
             outcome = from_json(cls, data)
         except ValueError as error:
@@ -130,12 +132,13 @@ def outcomes(
     planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome], costs: Mapping[Attempt, float] | None = None
 ) -> dict[CaseKey, CaseOutcome]:
     """
-    The outcome of each case, in the order of the plan, without the cases with a broken schema.
+    Return the outcome of each case, in the order of the plan, without the cases with a broken schema.
 
-    Measurements are told where `costs` are given, which are known of some attempts or of none. The last of an
-    application's calls for the same stands for the first.
+    Measurements are included if `costs` are given, even if some or all costs are unknown. If an application makes
+    several calls for the same answer, the last one counts in place of the first.
     """
-    plan, made = Counter(planned), list(attempts)
+    plan = Counter(planned)
+    made = list(attempts)
     first: dict[Attempt, CaseKey] = {}
     for attempt in made:
         if attempt.called_again:
@@ -162,7 +165,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
     values = (*matches, *[None] * missing) if any(each is not None for each in matches) else ()
     tests = [None if each.test_outcome is None or each.failed else each.test_outcome.passed for each in ordered]
     ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
-    measures = [{} if costs is None else _measured(attempt, costs) for attempt in ordered]
+    measures = [{} if costs is None else _measure(attempt, costs) for attempt in ordered]
     return CaseOutcome(
         schema=schema,
         attempts=(*ends, *[MISSING] * missing),
@@ -176,9 +179,10 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
     )
 
 
-def _measured(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
-    """The measurements of an answer; a recorded one has none."""
-    timing, usage = attempt.timing, attempt.usage
+def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
+    """Return the measurements of an answer; empty for a recorded one."""
+    timing = attempt.timing
+    usage = attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:
         return {}
     values = {
@@ -191,5 +195,5 @@ def _measured(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[s
 
 
 def schema_digits(digest: str | None) -> str:
-    """The first digits of the digest of a schema, as an outcome keeps them."""
+    """Return the first digits of a schema's digest, as stored in an outcome."""
     return (digest or "").removeprefix("sha256:")[:_DIGEST]

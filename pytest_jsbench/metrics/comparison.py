@@ -1,4 +1,4 @@
-"""The comparison of two runs by the outcomes of their cases."""
+"""Compare two runs by the outcomes of their cases."""
 
 from __future__ import annotations
 
@@ -27,183 +27,188 @@ from pytest_jsbench.records.setting_differences import SettingDifference, differ
 if TYPE_CHECKING:
     from pytest_jsbench.records.setting_differences import Setting
 
-#: by which two runs of the same may differ as a whole, whatever their cases say; and shares of cached tokens
+#: Largest difference of times, relative, that two runs of the same setup may have as a whole, even if all their cases
+#: differ in the same direction; also the largest difference of their shares of cached tokens.
 _DRIFT = 0.05
 
 
 class ValueFigures(DifferenceOfSeveral):
-    """A comparison of values, as files have it."""
+    """A comparison of values, as written to files."""
 
-    #: cases of which fewer values are right than then
+    #: Cases with fewer right values than in the other run.
     worse: list[str]
-    #: cases of which more values are right than then
+    #: Cases with more right values than in the other run.
     better: list[str]
-    #: cases of which other values were expected then, or compared otherwise
+    #: Cases whose expected values, or the way to compare them, differ from the other run.
     changed: list[str]
-    #: the same figures of the answers with every value of a field right, by its name
+    #: For each field, the same figures over the answers in which every value of the field is right.
     fields: Mapping[str, DifferenceOfSeveral]
-    #: what came out of it, for people
+    #: The result in one sentence.
     sentence: str
 
 
 class OwnTestFigures(DifferenceFigures):
-    """A comparison of how the project's own tests ended, as files have it."""
+    """A comparison of the outcomes of the project's own tests, as written to files."""
 
-    #: cases of which a test takes a smaller share of the answers now
+    #: Cases in which a smaller share of the answers passes a test than in the other run.
     worse: list[str]
-    #: what came out of it, for people
+    #: The result in one sentence.
     sentence: str
 
 
 class ComparisonFigures(DifferenceFigures):
-    """A comparison with another run, over the cases of both, as files have it."""
+    """A comparison with another run, over the cases of both, as written to files."""
 
-    #: the file or folder compared with
+    #: File or directory that this run is compared with.
     source: str
-    #: cases of which a smaller share of the attempts passes now
+    #: Cases in which a smaller share of the attempts passes than in the other run.
     newly_failing: list[str]
-    #: cases of which a greater share of the attempts passes now
+    #: Cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
-    #: cases of both that one of them did not decide
+    #: Cases of both runs that are undecided in one of them.
     undecided: NotRequired[list[str]]
-    #: cases of both with different schemas
+    #: Cases of both runs whose schemas differ.
     changed: NotRequired[list[str]]
-    #: the settings in which the runs differ, as far as both say
+    #: Settings that differ between the runs, as far as both record them.
     settings: NotRequired[list[SettingDifference]]
-    #: all that in words
+    #: The result in one sentence.
     sentence: str
-    #: the comparison of values, by the answers with every value right and none invented, over the cases of both that
-    #: expect the same; absent where none are expected in one of them
+    #: Comparison of values, by the answers with every value right and none invented, over the cases for which both runs
+    #: expect the same; absent if one run expects none.
     values: NotRequired[ValueFigures]
-    #: the comparison of how the project's own tests ended, by the answers that their test takes, over the cases of
-    #: which that is known in both; absent where it is of none
+    #: Comparison of the outcomes of the project's own tests, by the answers that pass their test, over the cases with a
+    #: known outcome in both runs; absent if there are none.
     tests: NotRequired[OwnTestFigures]
-    #: of what was measured in both, by name: the median over cases of this run's value / the baseline's
+    #: For each quantity that both runs measured, the median over cases of this run's value / the baseline's value.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
 
 class PairFigures(ComparisonFigures):
-    """The comparison of two variants of a run, as files have it."""
+    """The comparison of two variants of a run, as written to files."""
 
-    #: the variant that is compared with; also `source`
+    #: Variant that is the baseline; the same as `source`.
     first: str
-    #: the variant that is compared
+    #: Variant that is compared with it.
     second: str
-    #: the p-value for as many comparisons as there are (Holm)
+    #: p-value adjusted for the number of comparisons (Holm).
     p_value_adjusted: Fraction
-    #: whether that is below 0.05
+    #: Whether `p_value_adjusted` is below 0.05.
     real: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueComparison:
-    """The values of two runs' answers, compared by case; p-values are adjusted for the number of tests."""
+    """Values of two runs' answers, compared by case; p-values are adjusted for the number of tests."""
 
-    #: of the answers of which every value is right, and none invented
+    #: Over the answers with every value right and none invented.
     difference: PairedDifference
-    #: by field, of the answers of which every value of the field is right
+    #: For each field, over the answers in which every value of the field is right.
     fields: Mapping[str, PairedDifference]
-    #: cases of whose values fewer are right in the second run, and more
+    #: Cases with fewer right values in the second run, and those with more.
     worse: tuple[CaseKey, ...]
     better: tuple[CaseKey, ...]
-    #: cases of which the runs expect other values, or compare them otherwise
+    #: Cases for which the runs expect different values, or compare them in different ways.
     changed: tuple[CaseKey, ...]
-    #: cases of which it is known in the first run, and not of each answer of the second, whether every value is right
+    #: Number of cases for which the first run knows whether every value is right, and some answer of the second run
+    #: does not.
     undecided_now: int
 
     @property
     def differing(self) -> dict[str, PairedDifference]:
-        """The fields that are not right in the same cases, those first that differ most surely."""
+        """Differences of the fields that are not right in the same cases, by p-value in ascending order."""
         apart = {name: difference for name, difference in self.fields.items() if difference.fell or difference.rose}
         return dict(sorted(apart.items(), key=lambda pair: pair[1].p_value))
 
     @property
-    def told(self) -> list[tuple[str, str]]:
-        """The result in sentences for people: of whole answers by no name, and of each differing field."""
+    def sentences(self) -> list[tuple[str, str]]:
+        """The result in sentences: that of whole answers under an empty name, and that of each differing field."""
         tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
-        whole = f"{told(self.difference, does='have every value right', same='no change in any')}{tests}"
-        right = {name: told(difference, does="have it right") for name, difference in self.differing.items()}
+        whole = f"{difference_sentence(self.difference, does='have every value right', same='no change in any')}{tests}"
+        right = {
+            name: difference_sentence(difference, does="have it right") for name, difference in self.differing.items()
+        }
         return [("", whole), *right.items()]
 
     def to_dict(self) -> ValueFigures:
-        """The comparison as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             **self.difference.to_dict_of_several(),
             "worse": [str(key) for key in self.worse],
             "better": [str(key) for key in self.better],
             "changed": [str(key) for key in self.changed],
             "fields": {name: difference.to_dict_of_several() for name, difference in self.fields.items()},
-            "sentence": self.told[0][1],
+            "sentence": self.sentences[0][1],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOfTests:
-    """The ends of the project's own tests of two runs, compared by case."""
+    """Outcomes of the project's own tests in two runs, compared by case."""
 
-    #: of the answers that their test took; the p-value is adjusted for the number of comparisons
+    #: Over the answers that passed their test; the p-value is adjusted for the number of comparisons.
     difference: PairedDifference
-    #: cases of which a test took fewer answers in the second run
+    #: Cases in which a test accepted fewer answers in the second run.
     worse: tuple[CaseKey, ...]
-    #: cases of which a test ended in the first run, and not of each attempt of the second
+    #: Number of cases with a test that ended in the first run, and not for each attempt of the second.
     undecided_now: int
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence for people."""
-        return told(self.difference, does="pass their test", same="the same end of the test")
+        """The result in one sentence."""
+        return difference_sentence(self.difference, does="pass their test", same="the same end of the test")
 
     def to_dict(self) -> OwnTestFigures:
-        """The comparison as JSON values."""
+        """Return the comparison as JSON values."""
         return {**self.difference.to_dict(), "worse": [str(key) for key in self.worse], "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The cases of two runs, compared by the share of each case's attempts that passes."""
+    """Cases of two runs, compared by the share of each case's attempts that passes."""
 
-    #: over the cases that both runs decided
+    #: Over the cases that are decided in both runs.
     difference: PairedDifference
-    #: with every undecided attempt of the second run counted as a failure
+    #: With every undecided attempt of the second run counted as a failure.
     worst: PairedDifference
-    #: cases that the first run decided, and the second not in each attempt
+    #: Number of cases that are decided in the first run, and not in each attempt of the second.
     undecided_now: int
-    #: cases of which a smaller share passes in the second run, and a greater one
+    #: Cases in which a smaller share passes in the second run, and those with a larger share.
     newly_failing: tuple[CaseKey, ...]
     newly_passing: tuple[CaseKey, ...]
-    #: cases in both runs that one of them did not decide
+    #: Cases of both runs that are undecided in one of them.
     undecided: tuple[CaseKey, ...]
-    #: cases with one name and different schemas
+    #: Cases of both runs whose schemas differ.
     changed: tuple[CaseKey, ...]
-    #: cases in the first run alone, and in the second alone
+    #: Number of cases that only the first run has, and of those that only the second run has.
     first_alone: int
     second_alone: int
-    #: cases with more attempts in one run than in the other; they are compared by as many first attempts as both have
+    #: Number of cases with more attempts in one run than in the other; the first attempts that both have are compared.
     shortened: int
-    #: in which the runs differ, as far as both say
+    #: Settings that differ between the runs, as far as both record them.
     settings: tuple[SettingDifference, ...] = ()
-    #: None where values of no case are known in both
+    #: None if both runs know the values of no case.
     values: ValueComparison | None = None
-    #: None where no test of a project's own ended in both
+    #: None if no test of the project ended in both runs.
     tests: ComparisonOfTests | None = None
-    #: of what was measured in both, by name
+    #: For each quantity that both runs measured, the ratio of the second run to the first.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
-    #: the share of input tokens that came from a cache, in the first run and in the second; None where one does not say
+    #: Share of input tokens that came from a cache, in the first run and in the second; None if one run does not report
+    #: it.
     cached: tuple[float, float] | None = None
-    #: they were asked at once on one machine, which their times shared: there are no ratios of these
+    #: Whether both ran at the same time on one machine: they shared its speed, so there are no ratios of times.
     at_once: bool = False
 
-    def asked_at_once(self) -> Comparison:
-        """The comparison of two that were asked at once on one machine."""
+    def without_times(self) -> Comparison:
+        """Return the comparison of two variants that ran at the same time on one machine, without ratios of times."""
         ratios = {name: ratio for name, ratio in self.ratios.items() if not _is_time(name)}
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """True where the second run is shown to be no worse by the margin; None where nothing can be compared."""
+        """Return whether the second run is shown to be no worse by the margin; None if nothing can be compared."""
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
-    def no_worse_told(self, margin: float) -> str:
-        """Say whether the second run is shown to be no worse by the margin: by the lower bound of the difference."""
+    def no_worse_sentence(self, margin: float) -> str:
+        """Describe whether the second run is shown to be no worse by more than the margin, by the lower bound."""
         low = self.difference.ci_low
         if low is None:
             return "no case was decided in both: nothing can be compared"
@@ -211,34 +216,37 @@ class Comparison:
         return f"{'shown' if self.no_worse(margin) else 'not shown'} for a margin of {margin:g} ({worst})"
 
     @property
-    def ratios_told(self) -> list[tuple[str, str]]:
+    def ratio_sentences(self) -> list[tuple[str, str]]:
         """
-        The ratios in sentences for people, under a word for them; nothing of what too few cases tell.
+        The ratios in sentences, each with a heading; nothing for too few cases.
 
-        A time is called longer only where its interval says so, and by more than two runs of the same may differ.
+        A time is called longer or shorter only if the whole interval is, by more than two runs of the same setup may
+        differ.
         """
         bounded = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
-        facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in bounded.items()))] if bounded else []
+        facts = (
+            [("ratios", "; ".join(_ratio_sentence(name, ratio) for name, ratio in bounded.items()))] if bounded else []
+        )
         if any(map(_is_time, bounded)) and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
             shares = " → ".join(f"{100 * share:.0f} %" for share in self.cached)
-            facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not those of one work"))
+            facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not comparable"))
         if self.at_once:
-            facts.append(("note", "both were asked at once on one machine: their times are not compared"))
+            facts.append(("note", "both ran at the same time on one machine: their times are not compared"))
         return facts
 
     @property
     def real(self) -> bool:
-        """True where the difference is significant, given the number of comparisons."""
+        """Whether the difference is significant, given the number of comparisons."""
         return self.difference.real
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence for people."""
-        return told(self.difference)
+        """The result in one sentence."""
+        return difference_sentence(self.difference)
 
     @property
     def changes(self) -> dict[str, tuple[CaseKey, ...]]:
-        """The cases that pass less and more than before, under a word for people; none of a kind without one."""
+        """Cases that pass less and more often than before, by a word for the change; without empty groups."""
         words = ("down", "up") if self.difference.repeated else ("broke", "fixed")
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
@@ -246,7 +254,7 @@ class Comparison:
         return f"<{self.sentence}>"
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
-        """The comparison as JSON values; `source` says what was compared with."""
+        """Return the comparison as JSON values; `source` names the run that was compared with."""
         return {
             "source": source,
             **self.difference.to_dict(),
@@ -262,12 +270,12 @@ class Comparison:
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
-        """The same of one of several comparisons."""
+        """Return this comparison, one of several, as JSON values."""
         return {**self.to_dict(source=source), **self.difference.to_dict_of_several(), "real": self.real}
 
 
 def beyond_drift(ratio: PairedRatio) -> int:
-    """Give 1 or -1 where the whole interval is above or below what two runs of the same may differ by; else 0."""
+    """Return 1 or -1 if the whole interval is above or below the drift of two runs of the same setup; else 0."""
     if ratio.ci_low is None or ratio.ci_high is None:
         return 0
     return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
@@ -277,27 +285,31 @@ def _is_time(measure: str) -> bool:
     return MEASURES[measure] != measure
 
 
-def _ratio_told(name: str, ratio: PairedRatio) -> str:
+def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
     assert ratio.ci_low is not None
     assert ratio.ci_high is not None
-    is_time, apart = _is_time(name), beyond_drift(ratio)
-    words = ("", ": longer", ": shorter") if is_time else ("", ": more", ": less")
-    word = words[apart]
-    title = name.upper() if is_time else name.replace("_", " ")
-    return (
-        f"{title} {ratio.value:.2f} ({ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}){word}"
-    )
+    if _is_time(name):
+        title = name.upper()
+        words = {1: ": longer", -1: ": shorter", 0: ""}
+    else:
+        title = name.replace("_", " ")
+        words = {1: ": more", -1: ": less", 0: ""}
+    interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}"
+    return f"{title} {ratio.value:.2f} ({interval}){words[beyond_drift(ratio)]}"
 
 
-def told(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
-    """The result of a comparison in one sentence for people; `does` is what a case that succeeds does."""
+def difference_sentence(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
+    """Return the result of a comparison in one sentence; `does` is the verb for a case that succeeds."""
     if change.value is None:
         return "no case was decided in both: nothing can be compared"
-    cases, ups = counted(change.n, "case"), ""
+    cases = counted(change.n, "case")
     if not (change.fell or change.rose):
         return f"as many attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
+    ups = ""
     if change.repeated:
-        more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}" if change.value else "the same"
+        more = "the same"
+        if change.value:
+            more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
         words = f"the share of attempts that {does} is {more} over {cases}"
         ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
     elif change.value == 0:
@@ -309,19 +321,20 @@ def told(change: PairedDifference, *, does: str = "pass", same: str = "the same 
 
 
 def _conclusion(change: PairedDifference) -> str:
-    """The significance of a difference by its test, with a reason where the interval suggests the opposite."""
+    """Return the significance of a difference by its test, with a reason if the interval suggests the opposite."""
     words = "a real difference" if change.real else "not distinguishable from no change"
-    test, why = "sign-flip test" if change.repeated else "exact test", ""
-    zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
-    if not change.real and not zero and change.comparisons > 1:
+    test = "sign-flip test" if change.repeated else "exact test"
+    has_zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
+    why = ""
+    if not change.real and not has_zero and change.comparisons > 1:
         why = f", adjusted for {change.comparisons} comparisons; the interval is of this pair alone"
-    elif change.real is zero:
-        why = f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
+    elif change.real is has_zero:
+        why = f"; the interval {'includes' if has_zero else 'excludes'} 0, but is approximate"
     return f"{words} ({test}: p = {change.p_adjusted:.2g}{why})"
 
 
 def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
-    """True where all runs say which cases they had, and had the same ones with the same schemas."""
+    """Return whether all runs record their cases, and have the same ones with the same schemas."""
     first, *others = runs
     if not first:
         return False
@@ -338,7 +351,7 @@ def compare(
     second: Mapping[CaseKey, CaseOutcome],
     settings: Sequence[SettingDifference] = (),
 ) -> Comparison:
-    """The comparison of a second run with a first, over the cases and as many attempts as both have."""
+    """Compare a second run with a first, over their common cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
     schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
     most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
@@ -370,7 +383,7 @@ def compare(
 
 
 def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[float, float] | None:
-    """The share of input tokens that came from a cache in each run, over the attempts that say both."""
+    """Return each run's share of input tokens that came from a cache, over the attempts that report both."""
     shares = []
     for run in (0, 1):
         tokens = [(sum(pair[run].measured(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
@@ -384,14 +397,14 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
     matched = {key: pair for key, pair in pairs.items() if all(any(match is not None for match in one) for one in pair)}
     if not matched:
         return None
-    changed = tuple(key for key, (was, now) in matched.items() if len(_compared_with(was) | _compared_with(now)) > 1)
+    changed = tuple(key for key, (was, now) in matched.items() if len(_comparers(was) | _comparers(now)) > 1)
     other = frozenset(changed)
     shared = {key: pair for key, pair in matched.items() if key not in other}
     fields: dict[str, list[tuple[Share, Share]]] = {}
     for was, now in shared.values():
         for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):
-            fields.setdefault(name, []).append((_right(was, name), _right(now, name)))
-    exact = [(_exact(was), _exact(now)) for was, now in shared.values()]
+            fields.setdefault(name, []).append((_count_right(was, name), _count_right(now, name)))
+    exact = [(_count_exact(was), _count_exact(now)) for was, now in shared.values()]
     first, *rest = adjusted([paired_difference(shares) for shares in (exact, *fields.values())])
     gained: Counter[CaseKey] = Counter()
     for key, pair in shared.items():
@@ -404,12 +417,14 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
         worse=tuple(key for key, count in gained.items() if count < 0),
         better=tuple(key for key, count in gained.items() if count > 0),
         changed=changed,
-        undecided_now=sum(_exact(was)[1] > 0 and _exact(now)[1] < max(1, len(now)) for was, now in pairs.values()),
+        undecided_now=sum(
+            _count_exact(was)[1] > 0 and _count_exact(now)[1] < max(1, len(now)) for was, now in pairs.values()
+        ),
     )
 
 
 def _compare_tests(pairs: Mapping[CaseKey, tuple[Ends, Ends]]) -> ComparisonOfTests | None:
-    shares = {key: (_share(was), _share(now)) for key, (was, now) in pairs.items()}
+    shares = {key: (_count_true(was), _count_true(now)) for key, (was, now) in pairs.items()}
     decided = {key: (was, now) for key, (was, now) in shares.items() if was[1] and now[1]}
     if not decided:
         return None
@@ -420,34 +435,35 @@ def _compare_tests(pairs: Mapping[CaseKey, tuple[Ends, Ends]]) -> ComparisonOfTe
     )
 
 
-def _compared_with(matches: Matches) -> frozenset[str]:
+def _comparers(matches: Matches) -> frozenset[str]:
     return frozenset(match.compared_with for match in matches if match is not None and match.compared_with)
 
 
-def _exact(matches: Matches) -> Share:
-    return _share(None if match is None or match.problem else match.exact for match in matches)
+def _count_exact(matches: Matches) -> Share:
+    return _count_true(None if match is None or match.problem else match.exact for match in matches)
 
 
-def _right(matches: Matches, field: str) -> Share:
+def _count_right(matches: Matches, field: str) -> Share:
     counts = [None if match is None else match.fields.get(field) for match in matches]
-    return _share(None if count is None else count[0] == count[1] for count in counts)
+    return _count_true(None if count is None else count[0] == count[1] for count in counts)
 
 
-def _share(ends: Iterable[bool | None]) -> Share:
-    """Count those that are known and true."""
+def _count_true(ends: Iterable[bool | None]) -> Share:
+    """Return the number of true ones, and of all that are known."""
     ended = [end for end in ends if end is not None]
     return sum(ended), len(ended)
 
 
-def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons that are made together, with p-values for their number; those of values for the number of theirs."""
+def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust the p-values of comparisons made together for their number; those of values for their own number."""
     by_cases = adjusted([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
     ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
     together = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
-        values, of_tests = comparison.values, comparison.tests
+        values = comparison.values
+        of_tests = comparison.tests
         if values is not None:
             values = replace(values, difference=next(tests), fields={name: next(tests) for name in values.fields})
         if of_tests is not None:
@@ -456,30 +472,34 @@ def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return together
 
 
-#: with more runs than this each is compared with the first alone, which is not chosen by its figures
+#: With more runs than this, each is compared only with the first, which was not chosen by its figures.
 _MOST_PAIRED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two runs, or two variants of one, compared case by case."""
+    """Two runs, or two variants of one run, compared case by case."""
 
     first: str
     second: str
-    #: its p-value is adjusted for the number of pairs
+    #: Its p-value is adjusted for the number of pairs.
     comparison: Comparison
 
     def to_dict(self) -> dict[str, Any]:
-        """The pair as JSON values."""
+        """Return the pair as JSON values."""
         return {"first": self.first, "second": self.second, **self.comparison.to_dict_of_several(source=self.first)}
 
 
-#: a run by its name, the outcomes of its cases, and its settings
-Standing = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
+#: Name of a run, the outcomes of its cases, and its settings.
+RunOutcomes = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
 
 
-def pairs(*groups: Sequence[Standing]) -> list[Pair]:
-    """The pairs of runs in each group, with p-values for the number of all; of many runs each with the first alone."""
+def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
+    """
+    Compare the runs of each group in pairs, with p-values adjusted for the number of all pairs.
+
+    In a large group, each run is compared only with the first.
+    """
     chosen = itertools.chain.from_iterable(
         zip(itertools.repeat(group[0]), group[1:]) if len(group) > _MOST_PAIRED else itertools.combinations(group, 2)
         for group in groups
@@ -492,12 +512,12 @@ def pairs(*groups: Sequence[Standing]) -> list[Pair]:
         )
         for (first, before, their), (second, after, our) in chosen
     ]
-    compared = several([pair.comparison for pair in unadjusted])
+    compared = adjust_together([pair.comparison for pair in unadjusted])
     return [replace(pair, comparison=comparison) for pair, comparison in zip(unadjusted, compared, strict=True)]
 
 
 def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
-    """The cases that some of the runs pass and others fail, those first about which they are divided most evenly."""
+    """Return the cases that some of the runs pass and others fail, the most evenly divided ones first."""
     passed: Counter[CaseKey] = Counter()
     decided: Counter[CaseKey] = Counter()
     for run in runs.values():

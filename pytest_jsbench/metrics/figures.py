@@ -1,4 +1,4 @@
-"""Each figure that is reported, in one row: tables, gates, pictures, exports and histories take it from here."""
+"""Define each reported figure in one row, which tables, gates, plots, exports and histories read."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """The nature of a figure."""
+    """Kinds of figures."""
 
-    #: from 0 to 1, with an interval
+    #: From 0 to 1, with an interval.
     RATE = auto()
-    #: the same over values of answers, of which one that never came may have any number
+    #: A rate over the values in answers; an answer that is missing could have any number of them.
     VALUES = auto()
     COUNT = auto()
-    #: a part of a spread of times
+    #: Part of the distribution of a time.
     TIME = auto()
-    #: over the answers that reported it
+    #: Sum over the answers that reported it.
     SUM = auto()
 
 
 class Better(Enum):
-    """The direction in which a figure improves."""
+    """Direction in which a figure improves."""
 
     HIGHER = auto()
     LOWER = auto()
@@ -38,15 +38,15 @@ class Better(Enum):
 
 
 class Shown(Flag):
-    """The tables that have a column of a figure."""
+    """Tables with a column of a figure."""
 
     NOWHERE = 0
-    #: of a run whose model was asked: a row per task, and a row per variant
+    #: Run of a model: a row per task, and a row per variant.
     TASKS = auto()
     VARIANTS = auto()
-    #: of several runs
+    #: Several runs.
     RUNS = auto()
-    #: of grammars that decided on labelled answers: a row per task or variant, and of several such runs
+    #: Run of grammars on labelled answers: a row per task or variant; and several such runs.
     GRAMMARS = auto()
     GRAMMAR_RUNS = auto()
 
@@ -54,80 +54,81 @@ class Shown(Flag):
 RATE, VALUES, COUNT, TIME, SUM = Kind
 TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
-#: before the name of a metric of a project's own
+#: Prefix of the names of custom metrics.
 SCORES = "scores."
-#: the rates of each field of expected values, by the ends of their names
+#: Rates of each field with expected values, by the ends of their names.
 RATES_OF_FIELD = ("accuracy", "precision", "f1")
-#: attempts at a case of which the rates of any k are told
+#: Largest k of pass@k and pass^k.
 MOST_K = 32
-#: the failure types that count as failures; a case with a broken schema is excluded instead
+#: Failure types that count as failures; a case with a broken schema is excluded instead.
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
 _BETTER = {RATE: Better.HIGHER, VALUES: Better.HIGHER, TIME: Better.LOWER}
-_OPEN, _UNTOLD = ("errors", "unjudged"), ("errors", "unreported")
+_OPEN = ("errors", "unjudged")
+_UNREPORTED = ("errors", "unreported")
 
 
 class HasFigures(Protocol):
-    """Metrics in memory, or an evaluation that was read."""
+    """Metrics in memory, or an evaluation that was read from a file."""
 
     def figure(self, name: str) -> Rate | float | None:
-        """The figure of that name; None where it is not applicable."""
+        """Return the figure with this name; None if it is not applicable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as data, gates, pictures and tables name it."""
+    """A figure, by its name in files, gates, plots and tables."""
 
     name: str
     kind: Kind
-    #: for people; by default its name in words
+    #: Title; by default the name in words.
     words: str = ""
-    #: as it is stored
+    #: Unit of the stored value.
     unit: str = ""
-    #: by default what is usual of its kind
+    #: By default the usual direction of its kind.
     better_when: Better | None = None
-    #: the count that it is a share or a mean of
+    #: Name of the count that it is a share or a mean of.
     of: str | None = None
-    #: attempts that are counted though they are open, and those that are left out until they are decided
+    #: Counts of undecided attempts that are in the denominator, and of those that are left out until they are decided.
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    #: drawn, and kept in a history
-    chief: bool = False
-    #: the head of its column, also where there is little room, and how its values are written there
+    #: Whether it is plotted, and kept in a history.
+    is_main: bool = False
+    #: Column heading, its short form for narrow tables, and the scale and digits of the values there.
     heading: str = ""
     short: str = ""
     scale: float = 1.0
     digits: int = 2
-    #: in a table it is told of so many of this count
+    #: Tables show the value per `many` of this count.
     per: str = ""
     many: int = 1
-    #: told with its counts where they are known, as 1/4 = 0.250
+    #: Shown with its counts if they are known, as in 1/4 = 0.250.
     counted: bool = False
     tables: Shown = Shown.NOWHERE
-    #: tables that have it only where there is room
-    roomy: Shown = Shown.NOWHERE
+    #: Tables that have the column only if they are wide enough.
+    wide_only: Shown = Shown.NOWHERE
 
     @property
     def title(self) -> str:
-        """The figure for people."""
+        """Title of the figure."""
         return self.words or self.name.replace(".", ": ", 1).replace("_", " ").capitalize()
 
     @property
     def better(self) -> Better:
-        """The direction in which it improves."""
+        """Direction in which it improves."""
         return self.better_when or _BETTER.get(self.kind, Better.NEITHER)
 
     @property
     def count(self) -> str:
-        """The name of the count of the measurements that a quantile is of; empty of anything else."""
+        """Name of the count of measurements behind a quantile; empty for other figures."""
         return f"{self.name.removesuffix('_p50')}_count" if self.name.endswith("_p50") else ""
 
     @property
     def is_rate(self) -> bool:
-        """True where it is between 0 and 1, and has an interval."""
+        """Whether it is between 0 and 1, and has an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
 
     def value_of(self, source: HasFigures) -> Rate | float | None:
-        """The figure as a table tells it; None where it is not applicable."""
+        """Return the value that a table shows; None if it is not applicable."""
         value = source.figure(self.name)
         if value is None or not self.per:
             return value
@@ -136,7 +137,7 @@ class Figure:
         return value / count * self.many if isinstance(count, int | float) and count else None
 
     def text_of(self, value: float) -> str:
-        """The number for people."""
+        """Return the number as text."""
         if self.unit == DOLLARS:
             return dollars(value)
         return f"{value * self.scale:,.{0 if self.kind is Kind.COUNT else self.digits}f}"
@@ -144,56 +145,57 @@ class Figure:
 
 _LOWER = Better.LOWER
 # fmt: off
-#: in the order of columns
+#: In the order of columns.
 _RATES = (
-    Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, chief=True,
-           tables=VARIANTS | RUNS | GRAMMARS, roomy=TASKS | GRAMMAR_RUNS),
+    Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, is_main=True,
+           tables=VARIANTS | RUNS | GRAMMARS, wide_only=TASKS | GRAMMAR_RUNS),
     Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
            of="nontrivial", left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
-           left_out=("missing",), heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
+           left_out=("missing",), heading="Floor", tables=RUNS, wide_only=TASKS | VARIANTS),
     Figure("pass_at_k", RATE, "Pass@k", of="cases", counted_open=_OPEN),
     Figure("pass_hat_k", RATE, "Pass^k", of="cases", counted_open=_OPEN, tables=VARIANTS),
-    Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), chief=True,
+    Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), is_main=True,
            short="Decl. cov.", tables=TASKS | VARIANTS | GRAMMARS | GRAMMAR_RUNS),
     Figure("declared_coverage_excluding_errors", RATE, left_out=("errors",)),
-    Figure("empirical_coverage", RATE, of="completions", counted_open=("unjudged",), left_out=("errors",), chief=True,
+    Figure("empirical_coverage", RATE, of="completions", counted_open=("unjudged",), left_out=("errors",), is_main=True,
            short="Emp. cov.", tables=TASKS | VARIANTS),
     Figure("error_rate", RATE, better_when=_LOWER, of="planned"),
     Figure("order_kept", RATE, counted_open=_OPEN),
-    Figure("over_constraint", RATE, "Valid answers rejected", better_when=_LOWER, of="valid_instances", chief=True,
-           counted_open=_OPEN, heading="Valid, rejected", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
-    Figure("under_constraint", RATE, "Invalid answers accepted", better_when=_LOWER, of="invalid_instances", chief=True,
-           counted_open=_OPEN, heading="Invalid, accepted", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
-    Figure("value_accuracy", VALUES, chief=True, heading="Values right", tables=TASKS | VARIANTS | RUNS),
-    Figure("value_accuracy_conforming", VALUES, chief=True),
+    Figure("over_constraint", RATE, "Valid answers rejected", better_when=_LOWER, of="valid_instances",
+           is_main=True, counted_open=_OPEN, heading="Valid, rejected", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
+    Figure("under_constraint", RATE, "Invalid answers accepted", better_when=_LOWER, of="invalid_instances",
+           is_main=True, counted_open=_OPEN, heading="Invalid, accepted", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
+    Figure("value_accuracy", VALUES, is_main=True, heading="Values right", tables=TASKS | VARIANTS | RUNS),
+    Figure("value_accuracy_conforming", VALUES, is_main=True),
     Figure("value_accuracy_mean", VALUES),
     Figure("value_precision", VALUES),
     Figure("value_f1", VALUES, "Value F1"),
-    Figure("exact_match", VALUES, chief=True),
+    Figure("exact_match", VALUES, is_main=True),
     Figure("tests_passed", RATE, left_out=("errors",)),
 )
-#: the parts of their spread stand in data, the median in tables
+#: Files have all parts of their distributions, tables have the medians.
 _TIMES = (
-    Figure("ttft", TIME, "Time to first token", "s", chief=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
-    Figure("tpot", TIME, "Time per output token", "ms", chief=True, heading="TPOT (ms)", tables=TASKS),
-    Figure("tgt", TIME, "Total time", "s", chief=True, heading="TGT (s)", tables=TASKS | VARIANTS | RUNS),
+    Figure("ttft", TIME, "Time to first token", "s", is_main=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
+    Figure("tpot", TIME, "Time per output token", "ms", is_main=True, heading="TPOT (ms)", tables=TASKS),
+    Figure("tgt", TIME, "Total time", "s", is_main=True, heading="TGT (s)", tables=TASKS | VARIANTS | RUNS),
     Figure("gct", TIME, "First to last token", "s", heading="GCT (s)", tables=TASKS),
     Figure("reasoning_time", TIME, "Time of reasoning", "s", heading="Reasoning (s)", short="Reas. (s)", tables=TASKS),
-    Figure("grammar_compilation", TIME, "Grammar compilation", "s", chief=True,
+    Figure("grammar_compilation", TIME, "Grammar compilation", "s", is_main=True,
            heading="Compile (ms)", scale=1e3, tables=GRAMMARS | GRAMMAR_RUNS),
     Figure("compile_time", TIME, "Grammar compilation without its first mask", "s",
-           heading="without a mask (ms)", scale=1e3, roomy=GRAMMARS),
+           heading="without a mask (ms)", scale=1e3, wide_only=GRAMMARS),
     Figure("mask_time", TIME, "Time per mask", "s",
-           heading="Mask (µs)", scale=1e6, digits=1, tables=GRAMMAR_RUNS, roomy=GRAMMARS),
+           heading="Mask (µs)", scale=1e6, digits=1, tables=GRAMMAR_RUNS, wide_only=GRAMMARS),
     Figure("queue", TIME, "Time in the queue", "s"),
 )
 _SUMS = (
-    Figure("input_tokens", SUM, counted_open=_UNTOLD),
-    Figure("output_tokens", SUM, counted_open=_UNTOLD, chief=True,
+    Figure("input_tokens", SUM, counted_open=_UNREPORTED),
+    Figure("output_tokens", SUM, counted_open=_UNREPORTED, is_main=True,
            heading="Tokens out", digits=0, per="reported", tables=VARIANTS),
-    *(Figure(f"{kind}_tokens", SUM, counted_open=_UNTOLD) for kind in ("total", "cached", "cache_write", "reasoning")),
-    Figure("cost", SUM, unit=DOLLARS, better_when=_LOWER, counted_open=("errors",), chief=True,
+    *(Figure(f"{kind}_tokens", SUM, counted_open=_UNREPORTED)
+      for kind in ("total", "cached", "cache_write", "reasoning")),
+    Figure("cost", SUM, unit=DOLLARS, better_when=_LOWER, counted_open=("errors",), is_main=True,
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )
 _COUNTS = (
@@ -207,7 +209,7 @@ _COUNTS = (
     Figure("errors", COUNT, better_when=_LOWER, tables=TASKS | VARIANTS | GRAMMARS),
 )
 # fmt: on
-#: the parts of a spread, as people call them
+#: Titles of the parts of a distribution.
 SPREAD = {
     "count": "count",
     "mean": "mean",
@@ -223,7 +225,7 @@ TIMES: Mapping[str, Figure] = {row.name: row for row in _TIMES}
 TOKENS = tuple(row.name for row in _SUMS if row.name != "cost")
 
 
-def _every() -> Iterator[Figure]:
+def _all_figures() -> Iterator[Figure]:
     yield from _RATES
     for row in _TIMES:
         for part, words in SPREAD.items():
@@ -247,9 +249,9 @@ def _every() -> Iterator[Figure]:
     yield from (Figure(f"test_failures.{one}", COUNT, better_when=_LOWER, counted_open=("errors",)) for one in Cause)
 
 
-#: by the names of run.json and of gates
-FIGURES: Mapping[str, Figure] = {row.name: row for row in _every()}
-#: of groups of which any name may be counted, and of what grammars decided
+#: By their names in run.json and in gates.
+FIGURES: Mapping[str, Figure] = {row.name: row for row in _all_figures()}
+#: Groups with names that cannot be listed in advance, and counts of decisions of grammars.
 _OTHER_COUNTS = (
     *("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "trivial_counts."),
     *("valid_", "invalid_"),
@@ -257,12 +259,12 @@ _OTHER_COUNTS = (
 
 
 def columns(table: Shown) -> tuple[Figure, ...]:
-    """The figures that have a column in a table."""
-    return tuple(row for row in FIGURES.values() if table in row.tables | row.roomy)
+    """Return the figures that have a column in a table."""
+    return tuple(row for row in FIGURES.values() if table in row.tables | row.wide_only)
 
 
 def named(metric: str) -> Figure | None:
-    """The figure of that name, of a field of answers or a project's own too; None where it is another tool's."""
+    """Return the figure with this name, or of a field or custom metric; None for a metric of another tool."""
     if metric.startswith(SCORES):
         return Figure(metric, VALUES, metric.removeprefix(SCORES))
     if metric.startswith("fields.") and metric.rpartition(".")[2] in RATES_OF_FIELD:
@@ -271,5 +273,5 @@ def named(metric: str) -> Figure | None:
 
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
-    """Rates and their bounds, by the names of run.json."""
+    """Return rates and their bounds, by their names in run.json."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_ci_low", "_ci_high"))

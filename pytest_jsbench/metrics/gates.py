@@ -1,5 +1,5 @@
 """
-The gates of a run, which are conditions on its figures, and the verdict that they decide.
+Check the gates of a run, which are conditions on its figures, and decide its verdict.
 
 A run without gates does not import the names of metrics.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metric_names import MetricName
     from pytest_jsbench.metrics.metrics import Metrics
 
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
     ">": operator.gt,
@@ -40,7 +40,7 @@ class Gate:
     name: MetricName
     sign: str
     value: float
-    #: what is subtracted from it
+    #: Metric that is subtracted from the first.
     less: MetricName | None = None
 
     @property
@@ -55,14 +55,16 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> Gate:
-        """Read `METRIC OP VALUE`; GateError where the text is something else, which offers the project's `own` too."""
+        """Parse `METRIC OP VALUE`; GateError if it is invalid, which also suggests the project's `own` metrics."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         parts = _EXPRESSION.fullmatch(text)
         if parts is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message, found=text, expected="METRIC OP VALUE")
-        name, sign, number = MetricName.parse(parts.group(1), own), parts.group(3), parts.group(4)
+        name = MetricName.parse(parts.group(1), own)
+        sign = parts.group(3)
+        number = parts.group(4)
         less = None if parts.group(2) is None else MetricName.parse(parts.group(2), own)
         if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
             message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
@@ -81,7 +83,7 @@ class Gate:
 
     @classmethod
     def least(cls, metric: str, text: str, factor: int = 1) -> Gate:
-        """The gate that a rate is at least that of a text, times a factor; GateError where the text is none."""
+        """Return the gate for a rate of at least a number times a factor; GateError if the text is not a number."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         try:
@@ -94,19 +96,19 @@ class Gate:
         return cls(name=MetricName.parse(metric), sign=">=", value=factor * rate)
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> Gate:
-        """The gate in a run of these tasks, if they are known, and variants; GateError where it names none of them."""
+        """Return the gate for a run with these tasks (None if unknown) and variants; GateError for unknown names."""
         less = None if self.less is None else self.less.resolve(tasks, variants)
         return replace(self, name=self.name.resolve(tasks, variants), less=less)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """The result of a gate, and a line for people that says it."""
+    """Result of a gate, with a message of one line."""
 
     gate: Gate
     met: bool
     message: str
-    #: whether it is not met only because attempts are missing
+    #: Whether it is not met only because attempts are missing.
     undecided: bool = False
 
     def __str__(self) -> str:
@@ -120,16 +122,16 @@ def check_all(
     gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None
 ) -> tuple[GateResult, ...]:
     """
-    Check gates against a run; `comparisons` with a baseline are by variant, or that of no name.
+    Check gates against a run; `comparisons` with a baseline are by variant, or under an empty name.
 
-    A gate on the baseline that names no variant holds for each that the baseline has too.
+    A gate on the baseline that names no variant applies to each variant that the baseline has too.
     """
     by_variant = comparisons or {}
     return tuple(
         check(resolved, summary, by_variant)
         for gate in gates
         for resolved in (
-            [replace(gate, name=gate.name.of_variant(name)) for name in by_variant]
+            [replace(gate, name=gate.name.for_variant(name)) for name in by_variant]
             if gate.name.baseline and gate.name.variant is None and by_variant and "" not in by_variant
             else [gate]
         )
@@ -138,62 +140,66 @@ def check_all(
 
 def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> GateResult:
     """
-    Check a gate against a summary; a metric that was not measured meets no gate.
+    Check a gate against a summary; a gate on a metric that was not measured is not met.
 
-    A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
+    A run with failed calls or missing attempts meets a gate only if no outcome of these could change that.
     """
-    from pytest_jsbench.metrics.metric_names import reading
+    from pytest_jsbench.metrics.metric_names import read_metric
 
-    metric = reading(gate.name, summary, comparisons)
+    metric = read_metric(gate.name, summary, comparisons)
     if gate.less is not None:
-        metric = metric.less(reading(gate.less, summary, comparisons))
+        metric = metric.less(read_metric(gate.less, summary, comparisons))
     condition = f"gate {gate.sign} {gate.value:g}"
     if metric.value is None:
         message = f"{gate.subject} n/a, {condition}: NOT MET, {metric.shown}"
         return GateResult(gate=gate, met=False, message=message, undecided=True)
     words = f"{gate.subject} {metric.shown}, {condition}"
-    holds = _HOLDS[gate.sign]
+    holds = _OPERATORS[gate.sign]
     if not holds(metric.value, gate.value):
         open_end = any(holds(end, gate.value) for end in (metric.low, metric.high) if end is not None)
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET", undecided=open_end)
-    # the ends of the metric's range that may not meet the gate
+    # Ends of the metric's range that could violate the gate.
     ends = {">": [metric.low], "<": [metric.high], "=": [metric.low, metric.high]}[gate.sign[0]]
     if not all(end is not None and holds(end, gate.value) for end in ends):
-        problem = "the run is incomplete, and broken or missing attempts may have changed it"
+        problem = "the run is incomplete, and attempts without an answer could change it"
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET, {problem}", undecided=True)
-    certain = "" if metric.certain else " whatever the broken or missing attempts would have been"
+    certain = "" if metric.certain else " for any outcome of the attempts without an answer"
     return GateResult(gate=gate, met=True, message=f"{words}: met{certain}")
 
 
-#: pytest's exit statuses
-_OK, _FAILED, _STOPPED, _BROKEN, _NO_TESTS = 0, 1, 2, 3, 5
+#: Exit statuses of pytest.
+_OK = 0
+_FAILED = 1
+_STOPPED = 2
+_BROKEN = 3
+_NO_TESTS = 5
 _UNEXPLAINED = {
     _STOPPED: "the session was stopped",
-    _BROKEN: "pytest broke: internal error",
+    _BROKEN: "internal error of pytest",
     _NO_TESTS: "nothing was measured",
 }
 _MOST_NAMED = 10
-#: of tests whose answer failed, which pytest lists too
+#: Maximum number of listed tests whose answer failed; pytest lists them too.
 _MOST_TESTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The end of a session, apart from its metrics."""
+    """End of a session, apart from its metrics."""
 
-    #: the exit status without the plugin
+    #: Exit status without the plugin.
     exit_status: int = _OK
-    #: names of the tests that failed because of an answer; with gates, the gates decide instead
+    #: Names of tests that failed because of an answer; if there are gates, they decide instead.
     answers: tuple[str, ...] = ()
-    #: names of the tests that failed because their schema is broken
+    #: Names of tests that failed because their schema is broken.
     broken_schemas: tuple[str, ...] = ()
-    #: one line for each other failure; it fails the run with gates too
+    #: One line for each other failure; it fails the run even if all gates are met.
     failures: tuple[str, ...] = ()
-    #: one line for each reason why the run is incomplete
+    #: One line for each reason why the run is incomplete.
     lacking: tuple[str, ...] = ()
-    #: Names of the project's tests whose calls carry no schema: no gate is met by what was not judged.
+    #: Names of the project's tests whose calls carry no schema: a gate cannot be met without judging them.
     not_judged: tuple[str, ...] = ()
-    #: deselected tests that use an engine
+    #: Number of deselected tests that use an engine.
     deselected: int = 0
 
 
@@ -201,18 +207,18 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     """
     Decide the run verdict.
 
-    Gates decide about answers and about nothing else; without gates, a test that failed because of an answer fails the
-    run. Missing attempts make a run incomplete, unless every gate is met all the same.
+    Gates decide only about answers; without gates, a test that failed because of an answer fails the run. Missing
+    attempts make a run incomplete, unless all gates are met nevertheless.
     """
-    wrong = [*_unmet(gates, undecided=False), *_wrong(ending, gated=bool(gates))]
-    lacking = [*_unmet(gates, undecided=True), *ending.lacking]
+    wrong = [*_describe_unmet(gates, undecided=False), *_describe_failures(ending, gated=bool(gates))]
+    lacking = [*_describe_unmet(gates, undecided=True), *ending.lacking]
     if gates and ending.not_judged:
         lacking.append(
-            f"{_named(ending.not_judged, 'not judged')}; their calls carry no schema: name one in their marker"
+            f"{_list_tests(ending.not_judged, 'not judged')}; their calls carry no schema: name one in their marker"
         )
     if not gates:
         if total.errors:
-            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing")
+            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} without an answer")
         if total.unjudged:
             lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
         if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False
@@ -220,7 +226,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
             lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
-        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending)])
+        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_describe_success(total, gates, ending)])
     if not wrong and not lacking:
         unexplained = _UNEXPLAINED.get(exit_status) or f"pytest ended with exit status {exit_status}"
         (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(unexplained)
@@ -229,7 +235,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
 
 
 def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *, found: bool) -> int:
-    """Pytest's exit status where the session was broken off; else the status of what was found."""
+    """Return pytest's exit status if the session was interrupted; else the status of the result."""
     if ending.exit_status not in {_OK, _FAILED, _NO_TESTS}:
         return ending.exit_status
     if gates:
@@ -239,8 +245,8 @@ def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *,
     return _FAILED if found else ending.exit_status
 
 
-def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
-    """The gates that are not met; with `undecided` those that missing attempts leave open."""
+def _describe_unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
+    """Describe the gates that are not met; with `undecided`, those that missing attempts leave open."""
     names = [result.gate.text for result in gates if not result.met and result.undecided is undecided]
     if not names:
         return
@@ -251,27 +257,27 @@ def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
         yield f"{len(names)} of {len(gates)} gates are not met{why}: {', '.join(names)}"
 
 
-def _wrong(ending: Ending, *, gated: bool) -> Iterator[str]:
+def _describe_failures(ending: Ending, *, gated: bool) -> Iterator[str]:
     if ending.broken_schemas:
-        yield _named(ending.broken_schemas, "with a broken schema")
+        yield _list_tests(ending.broken_schemas, "with a broken schema")
     yield from ending.failures[:_MOST_NAMED]
     if len(ending.failures) > _MOST_NAMED:
         yield f"{len(ending.failures) - _MOST_NAMED:,} more failures"
     if not gated and ending.answers:
-        yield _named(ending.answers, "failed")
+        yield _list_tests(ending.answers, "failed")
 
 
-def _named(tests: Sequence[str], what: str) -> str:
+def _list_tests(tests: Sequence[str], what: str) -> str:
     more = f" and {len(tests) - _MOST_TESTS:,} more" if len(tests) > _MOST_TESTS else ""
     return f"{counted(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
 
 
-def _passed(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:
+def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:
     deselected = ending.deselected
     if gates:
         yield "the gate is met" if len(gates) == 1 else f"all {len(gates)} gates are met"
         if ending.answers:
-            yield _named(
+            yield _list_tests(
                 ending.answers, "failed, which the gate allows" if len(gates) == 1 else "failed, which the gates allow"
             )
     elif total.passed == total.planned:

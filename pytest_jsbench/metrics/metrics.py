@@ -1,4 +1,4 @@
-"""The metrics of a set of attempts. Each formula is in docs/metrics.md."""
+"""Define the metrics of a set of attempts. docs/metrics.md has each formula."""
 
 from __future__ import annotations
 
@@ -15,50 +15,51 @@ from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldMetrics:
-    """The values of one field, over all answers that are compared."""
+    """Value metrics of one field, over all answers whose values were compared."""
 
-    #: right values / values that are expected
+    #: Right values / expected values.
     accuracy: Proportion
-    #: right values / values that answers have, and the harmonic mean of both; over nothing where that is not known
+    #: Right values / values that the answers have, and its harmonic mean with `accuracy`; over nothing if the number of
+    #: values in an answer is unknown.
     precision: Proportion
     f1: Proportion
 
     @property
     def counts(self) -> dict[str, int]:
-        """The values of the field that are right, that are expected, and that answers have."""
+        """Number of values of the field that are right, expected, and present in answers."""
         return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
 
     def to_dict(self) -> dict[str, float | None]:
-        """The metrics as JSON values; a rate over nothing is None."""
+        """Return the metrics as JSON values; a rate over nothing is None."""
         return self.counts | {
             f"{name}{end}": value for name in RATES_OF_FIELD for end, value in _with_bounds(getattr(self, name))
         }
 
 
 def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
-    """The rate and its bounds, each under the end of its name."""
+    """Return the rate and its bounds, each with the suffix of its name."""
     return ("", rate.value), ("_ci_low", rate.ci_low), ("_ci_high", rate.ci_high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """The metrics of a set of attempts: one task's, or a whole run's."""
+    """Metrics of a set of attempts: those of one task, or of a whole run."""
 
-    #: planned attempts, without those with a broken schema
+    #: Number of planned attempts, without those with a broken schema.
     planned: int
-    #: cases that were to be attempted
+    #: Number of cases that were planned.
     cases: int
-    #: attempts that say nothing about the model / planned attempts
+    #: Attempts without information about the model (failed calls and missing attempts) / planned attempts.
     error_rate: Proportion
-    #: attempts with a broken schema
+    #: Number of attempts with a broken schema.
     excluded: int
     completions: int
     declined: int
-    #: calls that failed
+    #: Number of failed calls.
     failed: int
-    #: planned, and without a record
+    #: Number of planned attempts without a record.
     missing: int
-    #: why planned attempts have no record, as far as that is known
+    #: Number of planned attempts without a record by reason, as far as it is known.
     missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
@@ -66,65 +67,67 @@ class Metrics:
     declared_coverage_excluding_errors: Proportion
     empirical_coverage: Proportion
     pass_rate: Proportion
-    #: the pass rate over the cases that no constant answer passes
+    #: Pass rate over the cases that no constant answer passes.
     pass_rate_nontrivial: Proportion
-    #: cases that the best constant answer passes ({}, [], "", 0, true or null) / those of which it is known
+    #: Cases that the best constant answer passes ({}, [], "", 0, true or null) / cases for which this is known.
     floor: Proportion
-    #: cases by the constant answers that pass them, most first
+    #: Number of cases that each constant answer passes, in descending order.
     trivial_counts: Mapping[str, int]
-    #: cases of which at least one attempt passed / cases
+    #: Cases with at least one passed attempt / cases.
     pass_at_k: Proportion
-    #: cases of which all attempts passed / cases
+    #: Cases in which all attempts passed / cases.
     pass_hat_k: Proportion
-    #: by k, up to the fewest attempts at a case: the mean over cases of the chance that at least one of k attempts
-    #: passes, and its bounds as `k_ci_low` and `k_ci_high`; empty without repeats
+    #: For each k up to the smallest number of attempts per case, the mean over cases of the probability that at least
+    #: one of k attempts passes, with its bounds as `k_ci_low` and `k_ci_high`; empty without repeats.
     pass_at: Mapping[int, Rate]
-    #: the same of all k attempts
+    #: For each k, the mean over cases of the probability that all k attempts pass.
     pass_hat: Mapping[int, Rate]
-    #: conforming answers whose properties come in the schema's order / those with two of them in an object; it decides
-    #: nothing
+    #: Conforming answers with properties in the order of the schema / conforming answers with an object of at least two
+    #: of its properties; it does not affect verdicts.
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
-    #: attempts by the codes of the project's own classifiers, most first; only codes that occurred
+    #: Number of attempts by the codes of the project's own classifiers, in descending order; only codes that occurred.
     code_counts: Mapping[str, int]
-    #: by the name of each metric of the project's own that was asked for, its rate (the counts of all answers
-    #: together), and its bounds as `name_ci_low` and `name_ci_high`; empty where none was
+    #: For each custom metric in use, its rate over the counts of all answers, with its bounds as `name_ci_low` and
+    #: `name_ci_high`; empty without custom metrics.
     scores: Mapping[str, Proportion]
-    #: notes of the judge, which decide no verdict
+    #: Number of the judge's notes, which do not affect verdicts.
     note_counts: Mapping[Note, int]
-    #: calls of applications that went on to call again for the same; the last one counts
+    #: Number of an application's calls that were followed by another call for the same answer; only the last one
+    #: counts.
     called_again: int
-    #: calls that failed and were made again
+    #: Number of calls that failed and were retried.
     retries: int
-    #: broken calls by whose fault they were; only kinds that occurred
+    #: Number of failed calls by the side at fault; only kinds that occurred.
     fault_counts: Mapping[FaultKind, int]
-    #: valid labelled answers that the grammar rejects / those it decided on
+    #: Valid labelled answers that the grammar rejects / valid labelled answers that it decided on.
     over_constraint: Proportion
-    #: invalid labelled answers that the grammar accepts / those it decided on
+    #: Invalid labelled answers that the grammar accepts / invalid labelled answers that it decided on.
     under_constraint: Proportion
-    #: right values / values that are expected; None where none are
+    #: Right values / expected values; None if no values are expected.
     value_accuracy: Proportion
-    #: the same of answers that conform
+    #: Right values / expected values, over the answers that conform.
     value_accuracy_conforming: Proportion
-    #: the mean over answers of what part of the values of each is right, so that each answer counts alike
+    #: Mean over answers of the share of expected values that are right; each answer has the same weight.
     value_accuracy_mean: Rate
-    #: right values / values that answers have
+    #: Right values / values that the answers have.
     value_precision: Proportion
-    #: the harmonic mean of `value_precision` and `value_accuracy`
+    #: Harmonic mean of `value_precision` and `value_accuracy`.
     value_f1: Proportion
-    #: answers with every value right and none invented / those of which a value is expected
+    #: Answers with every value right and none invented / answers with expected values.
     exact_match: Proportion
-    #: by the name of each field that is expected (`items.*.amount`), `.right`, `.expected` and `.given` values,
-    #: `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each with
-    #: the bounds of its interval, as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty where none are expected
+    #: For each expected field, named as in `items.*.amount`: the counts `.right`, `.expected` and `.given`, and the
+    #: rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each
+    #: with its bounds, such as `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
     fields: Mapping[str, FieldMetrics]
-    #: values that were not expected
+    #: Number of values that were not expected.
     invented: int
-    #: tests of a project's own that passed / those that ended, and that did not only meet broken calls
+    #: Passed tests of the project / tests that ended, without those that met only failed calls.
     tests_passed: Proportion
-    #: answered attempts whose test failed, by why
+    #: Number of answered attempts whose test failed, by cause.
     test_failures: Mapping[Cause, int]
-    #: answers whose values could not be compared: a comparer of the user's raised, or they nest too deeply
+    #: Number of answers whose values could not be compared: the user's comparer raised an error, or the values nest too
+    #: deeply.
     uncompared: int
     ttft: Distribution
     tpot: Distribution
@@ -132,26 +135,27 @@ class Metrics:
     gct: Distribution
     reasoning_time: Distribution
     grammar_compilation: Distribution
-    #: of it, before the first mask is asked for
+    #: The part of `grammar_compilation` before the first mask is computed.
     compile_time: Distribution
-    #: seconds from one mask of a grammar to the next, of each token of labelled answers
+    #: Seconds from one mask of a grammar to the next, for each token of labelled answers.
     mask_time: Distribution
-    #: seconds from when an attempt is queued to when it is sent
+    #: Seconds from when an attempt is queued until it is sent.
     queue: Distribution
     tokens: Usage
-    #: attempts that told their tokens
+    #: Number of attempts that reported their tokens.
     reported: int
-    #: answers that did not tell their tokens
+    #: Number of answers that did not report their tokens.
     unreported: int
-    #: US dollars, by the published prices of the run's day, over the attempts whose cost is known; None where none is
+    #: US dollars, by the prices published on the day of the run, over the attempts of known cost; None if there are
+    #: none.
     cost: float | None
-    #: answered attempts whose cost is known
+    #: Number of answered attempts of known cost.
     priced: int
-    #: answers of a paid provider whose cost is not known
+    #: Number of answers of a paid provider whose cost is unknown.
     unpriced: int
 
     def figure(self, name: str) -> Rate | float | None:
-        """The figure that `figures.FIGURES` names so; None where it is not applicable."""
+        """Return the figure with this name in `figures.FIGURES`; None if it is not applicable."""
         group, _, kind = name.partition(".")
         time, _, part = name.rpartition("_")
         value: Rate | float | None
@@ -174,45 +178,50 @@ class Metrics:
 
     @property
     def errors(self) -> int:
-        """Attempts that say nothing about the model: failed calls and missing attempts."""
+        """Number of attempts without information about the model: failed calls and missing attempts."""
         return self.failed + self.missing
 
     def failure_rate(self, kind: FailureType) -> Proportion:
-        """The planned attempts that ended so; over nothing where only an answer could, and none was judged."""
+        """
+        Return the share of planned attempts that ended with this failure.
+
+        It is over nothing if no attempt was judged and only a judged attempt can have this failure.
+        """
         if not self.judged and kind not in NOT_THE_MODELS:
             return proportion(0, 0)
         return proportion(self.failure_counts[kind], self.planned, design_effect=self.error_rate.design_effect)
 
     @property
     def judged(self) -> int:
-        """Attempts that were answered or declined, and decided."""
+        """Number of attempts that were answered or declined, and decided."""
         return self.completions + self.declined - self.unjudged
 
     @property
     def nontrivial(self) -> int:
-        """Planned attempts at cases that, as is known, no constant answer passes."""
+        """Number of planned attempts at cases that no constant answer is known to pass."""
         return self.pass_rate_nontrivial.n
 
     @property
     def passed(self) -> int:
-        """Attempts that passed."""
+        """Number of attempts that passed."""
         return self.pass_rate.successes
 
     @property
     def valid(self) -> int:
-        """Answers that conform to their schema."""
+        """Number of answers that conform to their schema."""
         return self.empirical_coverage.successes
 
     @property
     def complete(self) -> bool:
-        """True where every planned attempt was answered or declined, and judged."""
+        """Whether every planned attempt was answered or declined, and judged."""
         return not (self.errors or self.unjudged)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by the names of docs/metrics.md; a rate over nothing is None."""
+        """Return the metrics by their names in docs/metrics.md; a rate over nothing is None."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
-        figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
+        figures["valid_instances"] = self.over_constraint.n
+        figures["valid_rejected"] = self.over_constraint.successes
         figures["invalid_instances"] = self.under_constraint.n
         figures["invalid_accepted"] = self.under_constraint.successes
         figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}

@@ -53,10 +53,11 @@ class Design:
         compares the sum of differences with the root of the sum of their squares; it requires one step more, since
         sums are discrete, and enough cases that differ.
         """
-        change, alike = abs(difference), self.correlation
-        between_attempts = self.rate * (1 - self.rate) * (1 - alike)
-        uneven = (alike + between_attempts * (1 - alike)) / between_attempts if between_attempts else math.inf
-        size = max(change, math.tanh(change * uneven / (1 + alike) / (1 + 2 * alike)))
+        change = abs(difference)
+        correlated = self.correlation
+        between_attempts = self.rate * (1 - self.rate) * (1 - correlated)
+        uneven = (correlated + between_attempts * (1 - correlated)) / between_attempts if between_attempts else math.inf
+        size = max(change, math.tanh(change * uneven / (1 + correlated) / (1 + 2 * correlated)))
         noise = 2 * self.cases * between_attempts / self.repeats
         power = 0.0
         for changed, chance in _binomial(self.cases, change / size):
@@ -80,10 +81,12 @@ class Design:
 
 def _binomial(n: int, share: float) -> list[tuple[int, float]]:
     """Return numbers of successes of n trials with their probability; a wide range is sampled at equal steps."""
-    mean, spread = n * share, math.sqrt(n * share * (1 - share))
+    mean = n * share
+    spread = math.sqrt(n * share * (1 - share))
     most = min(n, int(mean + 6 * spread + 12))
     counts = range(max(0, int(mean - 6 * spread)), most + 1, max(1, int(spread / 10)))
-    success, failure = math.log(share), math.log1p(-share) if share < 1 else 0.0
+    success = math.log(share)
+    failure = math.log1p(-share) if share < 1 else 0.0
     logs = [k * success + (n - k) * failure - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in counts]
     largest = max(logs)
     weights = [math.exp(log - largest) for log in logs]
@@ -98,7 +101,8 @@ def correlation(cases: Iterable[Share]) -> float | None:
     Source: the analysis-of-variance estimate of Ridout, Demétrio and Firth, Biometrics 55 (1999), 137-148.
     """
     made = [(count, n) for count, n in cases if n]
-    successes, attempts = sum(count for count, _ in made), sum(n for _, n in made)
+    successes = sum(count for count, _ in made)
+    attempts = sum(n for _, n in made)
     if attempts == len(made) or len(made) < 2 or successes in {0, attempts}:
         return None
     within = sum(count * (n - count) / n for count, n in made) / (attempts - len(made))

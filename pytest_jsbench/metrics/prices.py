@@ -1,4 +1,4 @@
-"""The cost of calls, by the price tables of genai-prices; offline, and unknown where there is no price."""
+"""Compute the cost of calls offline, by the price tables of genai-prices; unknown without a published price."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
 
-#: what genai-prices calls the service tier of a provider: Anthropic's fast mode is a speed
-_OF_TIERS = ("service_tier", "speed")
-#: gives the cost of a usage in US dollars; None where it is not known
+#: Names of conditions for a service tier in genai-prices: the fast mode of Anthropic is a speed.
+_TIER_CONDITIONS = ("service_tier", "speed")
+#: Return the cost of a usage in US dollars; None if it is unknown.
 Price = Callable[[Usage], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The known costs of a run's attempts, in US dollars."""
+    """Known costs of a run's attempts, in US dollars."""
 
-    #: without attempts of unknown cost
+    #: Without attempts of unknown cost.
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
-    #: answers of paid providers that told no tokens, or have no published price
+    #: Answers of paid providers without reported tokens, or without a published price.
     unknown: frozenset[Attempt] = frozenset()
-    #: why no cost is known though a provider was called; empty otherwise
+    #: Reason why no cost is known although a provider was called; empty if there is none.
     problem: str = ""
 
 
 def costs(run: Run) -> Costs:
-    """The costs of a run's answers; none where no provider with published prices was called."""
+    """Return the costs of a run's answers; empty if no provider with published prices was called."""
     ours = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
-    run_asked = run.metadata.engine_asked  # of a record that says it is of no variant of the run
-    by_whom = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
-    paid = [(outcome, who) for outcome, who in by_whom if who.provider is not None]
+    run_asked = run.metadata.engine_asked  # for a record that names no variant of the run
+    with_engine = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
+    paid = [(outcome, who) for outcome, who in with_engine if who.provider is not None]
     if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
@@ -66,15 +66,15 @@ def costs(run: Run) -> Costs:
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:
     """
-    The price of the run's answers, or of those of another engine; PriceError where it is not known.
+    Return the price of answers of the run, or of another engine; PriceError if it is unknown.
 
-    With `batch` it is the provider's price for batches, or the ordinary price where there is none.
+    With `batch`, it is the provider's price for batches, or the ordinary price if there is none.
     """
     return price_at(metadata.started_at, who or metadata.engine_asked, batch=batch)
 
 
 def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
-    """The price of an engine's answers at that time (ISO 8601); PriceError where it is not known."""
+    """Return the price of an engine's answers at that time (ISO 8601); PriceError if it is unknown."""
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit out"
         raise PriceError(message, found=who.engine, option="max_cost")
@@ -103,7 +103,7 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
 
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    # both are parts of the input; some providers report more of them than input
+    # Both are parts of the input, but some providers report more of them than input.
     read = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
     used = Used(
@@ -115,7 +115,7 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
     )
     conditions: dict[str, str] = {"processing": "batch"} if batch else {}
     if usage.service_tier is not None:
-        conditions |= dict.fromkeys(_OF_TIERS, usage.service_tier)
+        conditions |= dict.fromkeys(_TIER_CONDITIONS, usage.service_tier)
     price = calc_price(
         used,
         who.model,
@@ -130,4 +130,4 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
 
 def _is_tier_priced(variants: Iterable[Any], tier: str) -> bool:
     """Return whether a variant of the price is that of the service tier."""
-    return any(tier in (variant.when.get(name) for name in _OF_TIERS) for variant in variants)
+    return any(tier in (variant.when.get(name) for name in _TIER_CONDITIONS) for variant in variants)

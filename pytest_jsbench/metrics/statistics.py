@@ -86,9 +86,11 @@ def _lower_bound(successes: float, n: float) -> float:
     """
     a, b = successes, n - successes + 1
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    log_x, step = math.log(a / (a + b)), 1.0
+    log_x = math.log(a / (a + b))
+    step = 1.0
     for _ in range(_MOST_STEPS):
-        x, rest = math.exp(log_x), -math.expm1(log_x)
+        x = math.exp(log_x)
+        rest = -math.expm1(log_x)
         front = math.exp(scale + a * log_x + b * math.log(rest))
         # the shorter of the two series, however large n is
         below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
@@ -123,7 +125,8 @@ def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     Sampling (1965), sections 5.4 and 8.2: the design effect of unequal clusters at an intraclass correlation of 1.
     """
     pairs = list(clusters)
-    successes, n = sum(count for count, _ in pairs), sum(size for _, size in pairs)
+    successes = sum(count for count, _ in pairs)
+    n = sum(size for _, size in pairs)
     return proportion(successes, n, design_effect=sum(size * size for _, size in pairs) / n if n else 1.0)
 
 
@@ -315,7 +318,8 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
-    n, whole = len(measured), math.lcm(*(size for pair in measured for _, size in pair))
+    n = len(measured)
+    whole = math.lcm(*(size for pair in measured for _, size in pair))
     gained = [after * whole // size - before * whole // was for (before, was), (after, size) in measured]
     repeated = whole > 1
     fell, rose = sum(gain < 0 for gain in gained), sum(gain > 0 for gain in gained)
@@ -409,7 +413,9 @@ def sign_flips(differences: Sequence[int]) -> float:
                 for _ in range(_DRAWS)
             )
             return (1 + sum(abs(value) >= far for value in drawn)) / (1 + _DRAWS)
-        before, sums, ways = sums, Counter[int](), 1
+        before = sums
+        sums = Counter[int]()
+        ways = 1
         for heads in range(count + 1):
             for total, many in before.items():
                 sums[total + size * (2 * heads - count)] += many * ways
@@ -435,7 +441,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979), 65-70.
     """
-    adjusted, largest = [0.0] * len(p_values), 0.0
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
     for rank, at in enumerate(sorted(range(len(p_values)), key=lambda at: p_values[at])):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[at]))
         adjusted[at] = largest

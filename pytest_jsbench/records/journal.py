@@ -63,7 +63,8 @@ def new_folder(parent: Path, name: str) -> Path:
             _keep_order(folder)
             return folder
         except OSError as error:
-            exists, option = isinstance(error, FileExistsError), f"--jsbench-output={parent}"
+            exists = isinstance(error, FileExistsError)
+            option = f"--jsbench-output={parent}"
             if not (exists and parent.is_dir() and number < 1000):
                 problem = f"{option} is not a folder" if exists else f"cannot write to {option}: {error.strerror}"
                 message = f"{problem}; choose a writable directory"
@@ -129,7 +130,7 @@ class Journal:
                     self._close()
                 return Place(path=self.path, start=size + len(text) - len(line))
         except (OSError, ValueError, MemoryError) as error:
-            problem = f"cannot write {self.path}: {str(error) or 'there is no more memory'}"
+            problem = f"cannot write {self.path}: {str(error) or 'out of memory'}"
             message = f"{problem}; the record of {record.key} is not on disk"
             raise JournalError(message, found=problem, where=self.path) from error
 
@@ -163,7 +164,7 @@ class JournalContent:
     def run(self, path: Path, error: type[JSBenchError] = RecordError) -> Run:
         """Return the run of these records, without a verdict; JournalError if there is no header."""
         if self.metadata is None:
-            message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
+            message = f"{path} has no header line; expected the records.jsonl of a run, or its directory"
             raise error(message, where=path)
         planned = self.metadata.planned()
         if planned is None:  # a run of an old version has no plan: use its records instead
@@ -216,8 +217,8 @@ def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
     if not damaged:
         return ()
     if len(damaged) == 1:
-        return (f"{damaged[0]}; the line was torn and is skipped",)
-    return (f"{damaged[0]}; {len(damaged):,} damaged lines, of which this is the first, are skipped",)
+        return (f"{damaged[0]}; the line is damaged and skipped",)
+    return (f"{damaged[0]}; {len(damaged):,} damaged lines are skipped; this is the first",)
 
 
 def _lines(path: Path) -> Iterator[Line]:
@@ -265,12 +266,12 @@ def find_files(path: Path) -> list[Path]:
     if there are none.
     """
     if not path.exists():
-        raise JournalError(f"no run at {path}: there is no such file or folder")
+        raise JournalError(f"no run at {path}: no such file or directory")
     if not path.is_dir():
         return [path]
     if not (runs := find_runs(path)):
-        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or folders with one"
-        raise JournalError(message, expected="records.jsonl, or folders with one", where=path)
+        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or directories with one"
+        raise JournalError(message, expected="records.jsonl, or directories with one", where=path)
     return _files(runs[-1])
 
 
@@ -306,10 +307,10 @@ def what_is_in(folder: Path) -> str:
     """Describe a directory's content for someone who expected something else in it."""
     runs = find_runs(folder)
     if runs == [folder]:
-        return "the folder of a run"
+        return "the directory of a run"
     if runs:
-        return f"a folder of {len(runs)} run{'' if len(runs) == 1 else 's'}, the newest {runs[-1]}"
-    return "a folder without a run" if any(folder.iterdir()) else "an empty folder"
+        return f"a directory of {len(runs)} run{'' if len(runs) == 1 else 's'}, the newest {runs[-1]}"
+    return "a directory without a run" if any(folder.iterdir()) else "an empty directory"
 
 
 def _files(folder: Path) -> list[Path]:

@@ -27,7 +27,7 @@ _MOST_LISTED = 20
 _MOST_NAMED = 5
 
 #: What the parts of one run have in common, in addition to their questions.
-_ALIKE: dict[str, Callable[[RunMetadata], object]] = {
+_SHARED: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
     "repeats": lambda metadata: metadata.repeats,
@@ -71,7 +71,8 @@ def merge(paths: Sequence[Path]) -> Merged:
         message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
-    twice, replaced = 0, 0
+    twice = 0
+    replaced = 0
     disagreeing: dict[Attempt, None] = {}
     for outcome in itertools.chain.from_iterable(part.run.outcomes for part in parts):
         before = made.get(outcome.attempt)
@@ -80,10 +81,11 @@ def merge(paths: Sequence[Path]) -> Merged:
         if before is None:
             continue
         # redacted prompts have a different salt in each run
-        alike = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
-        if not alike or before.schema_digest != outcome.schema_digest:
-            raise MergeError(f"{outcome.key} was asked in two ways: the runs are not of one dataset")
-        twice, replaced = twice + 1, replaced + before.failed
+        same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
+        if not same_question or before.schema_digest != outcome.schema_digest:
+            raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
+        twice = twice + 1
+        replaced = replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
     metadatas = [runs[0].metadata for runs in of_variants.values()]
@@ -95,7 +97,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     ]
     notes = [warning for part in parts for warning in part.run.warnings]
     notes.append(
-        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, of which {twice} were in more than one"
+        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, {twice} of them in more than one run"
     )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
@@ -123,8 +125,8 @@ def merge(paths: Sequence[Path]) -> Merged:
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
     """Note which of the records of one attempt are kept, and how many others have another verdict."""
     first = counted(twice - replaced, "time")
-    note = f"kept of these: the first record, in the order in which the runs are named, {first}"
-    note += f"; a later one, since the call of the first broke, {counted(replaced, 'time')}" if replaced else ""
+    note = f"kept of these: the first record, in the order of the given runs, {first}"
+    note += f"; a later one, since the first call failed, {counted(replaced, 'time')}" if replaced else ""
     note += f"; {len(disagreeing)} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
@@ -148,9 +150,9 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     by_variant: dict[str, list[_Part]] = {}
     for part in parts:
         ours, theirs = parts[0].run.metadata, part.run.metadata
-        for name, value_of in _ALIKE.items():
+        for name, value_of in _SHARED.items():
             if (then := value_of(theirs)) != (now := value_of(ours)):
-                raise _asked_otherwise(
+                raise _question_error(
                     part, parts[0], f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
                 )
         for name, run in (part.run.each() or {theirs.variant: part.run}).items():
@@ -161,7 +163,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
             if not otherwise and run.metadata.prompt != first.prompt:
                 otherwise = f"with prompt {json.dumps(run.metadata.prompt)}, that one with {json.dumps(first.prompt)}"
             if otherwise:
-                raise _asked_otherwise(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
+                raise _question_error(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
     if "" in by_variant and len(by_variant) > 1:
         names = ", ".join(filter(None, by_variant))
         message = f"not parts of one run: some have variants ({names}), and some have none"
@@ -169,13 +171,14 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     return {name: [part.run for part in of_variant] for name, of_variant in by_variant.items()}
 
 
-def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
-    return MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
+def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
+    return MergeError(f"{part.path} is not part of the run {first.path}: its run asked {otherwise}")
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
     """Return the planned attempts of a variant; own tests are complete in each shard, and state their number."""
-    variant, repeats = runs[0].metadata.variant, runs[0].metadata.repeats
+    variant = runs[0].metadata.variant
+    repeats = runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
     keys = {attempt.key for attempt in own}
     for run in runs:

@@ -192,10 +192,10 @@ class RunMetadata:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
-        unsaid = {name for name in ("variant", "variants", "comparers", "ended_tests") if not data[name]}
+        omitted = {name for name in ("variant", "variants", "comparers", "ended_tests") if not data[name]}
         if self.entry is Entry.PYTEST:
-            unsaid.add("entry")
-        return {name: value for name, value in data.items() if name not in unsaid}
+            omitted.add("entry")
+        return {name: value for name, value in data.items() if name not in omitted}
 
     def of_variant(self, name: str) -> RunMetadata:
         """
@@ -212,15 +212,17 @@ class RunMetadata:
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
         """Return the metadata with a plan."""
-        plans: dict[str, dict[str, list[str]]] = {way.variant: {} for way in self.variants} or {"": {}}
+        plans: dict[str, dict[str, list[str]]] = {variant.variant: {} for variant in self.variants} or {"": {}}
         for key, _, variant in attempts:
             plans[variant].setdefault(key.task, []).append(key.id)
         first = next(iter(plans.values()))
-        alike = all(plan == first for plan in plans.values())
+        is_shared = all(plan == first for plan in plans.values())
         return replace(
             self,
-            plan=first if alike else None,
-            variants=tuple(replace(way, plan=None if alike else plans[way.variant]) for way in self.variants),
+            plan=first if is_shared else None,
+            variants=tuple(
+                replace(variant, plan=None if is_shared else plans[variant.variant]) for variant in self.variants
+            ),
         )
 
     def planned(self) -> tuple[CaseKey, ...] | None:

@@ -32,7 +32,8 @@ from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
 #: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
-_REPEATED, _TIMES = 24, 4
+_REPEATED = 24
+_TIMES = 4
 _MOST_KEYWORDS = 3
 #: Keywords that engines often do not enforce (docs/decoding-results.md), and other keywords that mean the same.
 _RESTATED = {
@@ -246,14 +247,14 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
             "there (maxLength, maxItems, named properties)"
         )
     limit = "" if params is None else f"={2 * params.max_tokens} (it is {params.max_tokens:,})"
-    return f"raise the limit: --jsbench-max-tokens{limit}; a model's context may end sooner"
+    return f"raise the limit: --jsbench-max-tokens{limit}; the model's context may be smaller"
 
 
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if foreign := _foreign_pattern(verdict, schema):
         return foreign
     # by the keyword that was not enforced, its first place
-    blamed = {_blamed(violation): violation for violation in reversed(verdict.violations)}
+    blamed = {_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
@@ -261,7 +262,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if Note.NOT_ENFORCED in verdict.notes:
         return "send the schema with the request: a layer in between left it out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
-        return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
+        return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
         return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
@@ -270,7 +271,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
         )
     ways: dict[str, list[str]] = {}
     for keyword in broken:
-        way = _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema)
+        way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
         if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
@@ -301,7 +302,7 @@ def _repeats(text: str) -> bool:
     return len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES
 
 
-def _restated_here(violation: Violation, schema: Schema | None) -> str:
+def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
     """Return another way to write a bound or a pattern of the schema; empty if there is none."""
     way = tokens_of(violation.schema_path)
     node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
@@ -322,7 +323,7 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
     return ""
 
 
-def _blamed(violation: Violation) -> str:
+def _unenforced_keyword(violation: Violation) -> str:
     """Return the keyword that was not enforced: the violated one, or the outermost one that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
@@ -332,7 +333,7 @@ def _blamed(violation: Violation) -> str:
 
 
 def _is_schema(text: str, schema: Schema | None) -> bool:
-    """Return whether an answer is a schema, by keywords that name no property of its own schema."""
+    """Return whether an answer is a schema, by keywords that are not properties in its case's schema."""
     answer: object = None
     with suppress(ValueError, RecursionError):
         answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None

@@ -1,4 +1,4 @@
-"""Hold what metrics need of each attempt in memory; records stay on disk and are read there."""
+"""Keep what metrics need of each attempt in memory; records stay on disk and are read there."""
 
 from __future__ import annotations
 
@@ -210,7 +210,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
         """Return the outcome of a record at this place; without a place, the record is kept with it."""
-        verdict, generation = record.verdict, record.generation
+        verdict = record.verdict
+        generation = record.generation
         sent = getattr(generation, "sent", None)
         decided = generation.decisions if isinstance(generation, Decided) else None
         broken = [
@@ -246,9 +247,9 @@ def line_at(place: Place, lines: LinesByPlace) -> str:
     try:
         text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
     except ValueError as error:
-        raise _changed(place) from error
+        raise _changed_file_error(place) from error
     if not (text.startswith("{") and text.endswith("}")):
-        raise _changed(place)
+        raise _changed_file_error(place)
     return text + "\n"
 
 
@@ -259,14 +260,14 @@ def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> R
     try:
         record = parse_line(parse_json(lines.read(place.path, place.start).rstrip(), largest=LONGEST_LINE))
     except (RecordError, Unreadable) as error:
-        raise _changed(place) from error
+        raise _changed_file_error(place) from error
     if not isinstance(record, Record) or (record.key, record.repeat) != (attempt.key, attempt.repeat):
-        raise _changed(place)
+        raise _changed_file_error(place)
     # a reused answer may be of a variant with another name
     return record if record.variant == attempt.variant else structs.replace(record, variant=attempt.variant)
 
 
-def _changed(place: Place) -> RecordError:
+def _changed_file_error(place: Place) -> RecordError:
     message = f"{place.path}: no such record at byte {place.start:,}: the file was changed since it was found there"
     return RecordError(message, where=place.path)
 
@@ -413,7 +414,8 @@ class Run:
         """
         shown: dict[object, AttemptOutcome] = {}
         for outcome in self.outcomes:
-            test, asked_by = outcome.test_outcome, outcome.asked_by
+            test = outcome.test_outcome
+            asked_by = outcome.asked_by
             if outcome.failing or self.breaks(outcome):
                 shown[outcome.attempt] = outcome
             elif asked_by is not None and test is not None and test.passed is False:
@@ -451,7 +453,8 @@ class Run:
             outcomes.get(outcome.variant, []).append(outcome)
         for entry in self.missing if missing else ():
             missing.get(entry.variant, []).append(entry)
-        plans, runs = self.metadata.plans(), {}
+        plans = self.metadata.plans()
+        runs = {}
         for name, made in outcomes.items():
             planned = plans[name]
             if planned is None:  # an old run may have no plan: use what was recorded

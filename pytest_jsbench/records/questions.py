@@ -27,8 +27,8 @@ _COUNTED = {
     "adapt": "adaptations",
 }
 #: Fields that are None for the whole run if variants differ in them.
-_UNSAID = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
-#: Mappings of which the whole run has the entries that all variants share.
+_NONE_IF_DIFFERENT = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
+#: Mappings that are reduced to the entries shared by all variants.
 _PARTS = ("details", "params", "asked_params")
 
 
@@ -38,14 +38,14 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
             return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
     for name in _PARAMS:
-        if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
+        if (then := _requested_params(theirs).get(name)) != (now := _requested_params(ours).get(name)):
             return f"with {name} {json.dumps(then)}, this one with {json.dumps(now)}"
     if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
         return f"with the engine's options {json.dumps(then)}, this one with {json.dumps(now)}"
     return ""
 
 
-def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
+def _requested_params(metadata: RunMetadata) -> Mapping[str, Any]:
     return metadata.params if metadata.asked_params is None else metadata.asked_params
 
 
@@ -64,7 +64,7 @@ def together(variants: Sequence[RunMetadata]) -> RunMetadata:
     for name, noun in _COUNTED.items():
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else f"{len(values)} {noun}"
-    for name in _UNSAID:
+    for name in _NONE_IF_DIFFERENT:
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else None
     for name in _PARTS:
@@ -101,32 +101,38 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
             continue
         words = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
         # the most important first
-        likeness = words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency
+        likeness = (words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency)
         by_likeness.setdefault(likeness, []).append((their.variant, our.variant))
     matched: dict[str, str] = {}
-    seen: tuple[set[str], set[str]] = (set(), set())
+    seen_theirs: set[str] = set()
+    seen_ours: set[str] = set()
     for likeness in sorted(by_likeness, reverse=True):
-        free = [pair for pair in by_likeness[likeness] if pair[0] not in seen[0] and pair[1] not in seen[1]]
-        same_words, same_name, as_many = likeness
-        alike = free if same_name else [*by_likeness.get((same_words, True, as_many), ()), *by_likeness[likeness]]
-        counts = Counter(name for name, _ in alike), Counter(name for _, name in alike)
-        matched |= {name: our for name, our in free if counts[0][name] == counts[1][our] == 1}
-        seen[0].update(name for name, _ in free)
-        seen[1].update(name for _, name in free)
+        free = [pair for pair in by_likeness[likeness] if pair[0] not in seen_theirs and pair[1] not in seen_ours]
+        same_words, same_name, same_concurrency = likeness
+        similar = free
+        if not same_name:
+            similar = [*by_likeness.get((same_words, True, same_concurrency), ()), *by_likeness[likeness]]
+        count_theirs = Counter(name for name, _ in similar)
+        count_ours = Counter(name for _, name in similar)
+        matched |= {their: our for their, our in free if count_theirs[their] == count_ours[our] == 1}
+        seen_theirs.update(name for name, _ in free)
+        seen_ours.update(name for _, name in free)
     return matched
 
 
-def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+def unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """Return for each of our variants without a match in the other run what differs there, as a phrase."""
     matched = frozenset(match(theirs, ours).values())
-    return {variant.variant: _instead(theirs, variant) for variant in each(ours) if variant.variant not in matched}
+    return {
+        variant.variant: _describe_mismatch(theirs, variant) for variant in each(ours) if variant.variant not in matched
+    }
 
 
-def _instead(theirs: RunMetadata, ours: RunMetadata) -> str:
+def _describe_mismatch(theirs: RunMetadata, ours: RunMetadata) -> str:
     of_theirs = {variant.variant: variant for variant in each(theirs)}
     then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
     if then is not None and (otherwise := difference(then, ours)):
         return f"asked {otherwise}"
     if all(difference(variant, ours) for variant in of_theirs.values()):
-        return f"has no variant that asks the same: {', '.join(of_theirs)}"
-    return "asked what several variants ask alike, so that its answers could be of any"
+        return f"has no variant with the same questions: {', '.join(of_theirs)}"
+    return "asked the same questions as several variants, so its answers are ambiguous"

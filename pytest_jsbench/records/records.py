@@ -346,7 +346,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     @property
     def failure(self) -> tuple[str, str]:
         """The failure of the verdict, or else of its own test, as a word and a sentence; empty if there is none."""
-        verdict, test = self.verdict, self.test_outcome
+        verdict = self.verdict
+        test = self.test_outcome
         if verdict.failure_type is not None:
             return verdict.failure_type.value, verdict.message
         return ("", "") if test is None or test.cause is None else (test.cause.value, test.message)
@@ -387,4 +388,6 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 def check_variant(name: str) -> None:
     """Raise ValueError if it is neither a variant's name nor empty."""
     if name and not _VARIANT.fullmatch(name):
-        raise ValueError(f"'{printable(name, 60)}' is no variant: expected letters, digits and any of . _ + -")
+        raise ValueError(
+            f"'{printable(name, 60)}' is not a variant's name: expected letters, digits and any of . _ + -"
+        )

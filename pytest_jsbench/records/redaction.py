@@ -2,7 +2,7 @@
 Redact records: remove what may be private before a record is written, sent or shown.
 
 An answer becomes a digest by a key that is not kept, so that guesses cannot be tested; a prompt becomes a digest by a
-salt that is part of the digest, so that a later run can tell whether its prompt is the same.
+salt that is part of the digest, so that a later run can detect whether its prompt is the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
 #: What a violation may name: the keywords, and a schema that is `false`.
 _KNOWN = KEYWORDS | {"false"}
-#: Replaces words and paths of which not even a digest is kept.
+#: Replaces words and paths without keeping a digest.
 REDACTED = "(redacted)"
 _SALTED = "salted-sha256"
 
@@ -55,7 +55,7 @@ class Redaction:
             record,
             schema=None,
             redacted=RedactedSchema(keywords=tuple(sorted(used_keywords(record.schema)))),
-            written_prompt=None if record.prompt is None else WrittenPrompt.of(_salted(record.prompt, self.salt)),
+            written_prompt=None if record.prompt is None else WrittenPrompt.of(_salt_prompt(record.prompt, self.salt)),
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),
             changes=tuple(
@@ -78,10 +78,10 @@ class Redaction:
                 reasoning = generation.reasoning and self.digest(generation.reasoning)
                 text = self.digest(generation.text)
                 return replace(
-                    generation, text=text, reasoning=reasoning, calls=(), beside="", sent=_sent(generation.sent)
+                    generation, text=text, reasoning=reasoning, calls=(), beside="", sent=_redact_sent(generation.sent)
                 )
             case Declined():
-                return replace(generation, message=REDACTED, sent=_sent(generation.sent))
+                return replace(generation, message=REDACTED, sent=_redact_sent(generation.sent))
             case Failed():
                 return replace(generation, message=REDACTED)
             case Decided():
@@ -98,10 +98,10 @@ def asked_the_same(record: Record, prompt: Prompt) -> bool:
         return record.prompt.digest == prompt.digest
     parts = record.prompt.messages[0].content.split(":") if record.prompt.messages else []
     salt = parts[1] if len(parts) == 3 and parts[0] == _SALTED else ""
-    return _salted(prompt, salt) == record.prompt
+    return _salt_prompt(prompt, salt) == record.prompt
 
 
-def _salted(prompt: Prompt, salt: str) -> Prompt:
+def _salt_prompt(prompt: Prompt, salt: str) -> Prompt:
     def salted(text: str) -> str:
         return f"{_SALTED}:{salt}:{_hmac(salt.encode(), text)}"
 
@@ -119,7 +119,7 @@ def _hmac(key: bytes, text: str) -> str:
     return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _sent(sent: Sent | None) -> Sent | None:
+def _redact_sent(sent: Sent | None) -> Sent | None:
     return None if sent is None else replace(sent, schema=None, tools=None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -116,7 +116,9 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     None if no object has two of them. Alternatives are ignored, since an object may conform to several with different
     orders.
     """
-    schemas, kept, looked = SchemaPlaces(schema, certain=True), None, 0
+    schemas = SchemaPlaces(schema, certain=True)
+    kept = None
+    looked = 0
     pending: list[tuple[Any, list[Tokens]]] = [(instance, [()])]
     while pending:
         value, places = pending.pop()
@@ -129,7 +131,11 @@ def order_kept(schema: Any, instance: object) -> bool | None:
             named = [name for name in value if name in properties] if isinstance(properties, Mapping) else []
             if len(named) > 1:
                 kept = kept is not False and named == [name for name in properties if name in value]
-        members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        members: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, dict):
+            members = value.items()
+        elif isinstance(value, list):
+            members = enumerate(value)
         for step, member in members:
             if isinstance(member, dict | list) and (below := schemas.below(places, step)):
                 pending.append((member, below))

@@ -19,7 +19,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
-from pytest_jsbench.records.questions import difference, match, strangers
+from pytest_jsbench.records.questions import difference, match, unmatched_variants
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
 
@@ -69,8 +69,8 @@ class Recorded:
 
     def of_test(self, first: Attempt) -> list[Record]:
         """Return the records of one run of a project's own test, by its first question, in order."""
-        alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
-        attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
+        candidates = self._of_task.get((first.key.task, first.repeat, first.variant), ())
+        attempts = [attempt for attempt in candidates if attempt.key.is_of_test(first.key)]
         records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
         return [record for record in records if record is not None]
 
@@ -114,15 +114,17 @@ def resume(
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
         return Resumption(source=path, folder=path, warnings=(warning,))
-    content, folder = journal.read_run(path), journal.find_files(path)[0].parent
+    content = journal.read_run(path)
+    folder = journal.find_files(path)[0].parent
     if content.metadata is None and path.is_dir():
         return Resumption(source=path, folder=folder, warnings=content.warnings)
     theirs = content.run(path, ResumeError).metadata
-    names, changed = match(theirs, metadata), strangers(theirs, metadata)
+    names = match(theirs, metadata)
+    changed = unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
-        raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
-    redacted = _redacted(path, theirs, metadata)
+        raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
+    redacted = _check_redaction(path, theirs, metadata)
     # a test that provides its answer provides it again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
@@ -137,7 +139,7 @@ def resume(
         if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
             return False
         case = load(record.key)
-        # whoever wrote the file may have written any digest next to a schema
+        # an untrusted file can have a wrong digest next to a schema
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
         if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
             return False
@@ -145,10 +147,10 @@ def resume(
 
     answers = tuple(outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if is_asked(record))
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
-    anew = (f"variant {name} is asked anew: {path} {instead}" for name, instead in changed.items())
+    anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # such a test needs the answer itself
-        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
+        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their calls are repeated")
         asked_by_tests = ()
     return Resumption(
         source=path,
@@ -172,10 +174,10 @@ def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
     return None
 
 
-def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
+def _check_redaction(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
     """Return whether the answers are redacted; ResumeError if this run could not judge them."""
     if theirs.redacted and not ours.redacted:
-        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
+        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to resume it")
     if not ours.redacted:
         return False
     for name in ("policy", "classifiers", "metrics"):
@@ -183,5 +185,5 @@ def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
-            raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
+            raise ResumeError(message + "judged again: use the same, or drop --jsbench-resume")
     return True

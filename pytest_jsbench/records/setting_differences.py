@@ -119,8 +119,10 @@ class SettingDifference:
         return tuple(shown[text] for text in texts)
 
 
-#: Stand for an unrecorded value, and for an engine option that was not given.
-UNKNOWN, NOT_SET = "not known", "not set"
+#: Text for an unrecorded value.
+UNKNOWN = "not known"
+#: Text for an engine option that was not given.
+NOT_SET = "not set"
 
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
@@ -129,7 +131,8 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
     for bears_on, places in _PLACES.items():
         for place in places:
             group, _, member = place.rpartition(".")
-            holder, name = metadata.get(group) if group else metadata, "dataset" if member == "source" else member
+            holder = metadata.get(group) if group else metadata
+            name = "dataset" if member == "source" else member
             value = holder.get(member, _UNSAID.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
             if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
                 settings[name] = Setting(name=name, bears_on=bears_on, value=value)
@@ -177,7 +180,7 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
         runs = kept
     differing: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
-        values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
+        values = tuple(run[name].value if name in run else _absent_value(name, run, runs) for run in runs)
         if len({_canonical(value) for value in values if value is not UNKNOWN}) > 1:
             bears_on = next(run[name].bears_on for run in runs if name in run)
             differing[name] = SettingDifference(name=name, bears_on=bears_on, values=values)
@@ -188,7 +191,7 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
     return tuple(sorted(differing.values(), key=lambda difference: order.index(difference.bears_on)))
 
 
-def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
+def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
     """
     Return the value for a run that does not have the setting: not set for a comparer.
 

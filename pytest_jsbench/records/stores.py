@@ -32,7 +32,8 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
 
     A URL with `*` names each directory that matches and has records. Errors inside name the URL, not the copy.
     """
-    paths, originals = list[Path](), dict[str, str]()
+    paths = list[Path]()
+    originals = dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="jsbench-") as folder:
         for place in places:
             if "://" not in place:
@@ -95,7 +96,7 @@ def _local_paths(url: str) -> list[Path] | None:
         return [start]
     found = [Path(name) for name in sorted(glob.glob(str(start)))]  # noqa: PTH207  the pattern begins at the root
     if not found:
-        raise MergeError(f"{redact_url(url)} has no records.jsonl; expected the folder of a run, or of runs")
+        raise MergeError(f"{redact_url(url)} has no records.jsonl; expected the directory of a run, or of runs")
     return found
 
 
@@ -118,7 +119,7 @@ def _fetch(url: str, into: Path) -> list[Path]:
     copies = [into.with_name(f"{into.name}-{number}") for number in range(len(folders))]
     fetched = [copy for copy, folder in zip(copies, folders, strict=True) if _copy(store, folder, copy)]
     if not fetched:
-        raise MergeError("has no records.jsonl; expected the folder of a run, or of runs")
+        raise MergeError("has no records.jsonl; expected the directory of a run, or of runs")
     return fetched
 
 

@@ -38,7 +38,7 @@ class Column:
     figure: Figure | None = None
     form: str = "{:,.0f}"
     #: Whether it is omitted in narrow tables.
-    roomy: bool = False
+    wide_only: bool = False
     #: Whether it is omitted before bounds move below their rates.
     spare: bool = False
     #: Whether its texts are left-aligned.
@@ -47,10 +47,10 @@ class Column:
     foreign: bool = False
 
     @classmethod
-    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False) -> Column:
+    def of(cls, figure: Figure, heading: str = "", *, wide_only: bool = False) -> Column:
         """Create the column of a figure, optionally with another heading."""
         own = figure.heading or figure.title
-        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, roomy=roomy)
+        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, wide_only=wide_only)
 
     def text_of(self, value: float) -> str:
         """Format a number of the column for people."""
@@ -61,7 +61,9 @@ class Column:
         if isinstance(value, Marked):
             return f"{self.exact_text_of(value.value)}{value.mark}"
         if not isinstance(value, Rate):
-            return NOT_APPLICABLE if value is None else value if isinstance(value, str) else self.text_of(value)
+            if value is None:
+                return NOT_APPLICABLE
+            return value if isinstance(value, str) else self.text_of(value)
         if value.value is None:
             return NOT_APPLICABLE
         counts = f"{value.successes}/{value.n} = " if self.counted and isinstance(value, Proportion) else ""
@@ -139,7 +141,7 @@ def table_of_figures(
     every: list[tuple[Figure, list[Cell]]] = [
         (figure, [figure.value_of(source) for _, source in sources]) for figure in columns(shown)
     ]
-    chosen = [(figure, cells) for figure, cells in every if _is_told(figure, cells, sources)]
+    chosen = [(figure, cells) for figure, cells in every if _is_shown(figure, cells, sources)]
     medians = [figure for figure, _ in chosen if figure.count]
     by_source = [[count for figure in medians if (count := _count(figure, source))] for _, source in sources]
     counts = [mode(counts) if counts else 0 for counts in by_source]
@@ -150,8 +152,8 @@ def table_of_figures(
                 Marked(cell, f" of {count:,}") if isinstance(cell, float) and count != usual else cell
                 for cell, count, usual in zip(cells, own, counts, strict=True)
             ]
-        column = Column.of(figure, roomy=shown in figure.roomy)
-        table = table.beside(replace(column, spare=bool(figure.count) and not figure.chief), cells)
+        column = Column.of(figure, wide_only=shown in figure.wide_only)
+        table = table.beside(replace(column, spare=bool(figure.count) and not figure.is_main), cells)
         if medians and figure is medians[-1] and any(counts):
             table = table.beside(Column(heading="n"), counts)
     return table
@@ -163,7 +165,7 @@ def _count(median: Figure, source: HasFigures) -> int:
     return int(count) if isinstance(count, int | float) else 0
 
 
-def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
+def _is_shown(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
     """Return whether to show a figure: the main rates always, errors if there are any, repeat rates if cases repeat."""
     applicable = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
     if figure.name == "pass_hat_k":
@@ -172,4 +174,4 @@ def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str,
         return any(applicable)
     if figure.name == "floor":
         return any(isinstance(cell, Rate) and cell.value for cell in applicable)
-    return bool(applicable) or (figure.chief and figure.kind is Kind.RATE)
+    return bool(applicable) or (figure.is_main and figure.kind is Kind.RATE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pytest_jsbench.core.errors import RecordError, nearest
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
-from pytest_jsbench.metrics.comparison import Comparison, beyond_drift, compare, several
+from pytest_jsbench.metrics.comparison import Comparison, adjust_together, beyond_drift, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered, quantile, quantile_interval
 from pytest_jsbench.records import journal
@@ -158,7 +158,7 @@ def break_down(
         raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:
-        message = f"by {by} runs are told by their pass rate alone, found {metric}: leave it out, or give --by=task"
+        message = f"--by={by} supports only the pass rate, found {metric}: drop the metric, or use --by=task"
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
     lengths = _lengths(evaluations) if by is Grouping.LENGTH else {}
     parts = [_by_group(evaluation, by, keywords or {}, lengths) for evaluation in evaluations]
@@ -169,7 +169,7 @@ def break_down(
     elif by is Grouping.LENGTH:
         names = [name for name in dict.fromkeys(lengths.values()) if name in cases]
     places = tuple(firsts(evaluations))
-    against = _against_first(parts, names, places) if by_case else {}
+    against = _compare_with_first(parts, names, places) if by_case else {}
     groups = (
         CaseGroup(
             name=name,
@@ -200,7 +200,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
         upper = {key: next(end for end in ends if end is not None and tokens[key] <= end) for key in shortest}
         if upper:
             return {key: f"to {end:,.0f} tokens" for key, end in upper.items()}
-    raise RecordError("no run says how many tokens its prompts have, so that none can be told by length", option="by")
+    raise RecordError("no run reports the tokens of its prompts, so there are no prompt lengths", option="by")
 
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
@@ -214,7 +214,7 @@ def _by_group(
     evaluation: Evaluation, by: Grouping, keywords: KeywordsOfCases, lengths: Mapping[CaseKey, str]
 ) -> dict[str, _Outcomes]:
     if evaluation.outcomes is None:
-        message = f"{evaluation.source} does not say how each case ended, so that it cannot be told by {by}"
+        message = f"{evaluation.source} has no outcomes of cases, which --by={by} needs"
         raise RecordError(message, where=evaluation.source)
     groups: dict[str, dict[CaseKey, CaseOutcome]] = {}
     for key, outcome in evaluation.outcomes.items():
@@ -247,7 +247,7 @@ def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
     return replace(evaluation.rate(metric), n=None if n is None else int(n))
 
 
-def _against_first(
+def _compare_with_first(
     parts: Sequence[Mapping[str, _Outcomes]], names: Sequence[str], places: Sequence[int]
 ) -> dict[tuple[str, int], Comparison]:
     """Compare the runs by group with their reference run, with p-values adjusted for all of these tests."""
@@ -258,7 +258,7 @@ def _against_first(
         if at != first
     }
     decided = {key: comparison for key, comparison in compared.items() if comparison.difference.n or comparison.ratios}
-    return dict(zip(decided, several(list(decided.values())), strict=True))
+    return dict(zip(decided, adjust_together(list(decided.values())), strict=True))
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
@@ -270,12 +270,10 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
             place = next(reversed(journal.find_runs(place)), place)
         if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
             for outcome in journal.read_run(place).outcomes:
-                for schema in (
-                    schema_digits(outcome.schema_digest),
-                    "",
-                ):  # nothing is known about a case without a call
-                    keywords.setdefault((outcome.key, schema), outcome.keywords)
+                keywords.setdefault((outcome.key, schema_digits(outcome.schema_digest)), outcome.keywords)
+                # a case without a call has no digest
+                keywords.setdefault((outcome.key, ""), outcome.keywords)
     if not keywords:
-        message = "the keywords of a schema stand in records.jsonl, and none of the runs has it: give a run's folder"
+        message = "keywords are read from records.jsonl, which none of the runs has: name the directory of a run"
         raise RecordError(message, option="by")
     return keywords

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
-from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison, same_cases
+from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
 from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, distinguishing
@@ -54,7 +54,8 @@ def side_by_side(
     """Return the runs side by side for a terminal; long names are numbered and listed below the first table."""
     shown = [printable(name, None) for name in names]
     legend: list[Fact] = []
-    rows, columns = shown, shown
+    rows = shown
+    columns = shown
     if max(map(len, shown)) > _LONGEST_LABEL or sum(map(len, shown)) > _WIDTH_OF_LABELS:
         columns = [f"[{number}]" for number in range(1, len(shown) + 1)]
         rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]
@@ -91,13 +92,16 @@ def comparison_markdown(
             left_out += 1
         else:
             text += section
-    return text.rstrip("\n") + (f"\n\nno room here for {counted(left_out, 'more section')}" if left_out else "") + "\n"
+    text = text.rstrip("\n")
+    if left_out:
+        text += f"\n\n{counted(left_out, 'more section')} omitted"
+    return text + "\n"
 
 
 def marker(name: str) -> str:
     """Return the hidden first line by which a workflow finds its comment; ExportError for an invalid name."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
-        message = f"no name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
+        message = f"invalid name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
         raise ExportError(message, found=name, option="comment")
     return f"<!-- jsbench:{name} -->"
 
@@ -126,19 +130,21 @@ def _blocks(
     if legend:
         yield legend
         short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
-    if warnings := [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]:
+    warnings = [*_incomplete_runs(evaluations, short), *incomparable(settings), *_warn_of_other_cases(compared)]
+    if warnings:
         yield warnings
     shown = dict(zip(names, short, strict=True))
     for pair in compared:
         facts = facts_of_pairs([pair], shown, most=most)
         if margin is not None:
             names_of_pair = f"{shown[pair.second]} than {shown[pair.first]}"
-            facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_told(margin)}"))
+            facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_sentence(margin)}"))
         yield facts
     if len(compared) > 1:
         yield [adjustment_of(compared)]
-    if silent := [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]:
-        yield [("not paired", f"{', '.join(silent)}: no word on how each case ended")]
+    silent = [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]
+    if silent:
+        yield [("not paired", f"{', '.join(silent)}: without outcomes of cases")]
     if by is not None:
         yield by.table(columns)
         yield [("note", by.note(columns))]
@@ -183,7 +189,7 @@ def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
     """Return the comparison of a run with a baseline, with its source if known."""
     yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
     yield from _changes(comparison, _MOST_NAMED)
-    yield from beside_verdicts(comparison)
+    yield from facts_of_tests_and_values(comparison)
     yield from _not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
 
@@ -197,7 +203,7 @@ def facts_of_pairs(
         first, second = names[pair.first], names[pair.second]
         facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
         facts += _changes(pair.comparison, most) if most else []
-        facts += beside_verdicts(pair.comparison, most or _MOST_NAMED)
+        facts += facts_of_tests_and_values(pair.comparison, most or _MOST_NAMED)
         facts += _not_compared(pair.comparison, first=first, second=second, each=each)
     return [*facts, adjustment_of(compared)] if len(compared) > 1 else facts
 
@@ -209,7 +215,7 @@ def adjustment_of(compared: Sequence[Pair]) -> Fact:
 
 def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
     for word, keys in comparison.changes.items():
-        yield word, _named(keys, most)
+        yield word, _list_cases(keys, most)
 
 
 def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
@@ -233,26 +239,26 @@ def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
     """Return a warning for each reason why the verdicts of the runs are not comparable."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
-        why = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
-        yield "warning", f"{why}that alone: `jsbench judge RUN --output DIR` judges one again"
+        why = f"the runs were judged by different rules ({', '.join(rules)}), which alone can change verdicts"
+        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges one again"
     if any(one.name == "labelled" for one in settings):
-        yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+        yield "warning", "one run has decisions of grammars, another has answers of a model: they cannot be compared"
 
 
-def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
+def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
     """Return the comparison of tests and of values, by subject; empty if one of the runs lacks them."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
-            yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
+            yield "worse", f"no longer passed by their test in {_list_cases(comparison.tests.worse, most)}"
     if comparison.values is not None:
-        yield from _of_values(comparison.values, most)
-    yield from comparison.ratios_told
+        yield from _facts_of_values(comparison.values, most)
+    yield from comparison.ratio_sentences
 
 
-def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
+def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
     """Return the comparison of whole answers, of fields, and the changed cases."""
-    (_, whole), *fields = values.told
+    (_, whole), *fields = values.sentences
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
         yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
@@ -260,10 +266,10 @@ def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
         yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
     for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
-            yield word, f"{more} values right in {_named(keys, most)}"
+            yield word, f"{more} values right in {_list_cases(keys, most)}"
     if values.changed:
         cases = counted(len(values.changed), "case")
-        yield "not shared", f"{cases} of which other values are expected, or compared otherwise: left out of the values"
+        yield "not shared", f"{cases} with different expected values or comparers: left out of the values"
 
 
 def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
@@ -274,14 +280,16 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
         f"only in {first}": comparison.first_alone,
         f"only in {second}": comparison.second_alone,
     }
-    if parts := [f"{count} {reason}" for reason, count in left_out.items() if count]:
+    parts = [f"{count} {reason}" for reason, count in left_out.items() if count]
+    if parts:
         yield "not shared", f"cases left out of the comparison: {', '.join(parts)}"
-    if count := comparison.shortened:
+    count = comparison.shortened
+    if count:
         cases = "1 case was" if count == 1 else f"{count} cases were"
-        yield "repeats", f"{cases} asked more often in one {each}: compared by the first attempts, as many as both made"
+        yield "repeats", f"{cases} attempted more often in one {each}: only as many first attempts are compared"
 
 
-def _named(keys: Sequence[CaseKey], most: int) -> str:
+def _list_cases(keys: Sequence[CaseKey], most: int) -> str:
     """Return the names of cases, and how many more there are."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
@@ -304,7 +312,9 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
         names = [name or run.label for name, run in zip(texts, evaluations, strict=True)]
     else:
-        engines = [_text(evaluation.run.get("engine")) if _labelled(evaluation) else "" for evaluation in evaluations]
+        engines = [
+            _text(evaluation.run.get("engine")) if _is_labelled(evaluation) else "" for evaluation in evaluations
+        ]
         names = [engine or run.label for engine, run in zip(engines, evaluations, strict=True)]
     run_ids = [_text(evaluation.run.get("run_id")) for evaluation in evaluations]
     for ends in (run_ids, [run.source for run in evaluations]):
@@ -314,8 +324,8 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     return distinct(names, _LONGEST_PLACE)
 
 
-def _labelled(evaluation: Evaluation) -> bool:
-    """Whether a grammar decided about labelled answers; the model only provides the tokens."""
+def _is_labelled(evaluation: Evaluation) -> bool:
+    """Return whether a grammar decided about labelled answers; the model only provides the tokens."""
     dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
@@ -330,28 +340,28 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
     If several runs have the same variants, each variant is compared with itself in the other runs.
     """
-    groups: dict[int, list[Standing]] = {}
+    groups: dict[int, list[RunOutcomes]] = {}
     for name, run, first in zip(names, evaluations, firsts(evaluations), strict=True):
         if run.outcomes:
             groups.setdefault(first, []).append((name, run.outcomes, run.settings))
     return paired(*groups.values())
 
 
-def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
+def _incomplete_runs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
     """Return the runs with failed, missing or unjudged attempts."""
     for name, run in zip(names, evaluations, strict=True):
         errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
         if run.figures.keys() >= _OURS and (errors or unjudged):
-            lack = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
+            lack = f"{errors:g} of {planned:g} attempts without an answer, {unjudged:g} unjudged"
             yield "incomplete", f"{name}: {lack}"
 
 
-def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
+def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     """Return a warning if the runs' own metrics are not over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
         why = "the figures above are not all over the same cases with the same schemas"
-        yield "warning", f"{why}: only what is said of a pair is over those of both"
+        yield "warning", f"{why}: only the comparisons of pairs are over their common cases"
 
 
 def to_dict(

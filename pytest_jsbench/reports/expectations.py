@@ -126,5 +126,5 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         message = f"{name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
         raise GateError(message, found=ending, expected=sorted(metrics), where=name.text)
     if group in {"pass_at", "pass_hat"} and repeats is not None and repeats < (fewest := max(2, int(ending))):
-        message = f"{name.text!r} takes {fewest} attempts at a case: found {repeats}; give --jsbench-repeats={fewest}"
+        message = f"{name.text!r} needs {fewest} attempts per case: found {repeats}; use --jsbench-repeats={fewest}"
         raise GateError(message, found=repeats, expected=fewest, where=name.text)

@@ -21,7 +21,7 @@ from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
-from pytest_jsbench.metrics.comparison import Comparison, compare, several
+from pytest_jsbench.metrics.comparison import Comparison, adjust_together, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
@@ -37,9 +37,9 @@ LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
-    *bounded(name for name in RATES if FIGURES[name].chief),
-    *(row.name for row in FIGURES.values() if row.chief and not row.is_rate),
-    *(f"{name}_count" for name, row in TIMES.items() if row.chief),
+    *bounded(name for name in RATES if FIGURES[name].is_main),
+    *(row.name for row in FIGURES.values() if row.is_main and not row.is_rate),
+    *(f"{name}_count" for name, row in TIMES.items() if row.is_main),
     "input_tokens",
 )
 #: Number of significant digits of measurements.
@@ -78,8 +78,8 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     attempts: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
     #: Attempts that passed, as a hexadecimal number: its lowest bit is the first attempt of the first case.
     passed: _Bits
-    #: The same for attempts that say nothing about the model: the call failed, the attempt is missing, or the answer
-    #: could not be judged.
+    #: The same for attempts without information about the model: the call failed, the attempt is missing, or the
+    #: answer could not be judged.
     undecided: _Bits
     #: Times, tokens and cost by name: the mean of each case's attempts, null if it has none. Absent with more than
     #: 20,000 cases.
@@ -89,7 +89,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     def of(cls, evaluation: Evaluation) -> WrittenCases:
         """Return the part of an evaluation's cases that a line keeps; RecordError if it lacks their outcomes."""
         if evaluation.outcomes is None:
-            message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
+            message = f"{evaluation.source} has no outcomes of cases; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
         ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
         most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
@@ -111,7 +111,9 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise RecordError if there are more bits than attempts, or not as many measurements as cases."""
-        passed, undecided, bits = int(self.passed, 16), int(self.undecided, 16), self.count * self.attempts
+        passed = int(self.passed, 16)
+        undecided = int(self.undecided, 16)
+        bits = self.count * self.attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
             message = f"cases.passed and cases.undecided are not of {self.count} cases with {self.attempts} attempts"
             raise RecordError(message)
@@ -225,7 +227,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
         """Return the line of a run of ours, or of one variant of it; RecordError for any other evaluation."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
-            message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
+            message = f"{evaluation.source} does not identify its run; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
         metrics = {name: value for name in _METRICS if (value := evaluation.metrics.get(name)) is not None}
         run = kept_of_run(evaluation, "uuid", "started_at")
@@ -273,13 +275,13 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         Return whether its metrics are comparable with an earlier line's: both complete, with the
         same cases and rules.
         """
-        if "incomplete" in {self.verdict, before.verdict} or not self.alike([before]):
+        if "incomplete" in {self.verdict, before.verdict} or not self.with_same_cases([before]):
             return False
         both = zip(*(cases.shares(cases.attempts) for cases in (before.cases, self.cases)), strict=True)
         decided = any(were and are for (_, were), (_, are) in both)
         return decided and not any(incomparable(self.changes_since(before)))
 
-    def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
+    def with_same_cases(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
         """Return the earlier lines that have the same cases."""
         return [line for line in earlier if line.cases.digest == self.cases.digest]
 
@@ -373,7 +375,7 @@ class History:
         for line in sorted(self.lines, key=lambda line: line.started_at):
             by_label.setdefault(line.label, []).append(line)
         compared = {label: _last_and_first(lines) for label, lines in by_label.items()}
-        together = iter(several([since.comparison for of_label in compared.values() for since in of_label]))
+        together = iter(adjust_together([since.comparison for of_label in compared.values() for since in of_label]))
         since = {
             label: tuple(replace(pair, comparison=next(together)) for pair in of_label)
             for label, of_label in compared.items()
@@ -385,8 +387,11 @@ class History:
 def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
     """Return the newest line compared with the last and the first one that had its cases."""
     *earlier, newest = lines
-    alike = newest.alike(earlier)
-    return [SinceBefore(before=then, comparison=newest.since(then)) for then in (*alike[-1:], *alike[:-1][:1])]
+    with_same_cases = newest.with_same_cases(earlier)
+    return [
+        SinceBefore(before=then, comparison=newest.since(then))
+        for then in (*with_same_cases[-1:], *with_same_cases[:-1][:1])
+    ]
 
 
 def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
@@ -455,10 +460,10 @@ def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
     """Count the cases that improved and got worse since the last line with the same cases."""
     if not earlier:
         return ""
-    alike = line.alike(earlier)
-    if not alike:
+    with_same_cases = line.with_same_cases(earlier)
+    if not with_same_cases:
         return "other cases"
-    rose, fell = line.cases.changes_since(alike[-1].cases)
+    rose, fell = line.cases.changes_since(with_same_cases[-1].cases)
     return f"+{rose} -{fell}"
 
 
@@ -480,7 +485,7 @@ def _newest(series: Series) -> Iterator[Fact]:
         tests = since.comparison.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
-        yield from since.comparison.ratios_told
+        yield from since.comparison.ratio_sentences
         # changes since the line before are already below the table
         settings = since.comparison.settings
         yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

@@ -52,11 +52,11 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
     """Yield the metrics that are known and not 0, and the main ones even if they are 0."""
-    chief = bounded(name for name, row in FIGURES.items() if row.chief)
+    main = bounded(name for name, row in FIGURES.items() if row.is_main)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
         for name, value in metrics.to_dict().items()
-        if isinstance(value, int | float) and (value or name in chief)
+        if isinstance(value, int | float) and (value or name in main)
     }
 
 
@@ -95,7 +95,8 @@ def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
     """Write each completed case; return the rest of the document, and how many failures are errors now."""
-    moved, opened = 0, list[ElementTree.Element]()
+    moved = 0
+    opened = list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
         if event == "start":
             opened.append(element)
@@ -110,7 +111,7 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """Complete one case; return 1 if a failure of it is an error now, since it says nothing about the model, else 0."""
+    """Complete one case; return 1 if a failure of it is an error now, as it is not the model's failure, else 0."""
     group = case.find("properties")
     if group is None:
         return 0
@@ -122,7 +123,8 @@ def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) ->
     values = {name: entry.get("value") for name, entry in last.items()}
     if values.get(_TASK) is None:
         return 0
-    failure, kind = case.find("failure"), values.get(_FAILURE_TYPE)
+    failure = case.find("failure")
+    kind = values.get(_FAILURE_TYPE)
     moved = failure is not None and kind in NOT_THE_MODELS
     if failure is not None and kind is not None:
         failure.set("type", kind)

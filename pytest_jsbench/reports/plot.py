@@ -43,7 +43,7 @@ _MOST_UPRIGHT = 8
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
     """Plot a line per label, interrupted where runs are not comparable, with whiskers, as matplotlib's Figure."""
-    figure = _empty(9.0, 4.2 + 0.25 * len(series))
+    figure = _empty_figure(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     metrics = {name for each in series for line in each.lines for name in line.metrics}
@@ -69,14 +69,17 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib lists all lines before all whiskers
-    figure.legend(handles, _plain([each.label for each in series], 100), loc="outside lower center", frameon=False)
+    figure.legend(
+        handles, _escape_dollars([each.label for each in series], 100), loc="outside lower center", frameon=False
+    )
     return figure
 
 
 def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
     """Draw the points of one label with whiskers for intervals, or with a band if there are many."""
     ends = [(value, value) if interval is None else interval for _, value, interval in points]
-    days, values = [when for when, _, _ in points], [value for _, value, _ in points]
+    days = [when for when, _, _ in points]
+    values = [value for _, value, _ in points]
     low, high = [low for low, _ in ends], [high for _, high in ends]
     style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": f"line {at}"}
     if len(points) > _MOST_WHISKERS:
@@ -94,27 +97,27 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
     panels = [_row(name) for name in _panels(evaluations, metrics)]
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
-    figure = _empty(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
+    figure = _empty_figure(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     ours = all("pass_rate" in evaluation.metrics for evaluation in evaluations)
     titles = [row.title if ours else row.name for row in panels]
-    for axis, row, title in zip(axes, panels, _plain(titles), strict=False):
+    for axis, row, title in zip(axes, panels, _escape_dollars(titles), strict=False):
         _draw(axis, row, evaluations)
         axis.set_title(f"{title}\n{_direction(row)}", fontsize=9)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     figure.legend(
         handles=[_patch(at) for at in range(len(names))],
-        labels=_plain(names),
+        labels=_escape_dollars(names),
         loc="outside lower center",
         ncols=2 if len(names) > 3 else 1,
         frameon=False,
-        title=_apart(evaluations),
+        title=_settings_text(evaluations),
     )
     return figure
 
 
-def _empty(width: float, height: float) -> Any:
+def _empty_figure(width: float, height: float) -> Any:
     """Return a Figure that a notebook displays; others are displayed only if `pyplot` has been imported."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
@@ -132,11 +135,11 @@ def _png(figure: Any) -> bytes:
     return drawn.getvalue()
 
 
-def _apart(evaluations: Sequence[Evaluation]) -> str | None:
+def _settings_text(evaluations: Sequence[Evaluation]) -> str | None:
     """Return the settings in which the runs differ, above their names."""
     names = [setting.name for setting in settings_apart(evaluations)]
     title = f"differing in {', '.join(names)}"
-    return textwrap.fill(_plain([title], 400)[0], 90) if names else None
+    return textwrap.fill(_escape_dollars([title], 400)[0], 90) if names else None
 
 
 def _columns(panels: int) -> int:
@@ -179,8 +182,8 @@ def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[s
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(metrics)
     if all("pass_rate" in evaluation.metrics and "planned" in evaluation.metrics for evaluation in evaluations):
-        chief = [name for name, row in FIGURES.items() if row.chief]
-        chosen = [name for name in chief if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
+        main = [name for name, row in FIGURES.items() if row.is_main]
+        chosen = [name for name in main if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
         failures = [name for name in drawable if name.startswith("failure_rates.")]
         return chosen + [name for name in failures if any(evaluation.figures.get(name) for evaluation in evaluations)]
     return drawable
@@ -189,7 +192,8 @@ def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[s
 def _draw(axis: Any, row: Figure, evaluations: Sequence[Evaluation]) -> None:
     values = [evaluation.figures.get(row.name) for evaluation in evaluations]
     numbers = [value for value in values if value is not None]
-    size, turned = 8 if len(values) <= 6 else 6, 90 if len(values) > _MOST_UPRIGHT else 0
+    size = 8 if len(values) <= 6 else 6
+    turned = 90 if len(values) > _MOST_UPRIGHT else 0
     for at, (value, evaluation) in enumerate(zip(values, evaluations, strict=True)):
         if value is None:
             axis.text(at, 0.02, "n/a", ha="center", va="bottom", color="0.35", transform=axis.get_xaxis_transform())
@@ -239,7 +243,7 @@ def _patch(at: int) -> Any:
     return Patch(facecolor=style["color"], hatch=style["hatch"], edgecolor=style["edgecolor"])
 
 
-def _plain(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
+def _escape_dollars(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
     """Return names with `$` escaped, which starts a formula in matplotlib."""
     return [name.replace("$", r"\$") for name in distinct(names, longest)]
 

@@ -32,7 +32,8 @@ def write_files(
     """Write run.json and, if the user keeps the run, all other files; return a line for each that failed."""
     from pytest_jsbench.reports.run_json import run_to_dict, write_run
 
-    gates, compared = decision.gates, decision.comparisons
+    gates = decision.gates
+    compared = decision.comparisons
     baseline = "" if decision.baseline is None else decision.baseline.source
     data = run_to_dict(run, summary, config_path=config_path, gates=gates, comparisons=compared, baseline=baseline)
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
@@ -61,7 +62,7 @@ class Exporter:
     """A format for exporting runs."""
 
     name: str
-    #: Where it comes from, for messages.
+    #: Its origin, for messages.
     origin: str
     #: Called with the user's path, the run and its summary; may return the path that it wrote.
     function: Callable[..., object]

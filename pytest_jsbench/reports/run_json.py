@@ -102,7 +102,7 @@ class RunFile(EvaluationHead, VariantFigures):
     #: Gates of the run, in order.
     gates: list[GateFigures]
     #: By variant, the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and `baseline` as
-    #: here, where they are of all variants together; absent in a run without variants.
+    #: here, but of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
     #: Pairs of variants compared case by case; with more than four variants, each with the one declared first. All
     #: fields of `baseline`, and these; absent in a run without variants.
@@ -142,7 +142,7 @@ def run_to_dict(
         "verdict": None if run.verdict is None else to_json(run.verdict),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
         "baseline": compared.get(""),
-        **(_of_variants(summary, compared) if summary.variants else {}),
+        **(_variants_to_dict(summary, compared) if summary.variants else {}),
     }
 
 
@@ -157,7 +157,7 @@ def _figures(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _of_variants(summary: Summary, baselines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _variants_to_dict(summary: Summary, baselines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "variants": {
             name: {**_figures(one), "baseline": baselines.get(name)} for name, one in summary.variants.items()
@@ -244,14 +244,15 @@ class Evaluation:
         pair = self.metrics.get(f"{name}_ci")
         ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
-            ends = self._of_count(name)
+            ends = self._interval_of_count(name)
         numbers = [end for end in ends if end is not None and is_figure(end)]
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
-    def _of_count(self, name: str) -> list[float | None]:
+    def _interval_of_count(self, name: str) -> list[float | None]:
         """Return the bounds of a failure rate, computed from its count, over cases if their outcomes are known."""
         group, _, kind = name.partition(".")
-        counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
+        counts = self.metrics.get("failure_counts")
+        planned = self.metrics.get("planned")
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
         if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
             return []
@@ -281,9 +282,9 @@ def is_figure(value: object) -> bool:
 def read(path: Path) -> Evaluation:
     """Read the evaluation in a file or a run's directory; JSBenchError if there is none."""
     if path.is_dir():
-        return _in_folder(path)
+        return _read_folder(path)
     if path.suffix == ".jsonl":
-        return _of_records(path)
+        return _read_records(path)
     return parse(load(path), source=str(path))
 
 
@@ -297,7 +298,7 @@ def load(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file; RecordError if there is none."""
     data = FileReader(root=path.parent, error=RecordError).read_json(path)
     if not isinstance(data, dict):
-        message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
+        message = f"{path} is not a JSON object; expected an evaluation, such as a run's run.json"
         raise RecordError(message, found=type(data).__name__, expected="a JSON object", where=path)
     return data
 
@@ -306,15 +307,17 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     """Parse an evaluation, or an old file with only metrics; RecordError for anything else."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
-        raise RecordError(f"{source} holds no metrics; expected an evaluation, such as a run's run.json", where=source)
+        raise RecordError(f"{source} has no metrics; expected an evaluation, such as a run's run.json", where=source)
     metrics = without_retired(metrics)
     run = data.get("run")
     try:
         EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
         if OURS in metrics:
             METRICS.check(metrics)
-        outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
-        verdict, variants = RunVerdict.from_run_json(data), _variants(data, source)
+        outcomes = _outcomes(data.get("cases"))
+        tasks = _tasks(data.get("tasks"))
+        verdict = RunVerdict.from_run_json(data)
+        variants = _variants(data, source)
     except (ValueError, RecordError) as error:
         raise RecordError(f"{source}: {error}", where=source) from error
     return Evaluation(
@@ -332,7 +335,8 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
 
 def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     """Return the evaluation of each variant, with its metadata."""
-    variants, run = data.get("variants"), data.get("run")
+    variants = data.get("variants")
+    run = data.get("run")
     if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
         return {}
     listed = run.get("variants")
@@ -393,22 +397,22 @@ def _tasks(tasks: object) -> dict[str, Mapping[str, Any]]:
     return metrics_by_task
 
 
-def _in_folder(folder: Path) -> Evaluation:
+def _read_folder(folder: Path) -> Evaluation:
     if (folder / "run.json").is_file():
         evaluation = parse(load(folder / "run.json"), source=str(folder))
         if evaluation.outcomes is not None:
             return evaluation
     if any(folder.glob("records*.jsonl")):
-        return _of_records(folder)
+        return _read_records(folder)
     runs = journal.find_runs(folder)
     if len(runs) == 1:
-        return _in_folder(runs[0])
-    hint = "name one of them" if runs else "expected a run's folder or a file"
+        return _read_folder(runs[0])
+    hint = "name one of them" if runs else "expected a run's directory or a file"
     message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
     raise RecordError(message, where=folder)
 
 
-def _of_records(path: Path) -> Evaluation:
+def _read_records(path: Path) -> Evaluation:
     run = read_run(path)
     summary = summarize(run)
     return evaluation_of(run, summary, source=str(path))
@@ -416,14 +420,15 @@ def _of_records(path: Path) -> Evaluation:
 
 def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
     """Return a run as an evaluation."""
-    whole = _measured(run.metadata, summary, source=source)
+    whole = _measurements(run.metadata, summary, source=source)
     variants = {
-        name: _measured(run.metadata.of_variant(name), summary.variants[name], source=source) for name in run.variants
+        name: _measurements(run.metadata.of_variant(name), summary.variants[name], source=source)
+        for name in run.variants
     }
     return replace(whole, verdict=run.verdict, warnings=run.warnings, variants=variants)
 
 
-def _measured(metadata: RunMetadata, summary: Summary, *, source: str) -> Evaluation:
+def _measurements(metadata: RunMetadata, summary: Summary, *, source: str) -> Evaluation:
     return Evaluation(
         source=source,
         config_path=UNKNOWN,
@@ -453,7 +458,7 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     """Return an evaluation and the outcome of each case; JSBenchError if it has none."""
     whole = read(path)
     if whole.outcomes is None:
-        message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
+        message = f"{path} has no outcomes of cases; expected a run, or the file that `jsbench baseline` wrote"
         raise RecordError(message, where=path)
     # a baseline has the cases of each variant only
     return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))

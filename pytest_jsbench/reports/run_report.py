@@ -1,4 +1,4 @@
-"""The report of a run: its tables, the facts beside them, and how its variants stand to each other."""
+"""Build the report of a run: tables, facts next to them, and comparisons of its variants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 5
 _MOST_CASES = 10
-#: of variants that a terminal tells by task
+#: Maximum number of variants that a terminal shows by task.
 _MOST_COLUMNS = 5
 #: Maximum number of rows that Markdown folds.
 _MOST_FOLDED = 50
@@ -154,8 +154,8 @@ def summary_markdown(
         lines += [markdown.verdict_line(run.verdict), ""]
     table = main_table(run, summary)
     if summary.variants:
-        settings = asked(run, summary)
-        table = table.beside(Column(heading="Asked", left=True), [settings[name] for name in summary.variants])
+        settings = distinguishing_settings(run, summary)
+        table = table.beside(Column(heading="Settings", left=True), [settings[name] for name in summary.variants])
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
     items = [f"- {passed}; rates with their 95 % intervals, times as medians"]
@@ -167,10 +167,10 @@ def summary_markdown(
         items += markdown.fact_lines(facts_of_comparison(comparison, source))
     items += [f"- gate: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
-    return "\n".join([*lines, above, *items, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
+    return "\n".join([*lines, above, *items, "", markdown.report(_folded_tables(run, summary))]).rstrip("\n") + "\n"
 
 
-def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
+def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
     """Return the tables that Markdown folds."""
     if (by_task := rates_by_task(summary)) is not None:
         yield by_task
@@ -196,11 +196,11 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
     )
 
 
-def asked(run: Run, summary: Summary) -> dict[str, str]:
+def distinguishing_settings(run: Run, summary: Summary) -> dict[str, str]:
     """Return by variant the settings that distinguish it from the others, best first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
     chosen = distinguishing(settings)
-    texts = (", ".join(way[part].label for part in chosen if part in way) for way in settings)
+    texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
     return dict(zip(summary.variants, texts, strict=True))
 
 
@@ -217,7 +217,7 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
     shown = [summary.pairs[at] for at in sorted(chosen)]
     facts: list[Fact] = []
     for pair in shown:
-        facts += facts_of_pairs([pair], _short(summary), each="variant", most=most)
+        facts += facts_of_pairs([pair], _short_names(summary), each="variant", most=most)
     omitted = len(summary.pairs) - len(shown)
     if omitted:
         pairs = counted(omitted, "other pair")
@@ -227,14 +227,14 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
     return facts
 
 
-def _short(summary: Summary) -> dict[str, str]:
+def _short_names(summary: Summary) -> dict[str, str]:
     """Return distinct variant names that fit in a line."""
     return dict(zip(summary.variants, distinct(list(summary.variants), _LONGEST_NAME), strict=True))
 
 
 def _differing(summary: Summary) -> Iterator[Fact]:
     """Return the cases in which variants differ, the most evenly divided first."""
-    names = _short(summary)
+    names = _short_names(summary)
     for number, key in enumerate(summary.differing[:_MOST_CASES]):
         if not number:
             yield "differ", _differing_count(summary)
@@ -269,11 +269,12 @@ def _end(outcome: CaseOutcome) -> str:
 
 def facts(run: Run, summary: Summary) -> list[Fact]:
     """Return the facts next to the tables, which all outputs for people show."""
-    return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
+    return [*_facts_of_metrics(run, summary), *_facts_of_notes(summary), *_facts_left_out(run, summary)]
 
 
-def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
-    total, metadata = summary.total, run.metadata
+def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
+    total = summary.total
+    metadata = run.metadata
     rate = total.pass_rate
     share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
     yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
@@ -281,24 +282,25 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    names = _short(summary)
+    names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
-            yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
+            yield "comparers", f"no expected value for {', '.join(map(printable, idle))}"
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
             yield from _settings(metadata.of_variant(name), f"{names[name]}: " if name else "")
-    yield from _recorded(run)
+    yield from _facts_of_recordings(run)
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
         yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
     if total.mask_time.count:
         yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
     if total.floor.successes:
-        answer, others = next(iter(total.trivial_counts)), _share(total.pass_rate_nontrivial)
+        answer = next(iter(total.trivial_counts))
+        others = _share(total.pass_rate_nontrivial)
         floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
         yield "floor", f"{floor}; {FIGURES['pass_rate_nontrivial'].title.lower()} {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
@@ -315,7 +317,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if not metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:
-        yield "cost", dollars(total.cost) + _of_answers(total.priced, total.unpriced)
+        yield "cost", dollars(total.cost) + _share_of_answers(total.priced, total.unpriced)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 
@@ -344,13 +346,13 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
         yield "reasoning", f"{of}{', '.join(parts)}"
 
 
-def _recorded(run: Run) -> Iterator[Fact]:
+def _facts_of_recordings(run: Run) -> Iterator[Fact]:
     """Return facts about recorded answers, one for each setting that differs from the recorded one."""
     if run.metadata.engine in RECORDED:
-        yield "recorded", "answers and times are those of the recording: nothing was asked or measured"
+        yield "recorded", "answers and times are those of the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
         made = sum(outcome.made for outcome in run.outcomes)
-        yield "recorded", f"{count} of {counted(made, 'answer')} recorded before: not asked again, and free"
+        yield "recorded", f"{count} of {counted(made, 'answer')} from recordings, without calls and cost"
     changes = Counter(outcome.asked_otherwise for outcome in run.outcomes if outcome.asked_otherwise)
     for change, count in changes.most_common():
         answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
@@ -358,23 +360,23 @@ def _recorded(run: Run) -> Iterator[Fact]:
         yield "settings", f"{answers} recorded with {settings}; record again with --jsbench-record"
 
 
-def _noticed(summary: Summary) -> Iterator[Fact]:
+def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     """Return facts that do not affect a verdict."""
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
     if total.retries:
-        yield "retries", f"{counted(total.retries, 'failed call')} made again"
+        yield "retries", f"{counted(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         calls = counted(total.queue.count, "call")
         yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
-        yield "disputed", f"{verdicts}: {_named(names)}"
+        yield "disputed", f"{verdicts}: {_list_names(names)}"
 
 
-def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
+def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     """Return facts about what the metrics leave out."""
     total = summary.total
     if total.excluded:  # it counts attempts: all repeats, in all variants
@@ -384,12 +386,12 @@ def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             if outcome.excluded and not run.breaks(outcome)
         }
         if broken := len(excluded) - sum(excluded.values()):
-            yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
+            yield "excluded", f"{counted(broken, 'case')} with a broken schema (skipped)"
         if free := sum(excluded.values()):
-            yield "excluded", f"{counted(free, 'answer')} to an application that no schema describes"
+            yield "excluded", f"{counted(free, 'answer')} to an application without a schema"
     if total.called_again:
         calls = counted(total.called_again, "call")
-        yield "again", f"{calls} after which an application called again for the same: the last one counts"
+        yield "again", f"{calls} followed by another call for the same answer: the last one counts"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
@@ -398,7 +400,7 @@ def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             "prompts, schemas and answers are replaced by digests: nothing can be judged again or replayed",
         )
     if run.resumed:
-        yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
+        yield "resumed", f"{counted(run.resumed, 'answer')} reused from {run.metadata.resumed_from}"
     if total.errors:
         faults = Counter(outcome.fault for outcome in run.outcomes if outcome.fault is not None)
         missing = {reason: count for reason, count in total.missing_reasons.items() if count}
@@ -429,18 +431,19 @@ def _values(total: Metrics) -> str:
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
     parts.append(f"{_share(total.exact_match)} answers right in all")
-    precision, f1 = total.value_precision.value, total.value_f1.value
+    precision = total.value_precision.value
+    f1 = total.value_f1.value
     if precision is not None and f1 is not None:
         parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:
-        parts.append(f"{counted(total.invented, 'value')} that nobody expects")
+        parts.append(f"{counted(total.invented, 'unexpected value')}")
     ranked = [(name, field.accuracy) for name, field in _by_rank(total) if field.accuracy.successes < field.accuracy.n]
     if ranked:
         fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked[:_MOST_NAMED])
         parts.append(f"least often right: {', '.join(fields)}")
     if total.uncompared:
         answers = counted(total.uncompared, "answer")
-        parts.append(f"{answers} that could not be compared: match.problem in records.jsonl says why")
+        parts.append(f"{answers} that could not be compared (match.problem in records.jsonl has the reason)")
     return "; ".join(parts)
 
 
@@ -474,10 +477,10 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     """Return the cases with different attempts, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{counted(len(flaky), 'case')} passed at times only: {_named(names)}"
+    return f"{counted(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
@@ -507,9 +510,9 @@ def _tokens(total: Metrics) -> str:
     )
     written = f" ({count('cache_write')} of them written to the cache)" if total.tokens.cache_write_tokens else ""
     tokens = f"{count('input')} in{cached}{written}, {count('output')} out{reasoning}"
-    return tokens + _of_answers(total.reported, total.unreported)
+    return tokens + _share_of_answers(total.reported, total.unreported)
 
 
-def _of_answers(known: int, unknown: int) -> str:
+def _share_of_answers(known: int, unknown: int) -> str:
     """Return the number of answers of a sum, if it is not over all."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

@@ -90,7 +90,8 @@ _OF_PARAMS = ("temperature", "max_tokens", "seed")
 
 
 def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
-    generation, decisions = record.generation, outcome.decisions
+    generation = record.generation
+    decisions = outcome.decisions
     answered = generation if isinstance(generation, Completion) else None
     sources: tuple[tuple[object, Mapping[str, str]], ...] = (
         (outcome, {name: name for name in (*_OF_OUTCOME, "schema_digest", "prompt_digest")}),
@@ -147,14 +148,14 @@ def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
     """
     for variant, part in {"": summary, **summary.variants}.items():
         for task, metrics in (*part.tasks.items(), ("total", part.total)):
-            yield {"variant": variant, "task": task, **dict(_flat(metrics.to_dict()))}
+            yield {"variant": variant, "task": task, **dict(_flatten(metrics.to_dict()))}
 
 
-def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Return a metric of several counts as several, named as in gates: `failure_counts.syntax_error`."""
     for name, value in figures.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
@@ -164,14 +165,14 @@ _PANDAS = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
 
 def to_pandas(run: Run) -> Any:
     """Return the run's rows as a pandas DataFrame."""
-    pandas = _needed("pandas", "a data frame")
+    pandas = _import_package("pandas", "a data frame")
     columns = _by_column(rows_of(run))
     return pandas.DataFrame({name: pandas.array(columns[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
 
 
 def summary_to_pandas(summary: Summary) -> Any:
     """Return the metrics' rows as a pandas DataFrame."""
-    pandas = _needed("pandas", "a data frame")
+    pandas = _import_package("pandas", "a data frame")
     frame = pandas.DataFrame.from_records(list(summary_rows(summary)))
     return frame.set_index(["variant", "task"] if summary.variants else "task").drop(
         columns=[] if summary.variants else "variant"
@@ -185,7 +186,7 @@ def to_arrow(run: Run) -> Any:
 
 def to_dataset(run: Run) -> Any:
     """Return the run's rows as a `datasets.Dataset`, which can be pushed to the Hub."""
-    datasets = _needed("datasets", "a dataset for a hub", extra="datasets")
+    datasets = _import_package("datasets", "a dataset for a hub", extra="datasets")
     return datasets.Dataset(to_arrow(run))
 
 
@@ -243,7 +244,7 @@ def _by_column(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 
 def _arrow_schema() -> Any:
-    pyarrow = _needed("pyarrow", "an Arrow table")
+    pyarrow = _import_package("pyarrow", "an Arrow table")
     kinds: dict[type, Callable[[], Any]] = {
         str: pyarrow.string,
         int: pyarrow.int64,
@@ -259,7 +260,7 @@ def _arrow_table(rows: Iterable[Row], schema: Any) -> Any:
     return pyarrow.Table.from_pydict(_by_column(rows), schema=schema)
 
 
-def _needed(package: str, what: str, *, extra: str = "frames") -> Any:
+def _import_package(package: str, what: str, *, extra: str = "frames") -> Any:
     """Import and return the package; MissingRequirement if it is not installed."""
     if importlib.util.find_spec(package) is None:
         raise MissingRequirement(f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'", expected=package)

@@ -79,27 +79,27 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     cut last, in the widest of these forms that leaves them enough. A table that is still too wide is split into two.
     """
     table = _with_shorter_heads(table, width)
-    close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
-    count = len(close.columns)
-    chief = close.part(at for at, column in enumerate(close.columns) if not column.spare)
+    narrow = table.part(at for at, column in enumerate(table.columns) if not column.wide_only)
+    count = len(narrow.columns)
+    essential = narrow.part(at for at, column in enumerate(narrow.columns) if not column.spare)
     forms = (
         (table, _Form.WHOLE, _SHORT_NAME),
-        (close, _Form.WHOLE, _SHORT_NAME),
-        (close, _Form.SHORT_HEADS, _SHORT_NAME),
-        (chief, _Form.SHORT_HEADS, _SHORT_NAME),
-        (chief, _Form.BOUNDS_BELOW, _SHORTER_NAME),
+        (narrow, _Form.WHOLE, _SHORT_NAME),
+        (narrow, _Form.SHORT_HEADS, _SHORT_NAME),
+        (essential, _Form.SHORT_HEADS, _SHORT_NAME),
+        (essential, _Form.BOUNDS_BELOW, _SHORTER_NAME),
     )
     longest = max(len(table.head), *(len(printable(name, None)) for name, _ in table.rows), 0)
     for layout, form, _ in forms:
-        if lines := _within(layout, width, longest, form):
+        if lines := _fit(layout, width, longest, form):
             return lines
     for layout, form, shortest in forms:
-        if lines := _within(layout, width, shortest, form):
+        if lines := _fit(layout, width, shortest, form):
             return lines
     if count < 2:
-        return _within(close, 10 * width, width, _Form.SHORT_HEADS)
+        return _fit(narrow, 10 * width, width, _Form.SHORT_HEADS)
     half = (count + 1) // 2
-    return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
+    return [*table_lines(narrow.part(range(half)), width), "", *table_lines(narrow.part(range(half, count)), width)]
 
 
 def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
@@ -112,14 +112,16 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
     return replace(table, columns=tuple(columns))
 
 
-def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
+def _fit(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
     """Return the table in a form; empty if its names would be shorter than `shortest`."""
     cells = _texts(table, width, form)
     heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
-    beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))
+    other_width = sum(
+        2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True)
+    )
     names = [name for name, _ in table.rows]
     longest = max(map(len, [table.head, *(printable(name, None) for name in names)]))
-    room = min(longest, width - beside)
+    room = min(longest, width - other_width)
     if room < min(longest, max(shortest, table.whole_names)):
         return []
     named = [[table.head[:room]], *([name] for name in distinct(names, room))]

@@ -74,9 +74,7 @@ def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
 
     left_out = "1 undecided in one run, 1 only in a, 1 only in b"
     assert f"not shared cases left out of the comparison: {left_out}" in said
-    assert (
-        "repeats 1 case was asked more often in one run: compared by the first attempts, as many as both made" in said
-    )
+    assert "repeats 1 case was attempted more often in one run: only as many first attempts are compared" in said
 
 
 def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ def test_a_run_without_cases_is_shown_and_said_not_to_be_paired(tmp_path: Path) 
 
     text = shown("compare", first, second)
 
-    assert "not paired n: no word on how each case ended" in text
+    assert "not paired n: without outcomes of cases" in text
     assert "against" not in text
 
 
@@ -103,11 +101,11 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     first = run(tmp_path / "a.json", "m", 18)
 
     assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
-    assert "the keywords of a schema stand in records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
+    assert "keywords are read from records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
     unknown = failed(capsys, "compare", first, "--by=task", "--metric=tpott")
     assert "no rate or time 'tpott': did you mean 'tpot'? (one of " in unknown
     assert "--metric error_rate is of the table" in failed(capsys, "compare", first, "--metric=error_rate")
-    assert "no name of a comment" in failed(capsys, "compare", first, "--comment=a b")
+    assert "invalid name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
     assert "--margin: it is of two runs, found 1; give" in failed(capsys, "compare", first, "--margin=0.05")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")

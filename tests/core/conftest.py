@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _starts_fast() -> None:
-    """How a process starts is what is tested here: each is a new interpreter."""
+    """Override the fixture: these tests check how a process starts, so each needs a new interpreter."""

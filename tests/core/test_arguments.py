@@ -23,15 +23,15 @@ class Speed:
 
 
 def untyped(function: Any) -> Any:
-    """What no type checker looks into."""
+    """Return the value with the type Any, which type checkers do not check."""
     return function
 
 
 class Whole(int):
-    """As numpy's: of another type, and a whole number."""
+    """Integer-like type as in numpy: another type that is a whole number."""
 
 
-def test_arguments_are_what_their_readers_make_of_them() -> None:
+def test_arguments_are_converted_by_their_readers() -> None:
     assert taken(Whole(3), tasks="one") == (3, ("one",), 0)
     assert type(taken(size=Whole(3))[0]) is int
     assert taken(1, tasks=None, anything="8") == (1, None, "8")
@@ -41,7 +41,7 @@ def test_arguments_are_what_their_readers_make_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: untyped(taken)("8"), "taken: size is '8'; expected a whole number of at least 1"),
         (lambda: untyped(taken)(size=None), "taken: size is None; expected"),
@@ -55,11 +55,11 @@ def test_arguments_are_what_their_readers_make_of_them() -> None:
         (lambda: untyped(Speed)(-1), "Speed: rate is -1; expected a number above 0"),
     ],
 )
-def test_a_wrong_argument_is_one_line_that_says_what_is_expected(call: Callable[[], object], said: str) -> None:
+def test_wrong_argument_is_one_line_with_what_is_expected(call: Callable[[], object], message: str) -> None:
     with pytest.raises(JSBenchError) as refused:
         call()
 
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert refused.value.where
 
@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_one_line_that_says_what_is_expected(call: Callable[
         (one_of("a function", Callable), {}),
     ],
 )
-def test_what_only_looks_like_a_value_is_refused(read: Reader, value: object) -> None:
+def test_values_of_similar_types_are_rejected(read: Reader, value: object) -> None:
     with pytest.raises(ValueError, match=r"^(a|True)"):
         read(value)
 

@@ -19,7 +19,7 @@ def test_an_ordinary_name_is_kept(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["a/b", "a::b", "a\nb", "", "..", "x" * 10_000, "a[b]", "\x1b[31m", "\ud800", "a b", "漢" * 120]
 )
-def test_a_hostile_name_becomes_a_safe_one(name: str) -> None:
+def test_safe_name_replaces_unsafe_characters(name: str) -> None:
     safe = safe_name(name)
 
     assert safe
@@ -39,7 +39,7 @@ def test_a_digest_does_not_depend_on_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize("text", ["simple", "::a", "simple::", ""])
-def test_what_is_not_a_key_is_refused(text: str) -> None:
+def test_case_key_rejects_unsafe_names(text: str) -> None:
     with pytest.raises(ValueError, match="expected task::id"):
         CaseKey.parse(text)
 
@@ -56,7 +56,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize("name", ["::error::x", "a b", "a/../b", "..", "", "\u202e", "\u3164", "x" * 300, "a\n"])
-def test_a_key_holds_only_what_is_safe_in_a_file_name_and_a_log(name: str) -> None:
+def test_case_key_is_safe_in_a_file_name_and_a_log(name: str) -> None:
     with pytest.raises(ValueError, match="expected letters, digits"):
         CaseKey(task=name, id="a")
     with pytest.raises(ValueError, match="expected letters, digits"):

@@ -8,12 +8,12 @@ import pytest
 
 from pytest_jsbench.core.child_service import VALUE, Alarm, Service
 
-#: the end of a reply of which nothing is wrong
+#: The last line of a reply without an error.
 WELL = ("end", None, "")
 
 
 class PanicException(BaseException):
-    """As Rust's panics arrive: no Exception."""
+    """Stand-in for a Rust panic, which is not an Exception."""
 
 
 class CountedAlarm(Alarm):
@@ -30,7 +30,7 @@ class CountedAlarm(Alarm):
 
 
 class Recorded(Service):
-    """A service that keeps what it sends, and leaves its process's signals and streams alone."""
+    """A service that records what it sends, and does not change its process's signals and streams."""
 
     def __init__(self) -> None:
         self.counted = self.alarm = CountedAlarm()
@@ -56,14 +56,14 @@ def steps(values: list[Any], error: BaseException | None = None) -> Iterator[Any
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("by zero"), RecursionError(), PanicException("unwrap on None"), MemoryError()]
 )
-def test_what_ends_the_work_ends_the_reply_and_what_was_sent_stands(service: Recorded, error: BaseException) -> None:
+def test_error_ends_the_reply_and_keeps_values_already_sent(service: Recorded, error: BaseException) -> None:
     service.answer(5, lambda: steps([1, 2], error))
 
     assert service.sent == [1, 2, ("end", type(error).__name__, str(error))]
     assert not service.counted.counting
 
 
-def test_the_first_value_has_the_whole_time_and_each_other_a_second(service: Recorded) -> None:
+def test_first_value_has_the_whole_time_and_others_a_second(service: Recorded) -> None:
     service.answer(5, lambda: steps([1, 2, 3]))
 
     assert service.sent == [1, 2, 3, WELL]
@@ -77,7 +77,7 @@ def test_a_value_that_cannot_be_sent_is_an_error(service: Recorded) -> None:
     assert [line[:2] for line in service.sent] == [("end", "TypeError")]
 
 
-def test_a_reply_is_bounded_as_a_whole(service: Recorded) -> None:
+def test_length_of_a_reply_is_bounded(service: Recorded) -> None:
     service.answer(5, lambda: iter(["x" * 40] * 1000), longest=100)
 
     assert service.sent[:2] == ["x" * 40] * 2

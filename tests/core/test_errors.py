@@ -10,7 +10,7 @@ from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine
 from pytest_jsbench.core.files import FileReader
 
 
-def test_an_error_carries_what_was_found_what_was_expected_and_where() -> None:
+def test_error_has_found_expected_and_where() -> None:
     error = UnknownEngine("no engine 'opnai'", found="opnai", expected=("anthropic", "openai"), option="engine")
     assert (error.found, error.expected) == ("opnai", ("anthropic", "openai"))
     assert error.option == error.where == "engine"
@@ -28,7 +28,7 @@ def test_an_error_is_the_same_in_another_process(error: DatasetError) -> None:
     assert vars(arrived) == vars(error)
 
 
-def test_a_name_that_is_near_is_offered_before_the_others_and_alone_where_they_are_many() -> None:
+def test_nearest_suggests_a_similar_name_first_and_alone_if_there_are_many() -> None:
     known = ["stream", "temperature", "timeout"]
 
     assert nearest("temp", known) == "did you mean 'temperature'? (one of stream, temperature, timeout)"
@@ -38,7 +38,7 @@ def test_a_name_that_is_near_is_offered_before_the_others_and_alone_where_they_a
     assert nearest("nothing", many) == f"expected one of {', '.join(sorted(many))}"
 
 
-def test_an_error_about_a_file_names_the_file_with_its_line_or_size_and_bound(tmp_path: Path) -> None:
+def test_file_error_names_the_file_with_line_or_size_and_limit(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("1\n{\n")
     with pytest.raises(DatasetError) as too_large:
@@ -56,7 +56,7 @@ def wrapped(error: BaseException) -> BaseException:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (MemoryError(), "out of memory;"),
         (RuntimeError("can't start new thread"), "out of threads (ulimit -u);"),
@@ -68,7 +68,5 @@ def wrapped(error: BaseException) -> BaseException:
         (wrapped(ValueError()), ""),
     ],
 )
-def test_what_a_machine_has_run_out_of_is_said_and_nothing_else_is_taken_for_it(
-    error: BaseException, said: str
-) -> None:
-    assert (said in exhausted(error)) if said else exhausted(error) == ""
+def test_exhausted_names_the_resource_and_ignores_other_errors(error: BaseException, message: str) -> None:
+    assert (message in exhausted(error)) if message else exhausted(error) == ""

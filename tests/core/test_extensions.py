@@ -20,7 +20,7 @@ def package(name: str, entry_points: str) -> dict[str, str]:
     return {"pyproject.toml": f'{header}[project.entry-points."{GROUP}"]\n{entry_points}\n'}
 
 
-def test_what_packages_bring_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extensions_of_packages_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'b = "json:loads"'), monkeypatch)
 
@@ -30,19 +30,21 @@ def test_what_packages_bring_is_found_by_name(tmp_path: Path, monkeypatch: pytes
     assert load(found["b"], kind="thing", error=ExportError) is json.loads
 
 
-def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_provided_by_two_packages_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'a = "json:loads"'), monkeypatch)
 
     with pytest.raises(ExportError) as caught:
         installed("thing", error=ExportError)
 
-    said = "thing 'a' is brought twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
-    assert str(caught.value).startswith(said)
+    message = (
+        "thing 'a' is provided twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
+    )
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("order", [("pytest-jsbench", "two"), ("two", "pytest-jsbench")])
-def test_of_a_name_that_this_package_brings_too_the_other_is_taken(
+def test_third_party_extension_takes_precedence_over_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
 ) -> None:
     for name in order:
@@ -52,9 +54,7 @@ def test_of_a_name_that_this_package_brings_too_the_other_is_taken(
     assert extension("thing", "a", error=ExportError) is json.loads
 
 
-def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_extension_advises_to_reinstall_stale_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "two", package("two", 'other = "json:loads"'), monkeypatch)
     with pytest.raises(ExportError) as unknown:
         extension("thing", "own", error=ExportError)
@@ -65,9 +65,7 @@ def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_w
 
     message = "unknown thing 'own': expected one of other"
     assert str(unknown.value) == message
-    assert (
-        str(stale.value) == f"{message}; pytest-jsbench is installed without its newest entry points: install it again"
-    )
+    assert str(stale.value) == f"{message}; pytest-jsbench is installed without its newest entry points: reinstall it"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_w
         ("json:dump_all", "AttributeError: module 'json' has no attribute 'dump_all'"),
     ],
 )
-def test_what_cannot_be_imported_is_one_line_with_the_package_and_the_next_step(
+def test_import_error_is_one_line_with_package_and_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
 ) -> None:
     install(tmp_path / "one", package("one", f'a = "{value}"'), monkeypatch)
@@ -85,8 +83,8 @@ def test_what_cannot_be_imported_is_one_line_with_the_package_and_the_next_step(
     with pytest.raises(ExportError) as caught:
         load(installed("thing", error=ExportError)["a"], kind="thing", error=ExportError)
 
-    said = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
-    assert str(caught.value) == said
+    message = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
+    assert str(caught.value) == message
 
 
 def test_an_object_is_found_by_its_module_and_name() -> None:
@@ -96,7 +94,7 @@ def test_an_object_is_found_by_its_module_and_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["pathlib", "pathlib:", ":Path", "a b:c", "C:\\models", "a:*.b", "a.:b"])
-def test_what_is_no_reference_is_told_apart(text: str) -> None:
+def test_is_reference_rejects_other_texts(text: str) -> None:
     assert not is_reference(text)
 
 
@@ -108,7 +106,7 @@ def test_what_is_no_reference_is_told_apart(text: str) -> None:
         ("nothing", "x: 'nothing' is not of the form package.module:name"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(reference: str, message: str) -> None:
+def test_import_object_failure_is_one_line(reference: str, message: str) -> None:
     with pytest.raises(ImportFailed) as caught:
         import_object(reference, purpose="x")
     assert str(caught.value).startswith(message)
@@ -119,7 +117,7 @@ def test_what_cannot_be_had_is_one_line(reference: str, message: str) -> None:
     ("text", "shown"),
     [("\x1b[31mred\nand two lines", "\\x1b[31mred and two lines"), ("bad key sk-0123456789abcdef", "bad key [key]")],
 )
-def test_a_module_that_raises_neither_writes_to_the_terminal_nor_shows_a_key(
+def test_failing_import_prints_nothing_and_shows_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, shown: str
 ) -> None:
     (tmp_path / "raises_on_import.py").write_text(f"raise ValueError({text!r})")

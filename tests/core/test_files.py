@@ -1,4 +1,4 @@
-"""The one door for foreign files: what is read through it, and what is refused in one line."""
+"""Check reading of third-party files: which are accepted, and which are rejected with one line."""
 
 import contextlib
 import gzip
@@ -63,7 +63,7 @@ def test_a_file_is_read_as_bytes_text_and_json(tmp_path: Path) -> None:
         (b'[{"a":' * 300 + b"1" + b"}]" * 300, "nested too deeply to be read as JSON", "too_deep"),
     ],
 )
-def test_what_is_no_json_is_said_with_the_file(tmp_path: Path, data: bytes, problem: str, reason: str) -> None:
+def test_invalid_json_is_reported_with_the_file(tmp_path: Path, data: bytes, problem: str, reason: str) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(data)
 
@@ -81,7 +81,7 @@ def outcome(text: str | bytes) -> Any:
     return Unreadable
 
 
-def test_a_text_without_white_space_is_read_as_any_other_whatever_it_holds() -> None:
+def test_compact_text_is_parsed_like_any_other() -> None:
     chance = random.Random("compact")
     for _ in range(20 * TRIED):
         compact = re.sub(r'(?<=["\w\]}])([:,]) ', r"\1", text_of(mutated(VALUE, chance)))
@@ -92,7 +92,7 @@ def test_a_text_without_white_space_is_read_as_any_other_whatever_it_holds() -> 
 
 
 @pytest.mark.parametrize("lone", [chr(0xD800), chr(0xDCFF), chr(0xDFFF)])
-def test_a_line_holds_every_value_and_stays_ascii(lone: str) -> None:
+def test_json_line_has_every_value_in_ascii(lone: str) -> None:
     value = {**VALUE, lone: {"of": [lone, "a" + lone]}}
 
     line = json_line(value)
@@ -104,7 +104,7 @@ def test_a_line_holds_every_value_and_stays_ascii(lone: str) -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_none_is_not_written_as_null(number: float) -> None:
+def test_json_line_rejects_nan_instead_of_writing_null(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         json_line({"a": [number]})
 
@@ -121,10 +121,10 @@ def test_brackets_after_an_escape_do_nest(monkeypatch: pytest.MonkeyPatch) -> No
         parse_json(r'["\\", [[[]]]]')
 
 
-def test_more_values_than_memory_is_for_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_values_are_rejected_before_they_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_VALUES", 1000)
     assert len(parse_json(json.dumps([","] * 999))) == 999
-    with pytest.raises(Unreadable, match=r"holds more than 1,000 values") as refused:
+    with pytest.raises(Unreadable, match=r"more than 1,000 values") as refused:
         parse_json("[" + "[]," * 1000 + "[]]")
     assert refused.value.reason == "too_large"
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes of that kind here")
-def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_pipe_does_not_block_the_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     assert refusal(tmp_path / "pipe.json").problem == "cannot be read: not a file"
 
@@ -152,7 +152,7 @@ def test_a_device_is_no_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "zero.json").problem == "cannot be read: not a file"
 
 
-def test_what_is_not_there_and_a_folder_are_said(tmp_path: Path) -> None:
+def test_missing_file_and_directory_are_reported(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.json").problem == "cannot be read: No such file or directory"
     assert refusal(tmp_path).problem.startswith("cannot be read: ")
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
@@ -174,7 +174,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     assert reader.read_json(root / "within.json") == 1
 
 
-def test_a_folder_that_is_itself_a_link_holds_what_lies_where_it_leads(tmp_path: Path) -> None:
+def test_linked_root_contains_the_files_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.json").write_text("1")
     (tmp_path / "root").symlink_to(tmp_path / "real")
@@ -205,7 +205,7 @@ def test_blobs_that_are_a_link_to_elsewhere_are_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_lines_come_with_number_place_and_end(tmp_path: Path, suffix: str) -> None:
+def test_lines_have_number_offset_and_end(tmp_path: Path, suffix: str) -> None:
     data = b'{"a":1}\r\n\n[2]\nbroken off'
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(gzip.compress(data) if suffix else data)
@@ -223,7 +223,7 @@ def test_lines_come_with_number_place_and_end(tmp_path: Path, suffix: str) -> No
 
 
 @pytest.mark.parametrize("size", [10, 11, 12, 13, 1000])
-def test_a_line_that_is_too_long_has_no_bytes_and_hides_none_after_it(tmp_path: Path, size: int) -> None:
+def test_long_line_has_no_data_and_does_not_hide_the_next(tmp_path: Path, size: int) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x" * size + b"\nafter\n")
 
@@ -235,7 +235,7 @@ def test_a_line_that_is_too_long_has_no_bytes_and_hides_none_after_it(tmp_path: 
         assert first.size in {size, size + 1}
 
 
-def test_json_lines_are_values_and_a_broken_one_is_named(tmp_path: Path) -> None:
+def test_json_lines_have_values_and_invalid_ones_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n\n[2]\n{"b"\n')
     reader = FileReader(error=RecordError).read_json_lines(path)
@@ -254,7 +254,7 @@ def test_a_long_line_among_json_lines_is_an_error(tmp_path: Path) -> None:
         list(FileReader(longest_line=10).read_json_lines(path))
 
 
-def test_a_packed_file_that_would_fill_the_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_packed_file_is_rejected_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_UNPACKED", 10_000_000)
     path = tmp_path / "a.jsonl.gz"
     with gzip.open(path, "wb") as file:
@@ -268,7 +268,7 @@ def test_a_packed_file_that_would_fill_the_memory_is_one_line(tmp_path: Path, mo
 @pytest.mark.parametrize(
     "data", [b"", b"no gzip", gzip.compress(b"{}\n" * 100, mtime=0)[:-12], b"\x1f\x8b\x08\0\0\0\0\0\0\0x"]
 )
-def test_what_is_no_packed_file_is_one_line(tmp_path: Path, data: bytes) -> None:
+def test_invalid_packed_file_is_rejected_in_one_line(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(data)
     if not data:
@@ -285,7 +285,7 @@ def test_a_name_that_would_steer_a_terminal_is_escaped(tmp_path: Path) -> None:
     assert str(refused.value).isprintable()
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     write_atomically(path, json.dumps({"a": 1}))
 

@@ -25,7 +25,7 @@ from pytest_jsbench.engines import local
 from pytest_jsbench.engines.local_server import ServerSettings
 
 SECRET = "not-for-children-0815"
-#: names that secrets have, and one that no list of such names would hold
+#: Names of variables with secrets, and one that no list of such names would contain.
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NETRC", "LLAMA_API_KEY", "XYZZY")
 
 
@@ -65,7 +65,7 @@ def test_no_child_is_given_a_secret_of_the_environment(
     assert SECRET.encode() not in given
 
 
-def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_gets_the_environment_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "OPENBLAS_CORETYPE", "TMPDIR", "PYTHONHOME", "SYSTEMROOT"):
         monkeypatch.setenv(name, "needed")
     for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "OPENAI_API_KEY"):
@@ -76,7 +76,7 @@ def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
-def test_a_child_whose_input_ends_takes_nothing_down(tmp_path: Path) -> None:
+def test_end_of_the_childs_input_affects_nothing_else(tmp_path: Path) -> None:
     calls, left = GuardedCalls(), tmp_path / "left"
     calls.call("tests.core.working:write_at_exit", str(left), seconds=30)
 
@@ -96,7 +96,7 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
         calls.close()
 
 
-def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_let_go_ends_the_child_unless_it_is_busy(kept: GuardedCalls, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free")
         number = pid(kept)
@@ -110,7 +110,7 @@ def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tm
 
 
 class Interrupted(Exception):
-    """What a handler of a signal raises."""
+    """Exception raised by a signal handler."""
 
 
 def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
@@ -118,7 +118,7 @@ def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> Child
 
 
 def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
-    """Keep the child at work until there is such a file."""
+    """Keep the child busy until the file exists."""
     ask(kept, "echo")
     first = threads.submit(ask, kept, do, str(until), seconds=60)
     while not kept._lock.locked():
@@ -128,7 +128,7 @@ def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str =
 
 
 def ask_together(kept: GuardedCalls, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
-    """Ask from a thread each, in this order, while the child is at work on something else."""
+    """Call from one thread each, in this order, while the child is busy."""
     with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
         busy(kept, threads, until)
         asked: list[Future[ChildReply]] = []
@@ -146,16 +146,14 @@ def kept() -> Iterator[GuardedCalls]:
     kept.close()
 
 
-def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(
-    kept: GuardedCalls, tmp_path: Path
-) -> None:
+def test_concurrent_threads_get_their_own_replies_from_one_child(kept: GuardedCalls, tmp_path: Path) -> None:
     found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
 
     assert [reply.values[0]["text"] for reply in found] == [str(number) for number in range(40)]
     assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
 
 
-def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_call_that_ends_the_child_does_not_affect_other_calls(kept: GuardedCalls, tmp_path: Path) -> None:
     requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
 
     found = ask_together(kept, requests, tmp_path / "free")
@@ -164,14 +162,14 @@ def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept
     assert [reply.values[0]["text"] for reply in found if reply.values] == ["1", "2", "3"]
 
 
-def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_large_requests_and_replies_do_not_deadlock(kept: GuardedCalls, tmp_path: Path) -> None:
     found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
-def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(
+def test_interrupted_main_thread_and_other_threads_get_their_own_replies(
     kept: GuardedCalls,
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -189,7 +187,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
                 ask(kept, "echo")
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 * 3 ** (interrupted % 7))
-                    raised_by = time.monotonic() + 5  # what is raised while an object is finalized goes no further
+                    raised_by = time.monotonic() + 5  # an exception raised in a finalizer does not propagate
                     while time.monotonic() < raised_by:
                         heard += 1
                         assert ask(kept, "echo", f"main {heard}").values[0]["text"] == f"main {heard}"
@@ -203,7 +201,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.parametrize("end", ["kill", "close", "die"])
-def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: GuardedCalls, end: str) -> None:
+def test_lock_of_an_interrupted_thread_blocks_no_other_thread(kept: GuardedCalls, end: str) -> None:
     def go_on() -> None:
         if end == "die":
             assert ask(kept, "die").ending == "crashed"
@@ -213,7 +211,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: Guarde
 
     ask(kept, "echo")
     assert kept._child is not None
-    # as an exception leaves it that a signal raises in `Popen.poll`, between taking the lock and the `try` behind it
+    # The state after a signal handler raised an exception in `Popen.poll` between taking the lock and its `try`.
     kept._child._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
     done: list[str] = []
     thread = threading.Thread(target=go_on, daemon=True)
@@ -223,7 +221,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: Guarde
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
-def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_told(
+def test_child_ending_is_known_if_another_thread_waited_for_it_first(
     kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told_another(pid: int, options: int) -> tuple[int, int]:
@@ -242,7 +240,7 @@ def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_tol
 
 
 def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Callable[[], object] = int) -> None:
-    """Ask, and be interrupted while the child is at work."""
+    """Call, and get interrupted while the child is busy."""
 
     def interrupt() -> None:
         time.sleep(0.3)
@@ -257,7 +255,7 @@ def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Calla
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("do", ["wait", "die later"])
-def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(
+def test_thread_interrupted_while_waiting_does_not_block_the_others(
     kept: GuardedCalls, tmp_path: Path, do: str
 ) -> None:
     with ThreadPoolExecutor() as threads:
@@ -274,7 +272,7 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_tur
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
-def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(
+def test_thread_interrupted_during_a_call_leaves_the_others_a_new_child(
     kept: GuardedCalls,
 ) -> None:
     with ThreadPoolExecutor() as threads:
@@ -305,7 +303,7 @@ def call(calls: GuardedCalls, name: str, *arguments: Any, seconds: float = 30) -
 @pytest.mark.parametrize(
     "value", [None, [1, 1.0, -0.0, "é\ud800\u2028"], {"a": {"b": [True, 10**30]}}, {"end": None, "error": 1}]
 )
-def test_what_goes_there_comes_back(calls: GuardedCalls, value: Any) -> None:
+def test_values_round_trip_through_the_child(calls: GuardedCalls, value: Any) -> None:
     assert call(calls, "echo", value) == value
 
 
@@ -332,14 +330,12 @@ def test_a_call_has_its_memory_and_no_more(calls: GuardedCalls, name: str) -> No
     ("name", "arguments", "message"),
     [("long_text", (16 << 20,), "^within 16 MB of text$"), ("nest", (), "^as it is nested too deeply$")],
 )
-def test_what_comes_of_a_call_is_bounded(
-    calls: GuardedCalls, name: str, arguments: tuple[Any, ...], message: str
-) -> None:
+def test_result_of_a_call_is_bounded(calls: GuardedCalls, name: str, arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(BoundExceeded, match=message):
         call(calls, name, *arguments)
 
 
-def test_what_is_nested_too_deeply_to_be_sent_is_beyond_the_bounds(calls: GuardedCalls) -> None:
+def test_argument_nested_too_deeply_exceeds_the_bounds(calls: GuardedCalls) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -357,13 +353,13 @@ def test_what_is_nested_too_deeply_to_be_sent_is_beyond_the_bounds(calls: Guarde
         ("no_such_function", "AttributeError: .*no_such_function"),
     ],
 )
-def test_a_call_that_breaks_says_how_and_the_next_one_works(calls: GuardedCalls, name: str, message: str) -> None:
+def test_failed_call_reports_its_error_and_the_next_one_works(calls: GuardedCalls, name: str, message: str) -> None:
     with pytest.raises(CallBroke, match=message):
         call(calls, name)
     assert call(calls, "echo", 1) == 1
 
 
-def test_without_an_interpreter_there_is_nobody_to_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_interpreter_is_child_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ChildNotStarted, match="expected a Python at '/nowhere/python'"):
         call(GuardedCalls(), "echo", 1)

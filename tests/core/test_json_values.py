@@ -16,7 +16,7 @@ Names = dict[Annotated[str, Meta(pattern="^a$")], int]
 
 
 def test_type_is_described_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    # msgspec 0.22 does not survive two threads that describe one type at the same time
+    # msgspec 0.22 crashes if two threads describe the same type at the same time.
     convert, threads = msgspec.convert, 8
     ready = threading.Barrier(threads)
     describing: list[int] = []
@@ -53,7 +53,7 @@ def test_type_is_described_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPat
         (Names, {"a": "1"}, "[...] is wrong: expected int, got str"),
     ],
 )
-def test_what_is_wrong_of_a_key_is_said_of_it(kind: Any, data: object, problem: str) -> None:
+def test_error_names_the_key_that_is_wrong(kind: Any, data: object, problem: str) -> None:
     with pytest.raises(ValueError, match="wrong: expected") as caught:
         from_json(kind, data)
 

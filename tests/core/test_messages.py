@@ -21,13 +21,13 @@ def user(content: object, **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **more}
 
 
-def test_a_conversation_of_an_application_is_read_and_written_as_openai_has_it() -> None:
+def test_messages_round_trip_in_the_form_of_openai() -> None:
     assert PROMPT.to_messages() == WRITTEN
     assert Prompt(messages=read_messages(WRITTEN)) == PROMPT
     assert PROMPT.messages[2].tool_calls[0].values == {"id": 7}
 
 
-def test_a_prompt_of_texts_has_the_digest_that_it_always_had() -> None:
+def test_digest_of_a_text_prompt_is_stable() -> None:
     prompt = Prompt(messages=(Message(role="system", content="é"), Message(role="user", content="Why?")))
     canonical = rb'[{"content":"\u00e9","role":"system"},{"content":"Why?","role":"user"}]'
 
@@ -36,7 +36,7 @@ def test_a_prompt_of_texts_has_the_digest_that_it_always_had() -> None:
 
 @dataclass
 class Model:
-    """As an SDK's model of what its server said."""
+    """Model of a response, as an SDK has it."""
 
     fields: dict[str, Any]
 
@@ -45,10 +45,10 @@ class Model:
 
 
 def test_the_objects_of_an_sdk_are_messages_too() -> None:
-    said = Model(
+    turn = Model(
         {"role": "assistant", "content": None, "annotations": [], "audio": None, "tool_calls": [call("1", "")]}
     )
-    turns = read_messages([said, RESULT, calling(Model(call("2", "{}"))), {**RESULT, "tool_call_id": "2"}])
+    turns = read_messages([turn, RESULT, calling(Model(call("2", "{}"))), {**RESULT, "tool_call_id": "2"}])
 
     assert turns[0].tool_calls == (ToolCall(id="1", name="find_order", arguments=""),)
     assert turns[0].tool_calls[0].values == {}
@@ -110,9 +110,7 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
     ],
 )
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_conversation_that_no_call_can_carry_is_one_line_with_its_place(
-    turns: object, said: str, *, exact: bool
-) -> None:
+def test_invalid_conversation_is_one_line_with_the_place(turns: object, said: str, *, exact: bool) -> None:
     with pytest.raises(ValueError, match=r"^messages") as refused:
         read_messages(turns, exact=exact)
 
@@ -120,7 +118,7 @@ def test_a_conversation_that_no_call_can_carry_is_one_line_with_its_place(
     assert "\n" not in str(refused.value)
 
 
-def test_more_fields_are_refused_or_left_alone() -> None:
+def test_unknown_message_fields_are_rejected_or_ignored() -> None:
     named = [user("Hi", name="Ann")]
 
     assert read_messages(named, exact=False) == (Message(role="user", content="Hi"),)
@@ -128,7 +126,7 @@ def test_more_fields_are_refused_or_left_alone() -> None:
         read_messages(named)
 
 
-def test_a_prompt_of_a_program_has_a_result_for_each_call_too() -> None:
+def test_prompt_needs_a_result_for_each_tool_call() -> None:
     with pytest.raises(ValueError, match=r"messages\[0\].tool_calls\[0\] has no result"):
         Prompt(messages=PROMPT.messages[2:3])
 

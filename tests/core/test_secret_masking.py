@@ -29,7 +29,7 @@ SECRETS = Secrets([KEY])
         "".join(f"&#{ord(one)};" for one in KEY),
     ],
 )
-def test_a_secret_is_replaced_however_it_is_written_and_nothing_else_is_changed(written: str) -> None:
+def test_secret_is_replaced_in_every_encoding_and_other_text_is_kept(written: str) -> None:
     around = 'a \\u0041 %20 "b\\n" &amp; {} &lt;c'
     assert SECRETS.out_of_answer(around.format(written)) == around.format("*" * len(KEY))
     assert SECRETS.out_of_message(f"<{written}>") == "<[key]>"
@@ -44,7 +44,7 @@ def test_a_secret_inside_base64_is_replaced(before: int) -> None:
         assert len(left.replace("*", "")) <= 10
 
 
-def test_an_answer_without_a_secret_stays_as_it_is() -> None:
+def test_answer_without_a_secret_is_unchanged() -> None:
     text = '{"a": "\\u00e9 100% \\"x\\" &amp; none EMPTY"}'
     assert Secrets([KEY, "none", "EMPTY", "x", ""]).out_of_answer(text) == text
 
@@ -68,11 +68,11 @@ def test_names_and_texts_of_json_values_are_freed_of_secrets() -> None:
     assert SECRETS.out_of({KEY: [f"a {KEY}", 1, None, (KEY,)]}) == {"[key]": ["a [key]", 1, None, ["[key]"]]}
 
 
-def test_secrets_are_not_printed_with_what_holds_them() -> None:
+def test_repr_does_not_show_secrets() -> None:
     assert "Zq7" not in repr(SECRETS)
 
 
-def test_a_message_becomes_one_short_line_that_steers_no_terminal() -> None:
+def test_message_becomes_one_short_line_without_escape_codes() -> None:
     assert (
         one_line(" a\r\n\tb c\u2028d \x1b[31mred\x1b[0m \u202eturned") == "a b c d \\x1b[31mred\\x1b[0m \\u202eturned"
     )
@@ -90,7 +90,7 @@ def test_a_message_becomes_one_short_line_that_steers_no_terminal() -> None:
         "Bearer abc.def-ghi",
     ],
 )
-def test_what_looks_like_a_key_is_not_shown(quoted: str) -> None:
+def test_text_like_a_key_is_not_shown(quoted: str) -> None:
     shown = one_line(f"Incorrect API key provided: {quoted}. Find yours at …")
     assert shown == "Incorrect API key provided: [key]. Find yours at …"
 

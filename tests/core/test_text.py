@@ -15,7 +15,7 @@ ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"
 
 
 def is_shown_as_it_is(text: str, kept: str = "") -> bool:
-    """Whether nothing in the text is invisible, a command, or cannot be encoded."""
+    """Return whether the text can be encoded, and has no invisible characters and no commands."""
     text.encode()
     lines = [line.lstrip() for line in text.split("\n")]
     return (
@@ -43,7 +43,7 @@ def is_shown_as_it_is(text: str, kept: str = "") -> bool:
         ("task::id", "task::id"),
     ],
 )
-def test_nothing_invisible_and_no_command_is_shown(text: str, shown: str) -> None:
+def test_displayed_text_has_no_hidden_characters_and_no_commands(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
@@ -75,9 +75,7 @@ def test_a_message_of_several_lines_becomes_a_sentence() -> None:
 
 
 @given(ANY, st.integers(1, 40), st.sampled_from(["end", "middle"]), st.booleans())
-def test_what_is_shown_is_bounded_and_stays_as_it_is_when_shown_again(
-    text: str, limit: int, cut: str, lines: bool
-) -> None:
+def test_printable_is_bounded_and_idempotent(text: str, limit: int, cut: str, lines: bool) -> None:
     shown = printable(text, limit, cut="end" if cut == "end" else "middle", lines=lines)
 
     assert len(shown) <= limit
@@ -91,7 +89,7 @@ def test_what_is_shown_is_bounded_and_stays_as_it_is_when_shown_again(
         st.none() | ANY | st.floats(allow_nan=False), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)
     )
 )
-def test_json_that_is_shown_is_still_the_same_value(value: object) -> None:
+def test_displayed_json_has_the_same_value(value: object) -> None:
     for indent in (None, 2):
         text = json_text(value, indent=indent)
 
@@ -107,7 +105,7 @@ def test_different_names_stay_different_when_they_are_cut(names: list[str], limi
     assert all(len(one) <= limit and is_shown_as_it_is(one) for one in shown)
 
 
-def test_names_are_cut_where_they_are_alike() -> None:
+def test_distinct_cuts_names_in_their_common_parts() -> None:
     assert distinct(["short", "exclusiveMaximum"], 11) == ["short", "exclusiveM…"]
     assert distinct(["exclusiveMaximum", "exclusiveMinimum"], 11) == ["exclu…ximum", "exclu…nimum"]
     models = [
@@ -119,7 +117,7 @@ def test_names_are_cut_where_they_are_alike() -> None:
     assert distinct(["\x1b", "\\x1b"], 11) == ["\\x1b~1", "\\x1b~2"]
 
 
-def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
+def test_deeply_nested_json_is_displayed_on_one_line() -> None:
     def nested(levels: int) -> object:
         return [nested(levels - 1)] if levels else "x"
 
@@ -127,7 +125,7 @@ def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
     assert json_text(nested(60), indent=2) == "[" * 60 + '"x"' + "]" * 60
 
 
-def test_of_one_thing_there_is_no_plural() -> None:
+def test_counted_uses_the_singular_for_one() -> None:
     assert [counted(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
 
 
@@ -135,5 +133,5 @@ def test_of_one_thing_there_is_no_plural() -> None:
     ("amount", "shown"),
     [(0, "$0.0000"), (0.00003, "<$0.0001"), (0.00005, "$0.0001"), (0.12345, "$0.1235"), (1234.5, "$1,234.50")],
 )
-def test_a_cost_that_is_not_zero_never_looks_like_it(amount: float, shown: str) -> None:
+def test_small_cost_is_not_displayed_as_zero(amount: float, shown: str) -> None:
     assert dollars(amount) == shown

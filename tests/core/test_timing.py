@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Stopwatch
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the clock."""
+    """Set the clock."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(generations, "time", SimpleNamespace(perf_counter=lambda: clock.now))
 
@@ -21,7 +21,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_to
 
 
-def test_reasoning_takes_from_its_first_sign_to_the_first_token_of_the_answer(at: Callable[[float], None]) -> None:
+def test_reasoning_time_ends_at_the_first_token_of_the_answer(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     for seconds in (1, 2):
         at(seconds)
@@ -35,7 +35,7 @@ def test_reasoning_takes_from_its_first_sign_to_the_first_token_of_the_answer(at
     assert (found.ttft, found.reasoning_time, found.gct, found.tgt) == (4, 3, 3, 8)
 
 
-def test_reasoning_in_the_content_ends_where_the_answer_begins(at: Callable[[float], None]) -> None:
+def test_reasoning_in_the_content_ends_at_the_start_of_the_answer(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     at(1)
     watch.token()
@@ -46,7 +46,7 @@ def test_reasoning_in_the_content_ends_where_the_answer_begins(at: Callable[[flo
 
 
 @pytest.mark.parametrize(("reasoned", "answered"), [(True, False), (False, True), (False, False)])
-def test_without_reasoning_or_without_an_answer_no_time_of_reasoning_is_measured(
+def test_reasoning_time_is_none_without_reasoning_or_answer(
     at: Callable[[float], None], *, reasoned: bool, answered: bool
 ) -> None:
     watch = Stopwatch()
@@ -59,7 +59,7 @@ def test_without_reasoning_or_without_an_answer_no_time_of_reasoning_is_measured
     assert watch.stop().reasoning_time is None
 
 
-def test_reasoning_and_an_answer_in_one_piece_of_a_body_came_at_one_time(at: Callable[[float], None]) -> None:
+def test_reasoning_and_answer_in_one_piece_arrive_at_one_time(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     at(1)
     watch.reasoning(piece=7)

@@ -1,4 +1,4 @@
-"""What children are made to do."""
+"""Functions that tests run in child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def process() -> int:
 
 
 def process_of(settings: object) -> str:
-    """Say its own number where the model server would say its address."""
+    """Send the process id in place of the model server's address."""
     return str(os.getpid())
 
 
@@ -84,14 +84,14 @@ def soft_limit(kind: int) -> int:
 
 
 def peak() -> int:
-    """Bytes that the child has had at most."""
+    """Return the child's peak memory in bytes."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def work(do: str, text: str) -> dict[str, Any]:
-    """Do to a text what one word says."""
+    """Process a text as a single word specifies."""
     match do:
         case "wait":
             _wait_for(text)

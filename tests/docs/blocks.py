@@ -1,4 +1,4 @@
-"""The blocks of code on a page, and what their comments say of running them."""
+"""Parse the code blocks of a page, and the comments that control how tests run them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _COMMENT = re.compile(r"^\s*<!-- (?P<word>not run|run|file)(?:: (?P<rest>.+?))? 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One fenced block, and the comment in the line before it."""
+    """A fenced block, with the comment on the line before it."""
 
     page: str
     line: int
     language: str
     text: str
-    #: why it is not run; None where it is
+    #: Reason why it is not run; None if it is.
     not_run: str | None = None
-    #: whether it is run as it stands in `tox -e docs`, and rehearsed otherwise
+    #: Whether `tox -e docs` runs it with the real model; other tests run it with a stand-in.
     slow: bool = False
-    #: the file that it shows
+    #: File that it shows.
     file: str | None = None
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The commands, a line each; of a console session those after the prompt."""
+        """Commands, one per line; in a console session those after the prompt."""
         text = re.sub(r" *\\\n *", " ", self.text)
         if self.language == "console":
             lines = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
@@ -42,12 +42,12 @@ class Block:
 
     @property
     def output(self) -> str:
-        """What a console session shows after its last command."""
+        """Output of the last command of a console session."""
         return re.split(r"^\$ .*\n", self.text, flags=re.MULTILINE)[-1]
 
 
 def blocks_of(path: Path) -> list[Block]:
-    """The blocks of a page, in order."""
+    """Return the blocks of a page, in order."""
     return list(_blocks(path.name, path.read_text("utf-8").splitlines()))
 
 
@@ -75,7 +75,7 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
 
 
 def words_of(command: str) -> list[str]:
-    """A command's words, as a shell takes it apart; unquoted patterns are given what they match."""
+    """Split a command into words as a shell does; unquoted patterns are expanded."""
     words: list[str] = []
     for word in shlex.split(command):
         found = sorted(map(str, Path().glob(word))) if "*" in word and f"'{word}'" not in command else []

@@ -31,14 +31,14 @@ from tests.docs.standins import AcceptingFactory, StandInFactory
 from tests.plugin.conftest import bench, not_a_worker  # noqa: F401  fixtures
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-#: earlier runs, by the names of their folders
+#: Directories of earlier runs.
 RUNS = ("20260101T000000Z-local-a", "20260102T000000Z-local-b", "20260103T000000Z-local-c")
 CALLING = ("local", "openai", "anthropic", "llguidance", "outlines", "xgrammar")
 
 
 @pytest.fixture
 def folder(files: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a reader would run what the pages say."""
+    """Return the directory in which the commands of the pages are run."""
     shutil.copytree(files, pytester.path, dirs_exist_ok=True)
     monkeypatch.syspath_prepend(pytester.path)
     return pytester.path
@@ -46,7 +46,7 @@ def folder(files: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="session")
 def files(imported: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader has: docs/examples, the files that pages show, and what has been run."""
+    """Return a directory with docs/examples, the files that pages show, and earlier runs."""
     path = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / "docs" / "examples", path, dirs_exist_ok=True)
     for page in PAGES:
@@ -66,7 +66,7 @@ def files(imported: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def imported() -> None:
-    """pytester forgets what a run in this process imported; none is to import it all anew."""
+    """Import the whole package once, since pytester forgets modules that were first imported in its runs."""
     for module in pkgutil.walk_packages(pytest_jsbench.__path__, "pytest_jsbench."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -101,7 +101,7 @@ def _labelled(path: Path) -> None:
 
 
 def _benchmark(path: Path) -> None:
-    """JSONSchemaBench as it lies on the hub, with one task of three schemas."""
+    """Write JSONSchemaBench in the hub's layout, with one task of three schemas."""
     import pyarrow
     import pyarrow.parquet
 
@@ -115,7 +115,7 @@ def _benchmark(path: Path) -> None:
 
 
 class KeptCalls(GuardedCalls):
-    """Those whose child outlives the run for which it judges: another for each would take longer than the run."""
+    """Calls with a child that outlives the run, since starting one for each run takes longer than the run."""
 
     def close(self) -> None:
         pass
@@ -130,14 +130,14 @@ def kept_calls() -> Iterator[KeptCalls]:
 
 @pytest.fixture
 def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
-    """No engine calls anybody, and one judge is enough."""
+    """Replace all engines by ones that make no calls, and share one judge."""
     monkeypatch.setattr(judge, "GuardedCalls", lambda: kept_calls)
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, AcceptorFactory) else StandInFactory
         home = registry._BUILT_IN.get(name) or installed("engine", error=EngineError)[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
-    # to draw takes seconds, and is tested elsewhere
+    # Plotting takes seconds, and other tests cover it.
     monkeypatch.setattr(compare, "picture", lambda *_: None)
     monkeypatch.setattr(compare, "save", lambda _, output: output.touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):

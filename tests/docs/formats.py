@@ -1,4 +1,4 @@
-"""The published JSON Schemas, made from the types; `python -m tests.docs.formats` writes those that are not so."""
+"""Build the published JSON Schemas from the types; `python -m tests.docs.formats` writes the changed ones."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tests import examples
 
 FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-#: what only the process that made a value needs
+#: Fields that only the process that created the value needs.
 IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
-#: of what is no Struct: what is not there where it has its default
+#: Fields of dataclasses that are omitted at their default; a Struct defines this itself.
 ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "ended_tests", "entry")}
-#: those that stand by their names; every other type stands where it is used
+#: Types with a definition of their own; all other types are inlined.
 NAMED = {
     **{name: name.lower() for name in ("Completion", "Declined", "Failed", "Decided", "Timing", "Usage", "Sent")},
     "Verdict": "verdict",
@@ -50,7 +50,7 @@ _WORDS = {"None": "null", "True": "true", "False": "false"}
 
 @functools.cache
 def descriptions(kind: Any) -> Mapping[str, str]:
-    """What the comments of a type say of its fields, as sentences; of a field without one what its own type says."""
+    """Return the description of each field from its comment, or else from the docstring of its type."""
     comments: dict[str, str] = {}
     for each in reversed(kind.__mro__) if not is_typeddict(kind) else _typed_dicts(kind):
         if each.__module__.startswith("pytest_jsbench"):
@@ -61,28 +61,28 @@ def descriptions(kind: Any) -> Mapping[str, str]:
 
 
 def _typed_dicts(kind: Any) -> list[Any]:
-    """A TypedDict, and those of its module that it may extend; before Python 3.12 it does not know its bases."""
+    """Return a TypedDict and those of its module that it may extend; before Python 3.12 its bases are unknown."""
     near = [each for each in vars(inspect.getmodule(kind)).values() if is_typeddict(each)]
     return [*(each for each in near if each.__annotations__.items() < kind.__annotations__.items()), kind]
 
 
 def sentence(text: str) -> str:
-    """Words on a value of Python as a sentence on one of JSON."""
+    """Convert a comment about Python values to a sentence about JSON values."""
     text = re.sub(r"\b(None|True|False)\b", lambda word: _WORDS[word[0]], " ".join(text.split()))
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 def always_there(kind: Any) -> list[str]:
-    """The fields that are written whatever they hold."""
+    """Return the fields that are always written."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         given = [each for each in structs.fields(kind) if each.default is NODEFAULT]
-        shortened = kind.__struct_config__.omit_defaults  # an empty object is left out too
+        shortened = kind.__struct_config__.omit_defaults  # empty objects are omitted too
         return [each.encode_name for each in given if not (shortened and each.default_factory is dict)]
     return [each.name for each in fields(kind) if (kind, each.name) not in ABSENT]
 
 
 class Formats:
-    """The JSON Schemas of types, of which those that have names stand under `$defs`."""
+    """Builder of JSON Schemas for types; named types are under `$defs`."""
 
     def __init__(self, *kinds: Any) -> None:
         self._kinds: dict[str, Any] = {}
@@ -98,9 +98,10 @@ class Formats:
                     pending += get_type_hints(part, include_extras=True).values()
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """The JSON Schema of an object of this type."""
+        """Return the JSON Schema of an object of this type."""
         schema = dict(self._components[kind.__name__])
-        said, by_name = descriptions(kind), schema["properties"]
+        comments = descriptions(kind)
+        by_name = schema["properties"]
         names = {each.name: each.encode_name for each in structs.fields(kind)} if issubclass(kind, Struct) else {}
         properties = {}
         if tag := getattr(getattr(kind, "__struct_config__", None), "tag", None):
@@ -110,7 +111,7 @@ class Formats:
                 continue
             place = names.get(name, name)
             field = self._inlined(by_name[place])
-            described = said.get(name) or field.get("description")
+            described = comments.get(name) or field.get("description")
             assert described, f"{kind.__name__}.{name} needs a comment"
             properties[place] = {
                 **{key: value for key, value in field.items() if key != "default"},
@@ -121,12 +122,12 @@ class Formats:
         return {"type": "object", **({"required": required} if required else {}), "properties": properties}
 
     def part(self, kind: Any) -> dict[str, Any]:
-        """The JSON Schema of each field of a type, without what is said of it."""
+        """Return the JSON Schema of each field of a type, without descriptions."""
         properties: dict[str, Any] = self._inlined(self._components[kind.__name__]["properties"])
         return properties
 
     def _inlined(self, schema: Any) -> Any:
-        """The schema with each type that has no name of its own in place of a reference to it."""
+        """Return the schema with references replaced by the types, except for named ones."""
         if isinstance(schema, list):
             return [self._inlined(each) for each in schema]
         if not isinstance(schema, Mapping):
@@ -147,20 +148,20 @@ class Formats:
 
 
 def _parts(hint: Any) -> list[Any]:
-    """The types of ours in a hint."""
+    """Return the types of this package in a type hint."""
     if isinstance(hint, type) and hint.__module__.startswith("pytest_jsbench") and hasattr(hint, "__annotations__"):
         return [hint]
     return [part for each in getattr(hint, "__args__", ()) for part in _parts(each)]
 
 
 def head(name: str, title: str, docstring: str | None) -> dict[str, Any]:
-    """The first fields of a published schema, described by a type's docstring."""
+    """Return the first fields of a published schema, with the docstring of a type as its description."""
     described = " ".join((docstring or "").split())
     return {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:{name}", "title": title, "description": described}
 
 
 def records() -> dict[str, Any]:
-    """The JSON Schema of a line of records.jsonl."""
+    """Return the JSON Schema of a line of records.jsonl."""
     made = Formats(Record, RunMetadata)
     run = made.of(RunMetadata)
     parts = made.part(MetadataParts)
@@ -188,15 +189,17 @@ def records() -> dict[str, Any]:
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 _RATE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _AMOUNT = {"type": ["number", "null"], "minimum": 0, "maximum": 1e15}
-#: groups of figures that are not of counts, and those that only have what occurred
+#: Groups with values other than counts.
 _GROUPS = {"failure_rates": _RATE, "pass_at": _RATE, "pass_hat": _RATE, "scores": _RATE, "fields": {**_AMOUNT}}
 _OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
 
 
 def metrics() -> dict[str, Any]:
-    """The JSON Schema of the figures of a run, by their rows and by what their comments say."""
-    said = {name: sentence(value.__doc__ or "") for name, value in vars(Metrics).items() if isinstance(value, property)}
-    said |= descriptions(Metrics)
+    """Return the JSON Schema of a run's metrics, with descriptions from the comments."""
+    comments = {
+        name: sentence(value.__doc__ or "") for name, value in vars(Metrics).items() if isinstance(value, property)
+    }
+    comments |= descriptions(Metrics)
     properties: dict[str, Any] = {}
     for name, value in summarize(examples.run()).total.to_dict().items():
         time, _, part = name.rpartition("_")
@@ -213,18 +216,18 @@ def metrics() -> dict[str, Any]:
             field = {**_AMOUNT, **unit}
         elif name in TOKENS:
             field = {**_COUNT, "type": ["integer", "null"]}
-        properties[name] = {**field, **({"description": said[name]} if name in said else {})}
+        properties[name] = {**field, **({"description": comments[name]} if name in comments else {})}
     words = "docs/metrics.md has each formula. A rate over nothing is null, never 0."
     return {"type": "object", "description": words, "required": list(properties), "properties": properties}
 
 
 def run() -> dict[str, Any]:
-    """The JSON Schema of run.json, whose header, metrics and outcomes have types of their own."""
+    """Return the JSON Schema of run.json, whose header, metrics and outcomes have their own types."""
     made = Formats(RunFile, FinishedRun, CaseOutcome)
     file, figures, outcome = made.of(RunFile), made.of(VariantFigures), made.of(CaseOutcome)
     file["required"].remove("cases")
     for values in outcome["properties"]["values"]["items"]["anyOf"]:
-        if "properties" in values:  # none of its differences stands in that file
+        if "properties" in values:  # run.json omits the differences
             del values["properties"]["differences"]
             values["required"].remove("differences")
     properties, metrics_of = file["properties"], {"metrics": {"$ref": "#/$defs/metrics"}}
@@ -250,7 +253,7 @@ def run() -> dict[str, Any]:
 
 
 def history() -> dict[str, Any]:
-    """The JSON Schema of a line of a history."""
+    """Return the JSON Schema of a line of a history."""
     made = Formats(HistoryLine, NamedRun)
     line = made.of(HistoryLine)
     line["properties"]["run"] = {**made.of(NamedRun), "description": line["properties"]["run"]["description"]}
@@ -258,7 +261,7 @@ def history() -> dict[str, Any]:
 
 
 def evaluation() -> dict[str, Any]:
-    """The JSON Schema of an evaluation file of any project."""
+    """Return the JSON Schema of an evaluation file of any project."""
     from pydantic.json_schema import models_json_schema
 
     from pytest_jsbench.library.pydantic_models import EvalMetrics, EvalOutput
@@ -271,7 +274,10 @@ def evaluation() -> dict[str, Any]:
 
 
 def _flat(schema: Any) -> Any:
-    """The schema without titles and defaults, each description in one line, and what may be null of two types."""
+    """
+    Return the schema without titles and defaults, with descriptions on one line and nullable
+    scalars as two types.
+    """
     if isinstance(schema, list):
         return [_flat(each) for each in schema]
     if not isinstance(schema, dict):
@@ -287,7 +293,7 @@ def _flat(schema: Any) -> Any:
 
 
 def of_two_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the type null beside that of a scalar, where there is no choice but of these two."""
+    """Return the schema of a nullable scalar with a list of two types; any other schema unchanged."""
     match schema:
         case {"anyOf": [{"type": "string" | "number" | "integer" | "boolean" as kind, **bounds}, {"type": "null"}]}:
             others = {key: value for key, value in schema.items() if key != "anyOf"}
@@ -296,14 +302,14 @@ def of_two_types(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def probe() -> dict[str, Any]:
-    """The JSON Schema of what a probe found."""
+    """Return the JSON Schema of a probe's report."""
     return {**head(f"probe:{PROBE_VERSION}", "Probe", ProbeReport.__doc__), **Formats(ProbeReport).of(ProbeReport)}
 
 
 def presets() -> dict[str, Any]:
-    """The JSON Schema of a table of presets, as presets.toml has them."""
+    """Return the JSON Schema of a table of presets, as in presets.toml."""
     preset = Formats(ProviderPreset).of(ProviderPreset)
-    del preset["properties"]["name"]  # it is the table's
+    del preset["properties"]["name"]  # the key of its table
     preset["required"] = [field.name for field in structs.fields(ProviderPreset) if field.required][1:]
     for field in structs.fields(ProviderPreset):
         if isinstance(field.default, str | bool):
@@ -331,7 +337,7 @@ PUBLISHED = {
 
 
 def text_of(name: str) -> str:
-    """The file of a published JSON Schema, as the types make it."""
+    """Return the content of a published JSON Schema's file."""
     return json.dumps(PUBLISHED[name](), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The parts of the pages that are made from the code; `python -m tests.docs.reference` writes them anew."""
+"""Generate parts of the pages from the code; `python -m tests.docs.reference` rewrites them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pytest_jsbench.__file__).parent
 
-#: a value that each option takes
+#: A valid value of each option.
 EXAMPLES: Mapping[str, str] = {
     "engine": "local",
     "model": "gpt-5.4-mini",
@@ -92,16 +92,16 @@ EXAMPLES: Mapping[str, str] = {
     "benchmark_rows": "case",
 }
 
-#: the unit of a figure whose row names none
+#: Unit of a figure whose row does not specify one.
 _UNITS = {Kind.RATE: "0 to 1", Kind.VALUES: "0 to 1", Kind.COUNT: "count", Kind.SUM: "tokens"}
 _BETTER = {Better.HIGHER: "higher", Better.LOWER: "lower", Better.NEITHER: ""}
 
-#: what a page calls a JSON Schema's definition that stands in another
+#: Names of JSON types on the pages.
 _SCALARS = {"string": "text", "integer": "whole number"}
 
 
 def figures() -> str:
-    """Every figure of a run: a spread of times stands in the row of its median, a group in that of its first."""
+    """Return the table of all figures; a time has one row for its whole distribution, a group one for its members."""
     lines = ["| name | for people | its column | unit | better | a share or mean of |", "|---|---|---|---|---|---|"]
     groups: dict[str, Figure] = {}
     for row in FIGURES.values():
@@ -109,7 +109,7 @@ def figures() -> str:
         groups.setdefault(time.name if time else row.name.partition(".")[0], time or row)
     for name, row in groups.items():
         title = re.sub(r"\b1$|: .*", lambda end: "k" if end[0] == "1" else "", row.title)
-        column = row.heading or row.title if row.tables | row.roomy is not Shown.NOWHERE else ""
+        column = row.heading or row.title if row.tables | row.wide_only is not Shown.NOWHERE else ""
         of = f"`{row.of}`" if row.of else ""
         cells = (f"`{name}`", title, column, row.unit or _UNITS[row.kind], _BETTER[row.better], of)
         lines.append(f"| {' | '.join(cells)} |")
@@ -117,7 +117,7 @@ def figures() -> str:
 
 
 def options() -> str:
-    """Every option, in groups."""
+    """Return the description of every option, in groups."""
     lines: list[str] = []
     for heading, group in GROUPS.items():
         lines += [f"## {heading}", ""]
@@ -130,7 +130,7 @@ def options() -> str:
 
 
 def commands() -> str:
-    """Every command of `jsbench`, with its arguments."""
+    """Return the description of every command of `jsbench`, with its arguments."""
     (of_commands,) = (one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction))
     return "\n".join(_commands(of_commands, "jsbench")).rstrip()
 
@@ -157,12 +157,12 @@ def _argument(action: argparse.Action) -> str:
     shown = " ".join(part for part in (names, f"{value}{several}" if value else "") if part)
     shown = shown.replace("|", "&#124;").replace("{", "").replace("}", "")
     needed = "needed" if action.required and action.option_strings else ""
-    assert action.help, f"{shown} says nothing of itself"
+    assert action.help, f"{shown} has no help"
     return f"| <code>{shown}</code> | {'; '.join(filter(None, (action.help, needed)))} |"
 
 
 def layers() -> str:
-    """Write the table of packages by layer, from the lowest layer up."""
+    """Return the table of packages by layer, from the lowest layer up."""
     lines = ["| layer | package | purpose |", "|---:|---|---|"]
     for number, layer in enumerate(reversed(contract("pytest_jsbench")), start=1):
         lines += [f"| {number} | `{package}` | {_first_sentence(package)} |" for package in layer]
@@ -170,7 +170,7 @@ def layers() -> str:
 
 
 def subpackages() -> str:
-    """Write the table of subpackages."""
+    """Return the table of subpackages."""
     found = sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/*/__init__.py"))
     lines = ["| subpackage | purpose |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{package}/` | {_first_sentence(package)} |" for package in found)])
@@ -191,7 +191,7 @@ def _first_sentence(module: str) -> str:
 
 
 def fields_of_records() -> str:
-    """The fields of both kinds of line of records.jsonl."""
+    """Return the tables of the fields of both kinds of line of records.jsonl."""
     schema = format_of("records")
     header, record = schema["oneOf"]
     sections = [("The header line", header), ("A record", record)]
@@ -201,16 +201,16 @@ def fields_of_records() -> str:
 
 
 def fields_of_runs() -> str:
-    """The fields of run.json."""
+    """Return the tables of the fields of run.json."""
     schema = format_of("run")
     run, shared = schema["$defs"]["run"], format_of("records")["$defs"]["run"]
     added = {name: field for name, field in run["properties"].items() if name not in shared["properties"]}
-    sections = [("The file", schema), ("Beside the header's, `run` has", {"properties": added})]
+    sections = [("The file", schema), ("Fields of `run` in addition to the header's", {"properties": added})]
     return _tables(sections)
 
 
 def format_of(name: str) -> dict[str, Any]:
-    """The JSON Schema of a file that is written."""
+    """Return the JSON Schema of a file that the package writes."""
     found: dict[str, Any] = json.loads((PACKAGE / "formats" / f"{name}.schema.json").read_text("utf-8"))
     return found
 
@@ -231,7 +231,7 @@ def _rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:
 
 
 def _objects(schema: dict[str, Any]) -> dict[str, Any]:
-    """The alternative that has fields, of a field that may be null."""
+    """Return the alternative with properties, for a field that may be null."""
     alternatives = [one for one in schema.get("anyOf", []) if "properties" in one]
     return alternatives[0] if alternatives else schema
 
@@ -251,13 +251,13 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def syntax_reasons() -> str:
-    """Why a text is not one JSON document, in the order in which it is decided."""
+    """Return the table of reasons why a text is not one JSON document, in the order in which they are checked."""
     lines = ["| reason of `syntax_error` | the text | such as |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| `{reason}` | {row.meaning} | {_texts(row)} |" for reason, row in REASONS.items())])
 
 
 def _texts(row: ReasonExamples) -> str:
-    """The examples of a reason; what does not show stands as an escape of Python's."""
+    """Return the examples of a reason; characters that are not printable become Python escapes."""
     if row.shown is not None:
         return row.shown
     shown = ["".join(one if one.isprintable() else repr(one)[1:-1] for one in text) for text in row.texts]
@@ -265,12 +265,12 @@ def _texts(row: ReasonExamples) -> str:
 
 
 def _verbatim(text: str) -> str:
-    """The text as a cell of a table shows it, without Markdown of its own."""
+    """Return the text escaped for a cell of a Markdown table."""
     return html.escape(text, quote=False).replace("|", "&#124;").replace("`", "&#96;")
 
 
 def keywords() -> str:
-    """What each keyword says of the names of fields, with schemas that are tried."""
+    """Return the table of how each keyword declares field names, with tested schemas."""
     rows = json.loads((ROOT / "tests" / "verdicts" / "keywords.json").read_text("utf-8"))
     lines = [f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
     for row in rows:
@@ -281,14 +281,14 @@ def keywords() -> str:
 
 
 def default_models() -> str:
-    """The model of each engine that has one where none is named."""
+    """Return the table of the engines with a default model."""
     models = {name: default_model(name) for name in engine_names() if not is_preset(name)}
     rows = [f"| `{name}` | `{model}` |" for name, model in models.items() if model]
     return "\n".join(["| engine | default model |", "|---|---|", *rows])
 
 
 def presets() -> str:
-    """Every preset, with what its provider has."""
+    """Return the table of presets, with the features of each provider."""
     heads = "preset | provider | response formats | strict | streams | tools | reasoning | batch | subset | as of"
     lines = [f"| {heads} |", "|---" * (heads.count("|") + 1) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(_cells(preset))} |" for preset in all_presets())])
@@ -312,7 +312,7 @@ def _cells(preset: ProviderPreset) -> Iterator[str]:
 
 
 def subsets() -> str:
-    """Every dated profile of a provider's subset of JSON Schema."""
+    """Return the table of the dated profiles of providers' subsets of JSON Schema."""
     rows = [
         f"| `{one.version}` | {', '.join(_facts(one))} | [documentation]({one.source}) |" for one in PROFILES.values()
     ]
@@ -328,18 +328,18 @@ def _facts(subset: Subset) -> Iterator[str]:
     yield {"any": "recursion", "optional": "recursion through optional properties", "none": "no recursion"}[
         subset.recursion
     ]
-    unsaid = [name for name in ("pattern", "format", "minimum", "minItems", "allOf") if name not in subset.keywords]
-    yield f"no {', '.join(f'`{name}`' for name in unsaid)}"
+    missing = [name for name in ("pattern", "format", "minimum", "minItems", "allOf") if name not in subset.keywords]
+    yield f"no {', '.join(f'`{name}`' for name in missing)}"
 
 
 def preset_traps() -> str:
-    """What else to know of each provider."""
+    """Return notes on each provider."""
     lines = [f"- `{preset.name}`: {'; '.join(preset.traps)}" for preset in all_presets() if preset.traps]
     return "\n".join(lines)
 
 
 def published() -> str:
-    """The published coverage: by task, of each framework."""
+    """Return the table of the published coverage by task and framework."""
     table = published_coverage()
     frameworks = list(dict.fromkeys(name for row in table.tasks.values() for name in row))
     lines = [f"| task | {' | '.join(frameworks)} |", f"|---|{'---|' * len(frameworks)}"]
@@ -355,7 +355,7 @@ def published() -> str:
 
 
 def published_times() -> str:
-    """The published times of masks, and the shares of schemas."""
+    """Return the table of the published times of masks, and the shares of schemas."""
     heads = [f"{time} {part}" for time in ("TBM (µs)", "TTFM (ms)") for part in ("mean", "p50", "p90", "p99")]
     lines = [f"| engine | {' | '.join(heads)} | compiled | passed |", f"|---|{'--:|' * (len(heads) + 2)}"]
     table = published_masks()
@@ -366,12 +366,12 @@ def published_times() -> str:
 
 
 def published_options() -> str:
-    """The options that the preset stands for."""
+    """Return the list of options that the preset sets."""
     return "\n".join(f"- `{BY_NAME[name].flag}={text}`" for name, text in published_coverage().options.items())
 
 
-def _yes(said: object) -> str:
-    return "yes" if said else "no"
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
 
 
 def finish_reasons() -> str:
@@ -425,18 +425,18 @@ PARTS: Mapping[str, Callable[[], str]] = {
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)
 
 
-def renewed(page: str) -> str:
-    """The page with its parts as the code has them."""
+def regenerate(page: str) -> str:
+    """Return the page with its generated parts updated."""
     return _PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n{found[3]}", page)
 
 
-def parts_of(page: str) -> list[str]:
-    """The names of the parts of a page."""
+def generated_parts(page: str) -> list[str]:
+    """Return the names of the generated parts of a page."""
     return [found[2] for found in _PART.finditer(page)]
 
 
 def assert_installed_anew() -> None:
-    """See that the entry points are installed as pyproject.toml declares them."""
+    """Check that the installed entry points are those in pyproject.toml."""
     declared: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     of_groups = declared["entry-points"]
     points = metadata.distribution(declared["name"]).entry_points
@@ -448,7 +448,7 @@ def main() -> None:
     assert_installed_anew()
     for path in sorted((ROOT / "docs").glob("*.md")):
         before = path.read_text("utf-8")
-        if (after := renewed(before)) != before:
+        if (after := regenerate(before)) != before:
             path.write_text(after, "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Engines that say who they are as the real ones do, and answer without a call."""
+"""Provide stand-ins for engines, which have the identity of the real ones and answer without a call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import Acceptance, EngineConfig
 
-#: what is said to a prompt with these words in it; anything else gets an empty object
+#: Answers to prompts that contain these words; any other prompt gets an empty object.
 ANSWERS: Mapping[str, str] = {"99.50 EUR": '{"number": "AB-1234", "currency": "EUR", "total": 99.5}'}
 
 
 class StandIn:
-    """Answers at once."""
+    """Engine that answers at once."""
 
     def __init__(self, info: EngineInfo) -> None:
         self.info = info
@@ -46,7 +46,7 @@ class StandIn:
 
 
 class StandInFactory:
-    """Reads and refuses settings as the real factory does, and builds a stand-in."""
+    """Factory of stand-ins, which validates settings as the real factory does."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -71,14 +71,14 @@ class StandInFactory:
 
 
 class AcceptingFactory(StandInFactory):
-    """The same, of an engine whose grammar can be asked."""
+    """Factory for an engine with a grammar."""
 
     def build_acceptor(self, config: EngineConfig) -> AcceptsEverything:
         return AcceptsEverything()
 
 
 class AcceptsEverything:
-    """A grammar of any text."""
+    """Grammar that accepts any text."""
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance:
         return Acceptance(accepted=(True,) * len(texts), grammar_compilation=0.001)

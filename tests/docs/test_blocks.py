@@ -1,4 +1,4 @@
-"""Every block of code on a page is run, or says why not."""
+"""Run every code block of the pages, unless its comment has a reason not to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for needed in ("yaml", "pydantic", "jinja2", "openai", "genai_prices", "pyarrow.
 
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 QUICK = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS)
-#: what a reader puts something of their own in the place of
+#: Values for the placeholders in commands.
 PLACEHOLDERS = {
     "ANOTHER": "gpt-5.4",
     "VENDOR/MODEL": "gpt-5.4-mini",
@@ -44,9 +44,7 @@ LANGUAGES = {"bash", "console", "python", "ini", "toml", "yaml", "json", "jinja"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_do_what_they_say(
-    page: Path, folder: Path, pytester: pytest.Pytester, stand_ins: None
-) -> None:
+def test_blocks_of_a_page_work(page: Path, folder: Path, pytester: pytest.Pytester, stand_ins: None) -> None:
     blocks = blocks_of(page)
     assert {block.language for block in blocks} <= LANGUAGES
     reader = Reader(pytester)
@@ -62,9 +60,7 @@ def test_the_blocks_of_a_page_do_what_they_say(
 
 @pytest.mark.skipif(not SLOW, reason="takes minutes: tox -e docs runs it")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_slow_blocks_of_a_page_do_what_they_say_with_the_real_model(
-    page: Path, folder: Path, pytester: pytest.Pytester
-) -> None:
+def test_slow_blocks_of_a_page_work_with_the_real_model(page: Path, folder: Path, pytester: pytest.Pytester) -> None:
     for block in blocks_of(page):
         for program, *arguments in map(shlex.split, block.commands if block.slow else []):
             if program == "pytest":
@@ -84,20 +80,20 @@ def test_every_kind_of_source_has_a_command() -> None:
     }
 
 
-def test_what_is_not_run_says_why() -> None:
+def test_blocks_that_are_not_run_have_a_reason() -> None:
     reasons = [block.not_run for page in PAGES for block in blocks_of(page) if block.not_run is not None]
 
     assert all(reason and len(reason) > 5 for reason in reasons)
 
 
 class Reader:
-    """Somebody who tries what a page says."""
+    """Runs the blocks of a page as a reader would."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self._pytester = pytester
 
     def check(self, block: Block) -> None:
-        """See that what a block names exists, whether it is run or not."""
+        """Check that everything that a block names exists, whether it is run or not."""
         assert set(re.findall(r"--jsbench-[a-z-]+", block.text)) <= FLAGS
         for extras in re.findall(r"'(?:pytest-jsbench|\.|\./pytest_jsbench\S+\.whl)\[([a-z,]+)\]'", block.text):
             assert set(extras.split(",")) <= set(EXTRAS)
@@ -107,7 +103,7 @@ class Reader:
             )
         assert set(re.findall(r"pytest_jsbench-([\d.]+)-py3", block.text)) <= {__version__}
         if block.language in {"bash", "console"}:
-            for words in map(shlex.split, map(filled, block.commands)):
+            for words in map(shlex.split, map(with_values, block.commands)):
                 if words[0] == "jsbench":
                     main._parser().parse_args(words[1:])
         elif block.language == "python":
@@ -128,7 +124,7 @@ class Reader:
             _check_ini(block.text)
 
     def run(self, block: Block) -> None:
-        """Do what it says."""
+        """Run the block."""
         if block.language == "python":
             exec(compile(block.text, str(block), "exec"), {"__name__": f"{Path(block.page).stem}_{block.line}"})
         elif block.language in {"bash", "console"}:
@@ -136,7 +132,7 @@ class Reader:
                 self._run(command, block)
 
     def _run(self, command: str, block: Block) -> None:
-        program, *arguments = words_of(filled(command))
+        program, *arguments = words_of(with_values(command))
         if program == "pytest" and block.language == "console":
             self._collect(arguments, block)
         elif program == "pytest":
@@ -146,10 +142,10 @@ class Reader:
         elif program == "python":
             subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
         else:
-            assert program in {"pip", "git", "python3", ".", "export"}, f"{program}: say why it is not run"
+            assert program in {"pip", "git", "python3", ".", "export"}, f"{program}: needs a reason why it is not run"
 
     def _pytest(self, arguments: list[str]) -> None:
-        result = self._pytester.runpytest_inprocess(*self._quickly(arguments), *QUICK, "--tb=no")
+        result = self._pytester.runpytest_inprocess(*self._limit(arguments), *QUICK, "--tb=no")
         own = arguments[:1] == ["tests"]
         assert result.ret in {pytest.ExitCode.OK, *([] if own else [pytest.ExitCode.TESTS_FAILED])}
         assert "errors" not in result.parseoutcomes()
@@ -171,16 +167,19 @@ class Reader:
         if block.language == "console":
             assert out.getvalue() == block.output
 
-    def _quickly(self, arguments: list[str]) -> list[str]:
-        """The arguments without processes, which no stand-in reaches, and with few cases of each task."""
+    def _limit(self, arguments: list[str]) -> list[str]:
+        """
+        Return the arguments without worker processes, which stand-ins do not reach, and set a small
+        limit of cases.
+        """
         given = [one for n, one in enumerate(arguments) if one != "-n" and arguments[n - 1 : n] != ["-n"]]
         named = any(one.startswith("jsbench::") or one in {"-m", "-k"} for one in given)
         (self._pytester.path / "pytest.ini").write_text("[pytest]\n" + ("" if named else "jsbench_limit = 1\n"))
         return given
 
 
-def filled(command: str) -> str:
-    """The command with something in the place of what stands for a reader's own."""
+def with_values(command: str) -> str:
+    """Return the command with values for its placeholders."""
     for placeholder, value in PLACEHOLDERS.items():
         command = command.replace(placeholder, value)
     return command

@@ -1,4 +1,4 @@
-"""The bounds that docs/datasets.md gives are those of the code."""
+"""Check that the limits in docs/datasets.md are those of the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_jsbench.datasets.sources import parquet
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 
 
-def test_each_bound_of_what_is_read_stands_on_the_page() -> None:
+def test_page_has_each_reading_limit() -> None:
     megabytes = 1_000_000
     bounds = {
         f"{documents.LARGEST_SCHEMA // megabytes} MB",

@@ -1,4 +1,4 @@
-"""What the pages say of the code is what the code says."""
+"""Check the pages against the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.docs import formats
-from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, parts_of, renewed
+from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, generated_parts, regenerate
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
@@ -33,10 +33,10 @@ def text(name: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_has_from_the_code_is_up_to_date(page: Path) -> None:
+def test_generated_parts_of_a_page_are_current(page: Path) -> None:
     written = page.read_text("utf-8")
 
-    assert renewed(written) == written, "python -m tests.docs.reference writes it anew"
+    assert regenerate(written) == written, "python -m tests.docs.reference rewrites it"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -45,24 +45,24 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(page.name for page in PAGES)
 
 
-def test_the_readme_links_to_what_there_is() -> None:
+def test_readme_links_to_existing_files() -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
 
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_every_part_stands_on_a_page() -> None:
-    assert sorted(part for page in PAGES for part in parts_of(page.read_text("utf-8"))) == sorted(PARTS)
+def test_every_generated_part_is_on_a_page() -> None:
+    assert sorted(part for page in PAGES for part in generated_parts(page.read_text("utf-8"))) == sorted(PARTS)
 
 
-def test_every_option_has_a_value_that_it_takes() -> None:
+def test_every_option_has_a_valid_example() -> None:
     assert sorted(EXAMPLES) == sorted(BY_NAME)
     for name, example in EXAMPLES.items():
         BY_NAME[name].of_text(example)
 
 
-def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(bench: Bench) -> None:
+def test_files_of_a_run_have_exactly_the_documented_fields(bench: Bench) -> None:
     bench.case("passed")
     bench.case("violated", '{"n": -1}')
     bench.case("unsupported", {"decline": "unsupported_schema"})
@@ -88,7 +88,7 @@ def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(benc
 
 
 def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], path: str = "$") -> Iterator[str]:
-    """The fields of a value that its schema has no word for."""
+    """Yield the fields of a value that its schema does not document."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:
@@ -107,7 +107,7 @@ def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any],
             yield from undocumented(one, schema.get("items", {}), root, f"{path}[]")
 
 
-def test_every_figure_of_run_json_is_on_its_page_and_what_is_computed_has_its_formula() -> None:
+def test_every_figure_of_run_json_is_documented_with_its_formula() -> None:
     page = text("metrics")
     by_hand = re.sub(r"<!-- from the code.*?<!-- /from the code -->", "", page, flags=re.DOTALL)
     formulas = set(re.findall(r"`([a-z_0-9]+)`", " ".join(re.findall(r"^\| (`.*?) \|", by_hand, flags=re.MULTILINE))))
@@ -136,7 +136,7 @@ def test_the_page_on_formats_names_each_field_of_a_recording() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(RecordingFile.__struct_fields__)
 
 
-def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
+def test_page_on_judging_names_all_parts_of_a_verdict() -> None:
     page = text("judging") + text("rules")
     named = set(re.findall(r"`([a-z_]+)`", page))
 
@@ -145,11 +145,11 @@ def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
 
 
 @pytest.mark.parametrize("name", formats.PUBLISHED)
-def test_a_published_schema_is_as_the_types_make_it(name: str) -> None:
+def test_published_schema_agrees_with_the_types(name: str) -> None:
     if name == "evaluation":
         pytest.importorskip("pydantic", reason="needs the extra pydantic")
     assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (
-        "python -m tests.docs.formats writes it anew"
+        "python -m tests.docs.formats rewrites it"
     )
 
 

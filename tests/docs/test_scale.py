@@ -1,4 +1,4 @@
-"""The recipes for many machines: each is a file that its scheduler takes, and does what the page says."""
+"""Check the recipes for many machines: each file is valid for its scheduler, and does what the page promises."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BLOCKS = blocks_of(ROOT / "docs" / "scale.md")
 
 
 def recipe(word: str) -> Block:
-    """The only block that has the word."""
+    """Return the only block that contains the word."""
     (found,) = (block for block in BLOCKS if word in block.text)
     return found
 
 
-def test_the_job_of_kubernetes_is_one_by_its_schema() -> None:
+def test_kubernetes_job_conforms_to_its_schema() -> None:
     kubernetes_validate: Any = pytest.importorskip("kubernetes_validate", reason="tox -e machines installs it")
     yaml: Any = pytest.importorskip("yaml", reason="needs the extras")
 
@@ -36,7 +36,7 @@ def test_the_job_of_kubernetes_is_one_by_its_schema() -> None:
     assert f"auto/{job['spec']['completions']}" in container["args"][0]
 
 
-def test_the_workflow_of_github_is_one_by_its_schema(tmp_path: Path) -> None:
+def test_github_workflow_conforms_to_its_schema(tmp_path: Path) -> None:
     pytest.importorskip("check_jsonschema", reason="tox -e machines installs it")
     workflow = tmp_path / "workflow.yml"
     workflow.write_text(recipe("strategy.job-index }}of").text)
@@ -52,12 +52,12 @@ def test_the_workflow_of_github_is_one_by_its_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
-def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_path: Path) -> None:
+def test_slurm_array_resumes_a_killed_job_and_merges_to_the_whole_run(tmp_path: Path) -> None:
     script = recipe("#SBATCH").text
     options = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", script, flags=re.MULTILINE))
     assert options["array"] == "1-20"
     assert "auto/20" in script
-    # the same with two jobs and answers that are at hand; only some of the first job's cases, as if it were killed
+    # The same with two jobs and recorded answers; the first job makes only some of its attempts, as if it were killed.
     asked = "--jsbench-engine=openai --jsbench-model=MODEL --jsbench-dataset=schemas"
     assert asked in script
     script = script.replace(
@@ -88,7 +88,7 @@ def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_
     )
 
     assert merged.returncode == 1
-    assert "is not among them" not in merged.stdout
+    assert "is missing" not in merged.stdout
     records = list(map(json.loads, (tmp_path / "merged" / "records.jsonl").read_text().splitlines()))
     assert len({record["id"] for record in records if "id" in record}) == 88
 
@@ -119,7 +119,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), 
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
-def test_the_fleet_asks_each_server_a_shard_and_ends_with_a_line_of_history(tmp_path: Path) -> None:
+def test_fleet_sends_a_shard_to_each_server_and_adds_a_history_line(tmp_path: Path) -> None:
     script = recipe("vllm serve").text
     for theirs, ours in {
         "gpus=(0 1 2 3 4 5 6 7)": "gpus=(0 1)",
@@ -147,6 +147,6 @@ def test_the_fleet_asks_each_server_a_shard_and_ends_with_a_line_of_history(tmp_
     logs = "".join(path.read_text() for path in tmp_path.glob("logs/*"))
     assert ran.returncode == 0, ran.stdout + ran.stderr + logs
     assert "server-1" in ran.stdout
-    assert "merged 2 runs: 20 attempts, of which 0 were in more than one" in ran.stdout
+    assert "merged 2 runs: 20 attempts, 0 of them in more than one run" in ran.stdout
     (line,) = map(json.loads, (tmp_path / "history.jsonl").read_text().splitlines())
     assert line["metrics"]["passed"] == 20

@@ -1,4 +1,4 @@
-"""The site is whole, and loads nothing from anywhere else."""
+"""Check that the site is complete, and loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOADED = re.compile(
 )
 
 
-def test_every_link_leads_somewhere_and_no_page_loads_anything_from_elsewhere(tmp_path: Path) -> None:
+def test_site_has_no_broken_links_and_loads_nothing_external(tmp_path: Path) -> None:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
@@ -27,7 +27,7 @@ def test_every_link_leads_somewhere_and_no_page_loads_anything_from_elsewhere(tm
     for page in pages:
         found = [one for one in _LOADED.findall(page.read_text("utf-8")) if "rel=canonical" not in one]
         assert found == [], page
-        # the theme would load the program that draws these from another server
+        # The theme would load the program that draws these from another server.
         assert not re.search(r"class=[\"']?mermaid", page.read_text("utf-8")), page
     for style in tmp_path.rglob("*.css"):
         assert not re.search(r"@import|url\([\"']?https?://", style.read_text("utf-8")), style

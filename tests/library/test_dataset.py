@@ -25,7 +25,7 @@ def two() -> Dataset:
     return Dataset.load({"small": SMALL, "large": LARGE})
 
 
-def test_a_source_gives_the_cases_that_the_option_gives() -> None:
+def test_load_returns_the_same_cases_as_the_option() -> None:
     dataset = Dataset.load("builtin", tasks=["simple"], limit=3)
     source = open_selected(Selection(tasks=("simple",), limit=3))
 
@@ -34,7 +34,7 @@ def test_a_source_gives_the_cases_that_the_option_gives() -> None:
     assert dataset.to_dict() == Selection(tasks=("simple",), limit=3).to_dict()
 
 
-def test_a_task_by_itself_is_one_task() -> None:
+def test_single_task_name_is_one_task() -> None:
     assert Dataset.load("builtin", tasks="simple").keys() == Dataset.load("builtin", tasks=["simple"]).keys()
 
 
@@ -63,10 +63,10 @@ def test_any_iterable_of_cases_rows_and_schemas_is_a_source() -> None:
     assert isinstance(row, Case)
     assert (row.schema, row.messages, row.tags) == (LARGE, (Message(role="user", content="Say it."),), ("x",))
     assert isinstance(cases["cases::broken"], BrokenCase)
-    assert list(dataset) == list(cases.values())  # a generator is gone through once
+    assert list(dataset) == list(cases.values())  # a generator can be iterated only once
 
 
-def test_what_the_program_does_with_a_row_afterwards_changes_no_case() -> None:
+def test_later_changes_of_a_row_do_not_change_its_case() -> None:
     row: dict[str, Any] = {"schema": {"type": "object"}, "id": "x"}
     dataset = Dataset.load([row])
     row["schema"]["type"] = "array"
@@ -104,7 +104,7 @@ def test_a_table_of_the_datasets_library_is_a_source() -> None:
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]))
 
 
-def test_a_table_that_is_streamed_is_gone_through_by_its_rows() -> None:
+def test_streaming_dataset_is_read_by_rows() -> None:
     datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     table = datasets.Dataset.from_list([{"json_schema": json.dumps(SMALL), "unique_id": "a"}]).to_iterable_dataset()
 
@@ -116,7 +116,7 @@ def test_a_table_that_is_streamed_is_gone_through_by_its_rows() -> None:
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]).to_iterable_dataset())
 
 
-def test_a_data_frame_is_gone_through_by_its_rows() -> None:
+def test_data_frame_is_read_by_rows() -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra frames")
     frame = pandas.DataFrame({"schema": [SMALL, LARGE], "id": ["a", None], "prompt": [None, "Say it."], "n": [1, 2]})
 
@@ -138,7 +138,7 @@ def test_cases_are_had_by_name_by_place_and_by_slice() -> None:
     assert dataset[:1].to_dict()["steps"] == ["slice :1"]
 
 
-def test_a_filter_is_a_condition_or_a_function_and_leaves_the_dataset_as_it_is() -> None:
+def test_filter_takes_a_condition_or_function_and_keeps_the_dataset() -> None:
     dataset = two()
 
     assert names(dataset.filter("size<120")) == ["cases::small"]
@@ -156,7 +156,7 @@ def test_a_function_sees_no_row_without_a_schema() -> None:
     assert [type(case) for case in dataset.map(lambda case: case)] == [BrokenCase, Case]
 
 
-def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
+def test_map_changes_a_whole_case_or_its_parts() -> None:
     dataset = two().map(lambda case: replace(case, tags=("mine",)))
     dataset = dataset.map(lambda case: {"schema": {**dict(case.schema), "title": case.key.id}, "prompt": "Fill it."})  # type: ignore[arg-type]
 
@@ -173,7 +173,7 @@ def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
     assert original.tags == ()
 
 
-def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -> None:
+def test_changed_case_keeps_its_expectation_unless_the_function_sets_one() -> None:
     by_capitals = {"type": "string", "x-jsbench-compare": {"casefold": True}}
     row = {"id": "one", "schema": {"properties": {"a": by_capitals}}, "expected": {"a": "ACME"}}
     dataset = Dataset.load([row])
@@ -198,7 +198,7 @@ def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -
         lambda: Dataset.load("builtin", limit=-1),
     ],
 )
-def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(asked: Callable[[], object]) -> None:
+def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) -> None:
     with pytest.raises(JSBenchError) as refused:
         asked()
 
@@ -206,12 +206,12 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda load, _: load(7), "an int is not a dataset; expected the name of a source"),
         (lambda load, _: load("builtin", split="dev"), "remove split=dev"),
-        (lambda load, _: load("builtin", sample=3), r"no argument 'sample': take it by Dataset.sample\(size, seed\)"),
-        (lambda load, _: load("a/b", name="easy"), "no argument 'name': say it as tasks="),
+        (lambda load, _: load("builtin", sample=3), r"no argument 'sample': use Dataset.sample\(size, seed\)"),
+        (lambda load, _: load("a/b", name="easy"), "no argument 'name': pass it as tasks="),
         (lambda load, _: load.__self__("builtin"), r"a dataset is made by Dataset.load\('builtin'\)"),
         (lambda load, _: load("builtin", task="simple"), "Dataset.load has no argument 'task': did you mean 'tasks'"),
         (
@@ -232,24 +232,24 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
         (lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")], "no case cases::small in .*filter"),
     ],
 )
-def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any, Any], object], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said) as refused:
+def test_invalid_use_of_a_dataset_is_one_line(call: Callable[[Any, Any], object], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message) as refused:
         call(Dataset.load, two())
-    assert refused.value.where == "split" or "split" not in said
+    assert refused.value.where == "split" or "split" not in message
 
 
 @pytest.mark.parametrize(
-    ("gives", "said"),
+    ("gives", "message"),
     [
-        (lambda _: None, "gave a NoneType for cases::small"),
-        (lambda _: {"scheme": {}}, "gave scheme for cases::small; expected that case changed, or a mapping of any"),
+        (lambda _: None, "returned a NoneType for cases::small"),
+        (lambda _: {"scheme": {}}, "returned scheme for cases::small; expected a changed case, or a mapping of any"),
         (lambda _: {"schema": 7}, "cases::small: .*a JSON number is not a JSON Schema"),
-        (lambda case: replace(case, key=CaseKey(task="a", id="b")), "gave the case a::b for cases::small"),
+        (lambda case: replace(case, key=CaseKey(task="a", id="b")), "returned the case a::b for cases::small"),
         (lambda case: case.nothing, "raised AttributeError.* for cases::small"),
     ],
 )
-def test_a_function_that_gives_no_case_is_named_with_the_case(gives: Any, said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_function_without_a_case_as_result_is_named(gives: Any, message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         list(two().map(gives))
 
 
@@ -261,7 +261,7 @@ def test_a_sample_is_that_of_the_option() -> None:
     assert dataset.keys() != Dataset.load("builtin").sample(5, seed=4).keys()
 
 
-def test_nothing_is_read_before_somebody_asks() -> None:
+def test_dataset_reads_nothing_before_it_is_accessed() -> None:
     read: list[str] = []
 
     def noted(case: Case) -> Case:
@@ -275,7 +275,7 @@ def test_nothing_is_read_before_somebody_asks() -> None:
     assert read == ["small", "large"]
 
 
-def test_prompts_are_those_of_a_preset_or_a_function_and_a_case_of_its_own_words_keeps_them() -> None:
+def test_prompts_come_from_a_preset_a_function_or_the_case_itself() -> None:
     dataset = Dataset.load([{"schema": 7}, SMALL])
 
     ((case, prompt),) = dataset.prompts("schema")
@@ -284,13 +284,13 @@ def test_prompts_are_those_of_a_preset_or_a_function_and_a_case_of_its_own_words
 
     ((_, own),) = dataset.prompts(lambda case: f"Fill {case.key.id}.")
     assert own.messages == (Message(role="user", content="Fill row-1."),)
-    ((_, said),) = dataset.map(lambda _: {"prompt": "Word for word."}).prompts("fields")
-    assert said.messages == (Message(role="user", content="Word for word."),)
+    ((_, prompt),) = dataset.map(lambda _: {"prompt": "Word for word."}).prompts("fields")
+    assert prompt.messages == (Message(role="user", content="Word for word."),)
     ((_, with_shot),) = dataset.prompts("schema", shots=1)
     assert len(with_shot.messages) > len(prompt.messages)
 
 
-def test_each_step_is_said_of_the_dataset() -> None:
+def test_dataset_lists_its_steps() -> None:
     def short(case: Case) -> bool:
         return True
 

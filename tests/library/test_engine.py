@@ -34,13 +34,13 @@ def echo(asked: Request) -> str:
     return json.dumps({"asked": asked.prompt.messages[-1].content, "schema": asked.schema})
 
 
-def test_a_function_answers_a_case_in_the_words_of_the_preset_or_in_others() -> None:
+def test_generate_uses_the_default_or_a_given_prompt() -> None:
     with opened(echo, model="mine", temperature=0.5) as engine:
         answer = engine.generate(ORDER)
         assert isinstance(answer, Completion)
-        said = json.loads(answer.text)
-        assert said["schema"] == ORDER.schema
-        assert "minimum" in said["asked"]
+        content = json.loads(answer.text)
+        assert content["schema"] == ORDER.schema
+        assert "minimum" in content["asked"]
         assert (answer.finish_reason, answer.timing is not None) == (FinishReason.UNKNOWN, True)
         other = engine.generate(ORDER, "Say it.")
         assert isinstance(other, Completion)
@@ -62,7 +62,7 @@ def test_a_coroutine_function_answers_too() -> None:
     assert answer.text == "one"
 
 
-def test_what_a_function_gives_that_is_no_answer_is_an_error_of_the_call() -> None:
+def test_invalid_result_of_a_function_is_a_call_error() -> None:
     def gives(asked: Request) -> Any:
         return {"n": 1}
 
@@ -77,7 +77,7 @@ def test_what_a_function_gives_that_is_no_answer_is_an_error_of_the_call() -> No
         opened(gives, base_url="http://x", stop=[1])
 
 
-def test_the_engine_adds_up_what_its_answers_say_of_tokens() -> None:
+def test_engine_adds_up_the_reported_tokens() -> None:
     usages = iter([Usage(input_tokens=5, output_tokens=2), Usage(input_tokens=7), Usage()])
 
     def answers(asked: Request) -> Completion:
@@ -91,7 +91,7 @@ def test_the_engine_adds_up_what_its_answers_say_of_tokens() -> None:
     assert engine.usage == Usage(input_tokens=12, output_tokens=2)
 
 
-def test_a_schema_is_sent_as_the_subset_takes_it() -> None:
+def test_schema_is_adapted_to_the_subset() -> None:
     with opened(echo, adapt="narrow:openai") as engine:
         adapted = engine.adapt(ORDER.schema)
         answer = engine.generate(ORDER)
@@ -119,10 +119,10 @@ def test_an_engine_gets_a_copy_of_the_schema() -> None:
     assert ORDER.schema
 
 
-def test_tokens_are_counted_where_the_engine_can_and_estimated_else() -> None:
+def test_tokens_are_counted_by_the_engine_or_estimated() -> None:
     with opened(echo) as engine:
         length = engine.count_tokens("four bytes each")
-        with pytest.raises(JSBenchError, match="'function' does not say its tokens"):
+        with pytest.raises(JSBenchError, match="'function' cannot tokenize"):
             engine.tokenize("x")
 
     assert (length.tokens, length.exact) == (4, False)
@@ -142,7 +142,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         ({"engine": "opnai"}, "did you mean 'openai'"),
         ({"engine": "scripted", "response_format": "yaml"}, "response_format is 'yaml'; expected one of text"),
@@ -157,12 +157,12 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
             {"engine": "scripted", "modl": "m"},
             "open_engine has no argument 'modl', and engine 'scripted' no such option: did you mean 'model'",
         ),
-        ({"engine": "scripted", "concurrency": 4}, r"no such option: say it to evaluate\(…\)"),
+        ({"engine": "scripted", "concurrency": 4}, r"no such option: pass it to evaluate\(…\)"),
         ({"engine": "scripted"}, "needs answers: answers=FILE, or"),
     ],
 )
-def test_what_cannot_be_opened_is_said_in_one_line(named: dict[str, Any], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said) as refused:
+def test_engine_that_cannot_be_opened_is_one_line(named: dict[str, Any], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message) as refused:
         opened(**named)
 
     assert "--jsbench" not in str(refused.value)
@@ -179,25 +179,25 @@ def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
     assert str(failed.value) == failed.value.message == "set stream=false, or max_tokens"
 
 
-def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
+def test_sampling_settings_are_recorded_as_by_the_plugin() -> None:
     with opened(echo, temperature=0.0, seed=0) as engine:
         assert engine.variant.said == {"engine": "function", "temperature": 0.0, "seed": 0}
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
-        (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case that holds a schema, or a Request"),
+        (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case with a schema, or a Request"),
         ((ORDER, [{"role": "user"}]), "OpenEngine.generate: prompt is a list; expected a Prompt, or its text"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(asked: Any, said: str) -> None:
+def test_invalid_request_is_one_line(asked: Any, message: str) -> None:
     with opened(echo) as engine, pytest.raises(JSBenchError) as refused:
         engine.generate(*asked)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
-def test_an_engine_that_is_closed_says_so_and_is_not_called() -> None:
+def test_closed_engine_raises_and_is_not_called() -> None:
     with opened(echo) as engine:
         pass
 
@@ -207,7 +207,7 @@ def test_an_engine_that_is_closed_says_so_and_is_not_called() -> None:
 
 
 class Counting:
-    """An engine that says how long a prompt is, and that notes its end."""
+    """An engine that counts tokens, and records that it was closed."""
 
     closed = 0
 
@@ -233,7 +233,7 @@ def request_info(config: EngineConfig) -> Any:
     return EngineInfo(engine="counting", model="m", response_format=ResponseFormat.TEXT, streaming=False)
 
 
-def test_an_engine_of_ones_own_counts_and_takes_apart_for_itself_and_is_closed() -> None:
+def test_custom_engine_counts_tokens_itself_and_is_closed() -> None:
     before = Counting.closed
     with opened(f"{__name__}:Counting") as engine:
         assert isinstance(engine.engine, TokenCounter)

@@ -42,12 +42,12 @@ from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER
 
-#: the texts by which the engine answers, by case
+#: The engine's answers by case.
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
 CASES = Dataset.load([{"schema": NUMBER, "id": name, "task": "orders"} for name in ANSWERS])
 
 
-#: what no type checker would take
+#: A value that type checkers would reject.
 MAYBE: Any = "maybe"
 
 
@@ -62,7 +62,7 @@ def ends(run: Run) -> dict[str, str | None]:
 ENDS = {"good": None, "bad": "schema_violation", "prose": "syntax_error"}
 
 
-def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> None:
+def test_evaluate_calls_and_judges_each_case_and_keeps_the_run(tmp_path: Path) -> None:
     run = evaluate(answer, CASES, output=tmp_path, concurrency=2, repeats=2, limits=None)
 
     assert ends(run) == ENDS
@@ -70,10 +70,10 @@ def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> No
     assert run.summary.total.pass_rate.value == pytest.approx(1 / 3)
     assert run.folder is not None
     assert {path.name for path in run.folder.iterdir()} == {*("records.jsonl", "run.json", "report.html", "summary.md")}
-    said = json.loads((run.folder / "run.json").read_text())["run"]
-    assert (said["entry"], said["engine"], said["model"]) == ("library", "function", "answer")
-    assert "pytest" not in said["versions"]
-    assert said["dataset"]["source"] == "in memory"
+    settings = json.loads((run.folder / "run.json").read_text())["run"]
+    assert (settings["entry"], settings["engine"], settings["model"]) == ("library", "function", "answer")
+    assert "pytest" not in settings["versions"]
+    assert settings["dataset"]["source"] == "in memory"
 
     again = load_run(run.folder)
     assert again.metadata == run.metadata
@@ -84,7 +84,7 @@ def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("function", [evaluate, aevaluate])
-def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> None:
+def test_signature_of_evaluate_has_each_option(function: Callable[..., Any]) -> None:
     parameters = inspect.signature(function).parameters
 
     assert list(parameters)[:3] == ["engine", "dataset", "prompt"]
@@ -96,7 +96,7 @@ def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> 
     read_options({name: default for name, default in given.items() if default is not None}, engine=None, dataset="x")
 
 
-def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_output_is_complete_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     run = evaluate(answer, CASES, output=None)
@@ -107,7 +107,7 @@ def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("mode", ["all", "new"])
-def test_answers_that_cannot_be_recorded_are_not_paid_for_and_one_that_came_is_kept(
+def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
     asked: list[str] = []
@@ -134,9 +134,7 @@ def test_answers_that_cannot_be_recorded_are_not_paid_for_and_one_that_came_is_k
     )
 
 
-def test_a_disk_that_is_full_when_the_records_are_gathered_costs_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_gathering_records_keeps_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "write_atomically", Mock(side_effect=JournalError("cannot write records.jsonl: full")))
 
     run = evaluate(answer, CASES, output=tmp_path)
@@ -162,7 +160,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(engine, CASES, output=tmp_path, concurrency=1)
     left = load_run(tmp_path)
     assert ends(left) == {"good": None}
-    assert "2 attempts without a record; orders::bad: not known why" in str(left)
+    assert "2 attempts without a record; orders::bad: unknown reason" in str(left)
     assert f"resume='{left.folder}'" in ended.value.__notes__[0]
     assert json.loads((tmp_path / left.metadata.run_id / "run.json").read_text())["run"]["complete"] is False
 
@@ -176,9 +174,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 
-def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_in_flight_are_kept_after_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = threading.Event()
 
     def interrupted(*_: object) -> None:
@@ -186,7 +182,7 @@ def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
         raise KeyboardInterrupt
 
     def answers(request: Request) -> str:
-        if request.key.id == "prose":  # the thread that asks has written the other records
+        if request.key.id == "prose":  # the calling thread has written the other records
             last.set()
         return answer(request)
 
@@ -198,7 +194,7 @@ def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
     assert {"good": None, "bad": "schema_violation"}.items() <= ends(left).items() <= ENDS.items()
 
 
-def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_is_none(tmp_path: Path) -> None:
+def test_resume_finds_the_run_with_equal_settings_or_starts_anew(tmp_path: Path) -> None:
     for model, resumed in (("a", 0), ("b", 0), ("a", 3)):
         with open_engine(answer, model=model) as engine:
             assert evaluate(engine, CASES, output=tmp_path / "runs", resume=True).resumed == resumed
@@ -206,7 +202,7 @@ def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path / "nowhere")
 
 
-def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -> None:
+def test_failing_function_of_the_program_ends_its_case_but_not_the_run() -> None:
     def breaks(case: Case) -> Case:
         if case.key.id == "bad":
             raise LookupError("nowhere")
@@ -224,9 +220,7 @@ def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -
     assert "LookupError" in str(run)
 
 
-def test_the_page_is_written_where_what_it_needs_is_there_and_else_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_is_written_only_if_its_dependency_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_jsbench.reports.run_files.find_spec", lambda _: None)
 
     run = evaluate(answer, CASES, output=tmp_path)
@@ -256,7 +250,7 @@ def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
     assert run.metadata.classifiers == ["wordy"]
 
 
-def test_a_classifier_that_breaks_is_said_once_and_no_gate_allows_it() -> None:
+def test_failing_classifier_is_reported_once_despite_gates() -> None:
     def broken(record: Record) -> str:
         raise ValueError("no mood")
 
@@ -271,7 +265,7 @@ def test_a_classifier_that_breaks_is_said_once_and_no_gate_allows_it() -> None:
     assert (gated.warnings, free.warnings) == ((), (message,))
 
 
-def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
+def test_concurrency_is_the_number_of_calls_in_flight() -> None:
     meeting = threading.Barrier(3)
 
     def answers(request: Request) -> str:
@@ -284,7 +278,7 @@ def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
     assert run.metadata.concurrency == 3
 
 
-def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+def test_aevaluate_runs_with_other_coroutines_and_ends_when_cancelled(tmp_path: Path) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def waits(request: Request) -> str:
@@ -306,11 +300,11 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
     assert ends(run) == ENDS
     asyncio.run(cancelled())
     release.set()
-    # the answer that was on its way is kept, if it comes before the file is read
+    # An answer in flight is kept if it arrives before the file is read.
     assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
 
 
-def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_aevaluate_does_not_wait_for_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handed_in = threading.Event()
 
     class Batches:
@@ -342,13 +336,13 @@ def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: p
     start = time.perf_counter()
     asyncio.run(cancelled())
 
-    assert time.perf_counter() - start < 5  # the first pause between two looks
+    assert time.perf_counter() - start < 5  # the first pause between two checks
     (ledger,) = tmp_path.glob("*/batch.json")
     (batch,) = json.loads(ledger.read_text())["batches"]
     assert (batch["id"], batch["ended"]) == ("b0", False)
 
 
-def test_one_that_is_cancelled_before_its_engine_and_cases_are_there_asks_nothing() -> None:
+def test_aevaluate_makes_no_calls_if_cancelled_before_it_has_started() -> None:
     reading, release = threading.Event(), threading.Event()
     asked = list[Request]()
 
@@ -382,7 +376,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         "import contextlib, types, warnings\n"
         "warnings.warn('IProgress not found. Please update jupyter and ipywidgets.')\n"
         "moved = []\n"
-        "def tqdm(**said): return contextlib.nullcontext(types.SimpleNamespace(update=lambda: moved.append(said)))\n"
+        "def tqdm(**given): return contextlib.nullcontext(types.SimpleNamespace(update=lambda: moved.append(given)))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tqdm"]:
@@ -391,13 +385,13 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
     evaluate(answer, CASES, output=None, progress=True)
 
     shown = sys.modules["tqdm.auto"]
-    assert [said["total"] for said in shown.moved] == [3, 3, 3]
+    assert [given["total"] for given in shown.moved] == [3, 3, 3]
     for name in ("tqdm", "tqdm.auto"):
         del sys.modules[name]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"retries": -1}, "retries is -1"),
         ({"concurrency": "8"}, "evaluate: concurrency is '8'; expected a whole number of at least 1"),
@@ -411,7 +405,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
         ({"base_url": "http://x"}, "a function only gets the request; remove the settings: base_url"),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
-        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is loaded already; say it to Dataset.load\(…\)"),
+        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is already loaded; pass it to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),
         ({"instances": "builtin"}, "instances has its own schemas; remove dataset"),
         ({"baseline": "nowhere"}, "^baseline: .*nowhere"),
@@ -422,17 +416,17 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
         ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
-        ({"variants": "all"}, "variants names engines of a table, and an engine is given here: leave one of them out"),
+        ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
         ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
     ],
 )
-def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         evaluate(answer, CASES, **{"output": None, **options})
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: RateLimits(requests_per_minute=-1),
@@ -444,21 +438,21 @@ def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict
         (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
     ],
 )
-def test_a_wrong_limit_or_rule_is_said_where_it_is_written(make: Callable[[], object], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_invalid_limits_and_policies_raise_when_constructed(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         make()
     assert RateLimits(patience=0, max_cost=0).patience == 0
     assert JudgePolicy(ignored_fields=MAYBE).ignored_fields == (MAYBE,)
 
 
-def test_a_wrong_argument_is_said_before_the_engine_is_opened() -> None:
+def test_wrong_argument_raises_before_the_engine_is_opened() -> None:
     with pytest.raises(JSBenchError, match="repeats is 0"):
         evaluate("no such engine", CASES, repeats=0)
     with pytest.raises(JSBenchError, match=r"^where: expected a whole number"):
         evaluate("scripted", "builtin", where="size<<1", output=None)
 
 
-def test_values_are_compared_as_the_program_says() -> None:
+def test_values_are_compared_by_the_programs_comparers() -> None:
     row = {"schema": {"type": "object"}, "expected": {"total": 10, "vendor": "ACME", "id": 1}}
 
     run = evaluate(
@@ -474,11 +468,11 @@ def test_values_are_compared_as_the_program_says() -> None:
 
 
 def test_a_dataset_without_cases_is_not_evaluated() -> None:
-    with pytest.raises(JSBenchError, match="holds no cases"):
+    with pytest.raises(JSBenchError, match="has no cases to evaluate"):
         evaluate(answer, CASES.filter("id:none"), output=None)
 
 
-def test_gates_decide_the_verdict_of_a_run_and_are_checked_before_anything_is_asked(tmp_path: Path) -> None:
+def test_gates_decide_the_verdict_and_are_validated_before_any_call(tmp_path: Path) -> None:
     run = evaluate(answer, CASES, output=tmp_path, gates=["pass_rate>=0.3", "orders.failure_rates.syntax_error<=0.1"])
 
     assert run.verdict is not None
@@ -487,8 +481,8 @@ def test_gates_decide_the_verdict_of_a_run_and_are_checked_before_anything_is_as
     assert html.escape(run.verdict.text) in run._repr_html_()
     assert load_run(tmp_path).verdict == run.verdict
     assert run.folder is not None
-    said = json.loads((run.folder / "run.json").read_text())
-    assert [gate["met"] for gate in said["gates"]] == [True, False]
+    data = json.loads((run.folder / "run.json").read_text())
+    assert [gate["met"] for gate in data["gates"]] == [True, False]
     assert evaluate(answer, CASES, output=None).verdict is None
     for gates, problem in (("pas_rate>=1", "did you mean 'pass_rate'"), (["order.pass_rate>=1"], "no task or metric")):
         with pytest.raises(JSBenchError, match=problem):
@@ -499,7 +493,7 @@ def never(_: Request) -> str:
     raise AssertionError
 
 
-def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_path: Path) -> None:
+def test_recorded_answers_are_replayed_and_only_new_ones_are_called(tmp_path: Path) -> None:
     kept = tmp_path / "answers"
     first = evaluate(answer, CASES.filter("id:good"), output=None, record=kept)
 
@@ -525,7 +519,7 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
         evaluate(never, CASES, output=None, record=kept, redact=True)
 
 
-def test_none_is_what_nobody_says() -> None:
+def test_none_means_that_an_option_is_not_given() -> None:
     unsaid: Any = dict.fromkeys(EvaluationOptions.__annotations__)
 
     with open_engine(answer) as engine:
@@ -535,7 +529,7 @@ def test_none_is_what_nobody_says() -> None:
     assert ends(run) == ends(several.of_variant("a")) == ENDS
 
 
-def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
+def test_each_variant_respects_its_concurrency() -> None:
     flying, most, lock = Counter[str](), Counter[str](), threading.Lock()
 
     def asked_of(variant: str) -> Callable[[Request], str]:
@@ -563,26 +557,32 @@ def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "said"),
+    ("engines", "message"),
     [
-        ({"gpt 4": answer, "b": answer}, "^engine: 'gpt 4' is no variant: expected letters, digits and any of . _"),
-        ({"../x": answer, "b": answer}, "^engine: '../x' is no variant"),
-        ({"": answer, "b": answer}, "^engine holds an engine by the name '': expected a text for each variant"),
-        ({1: answer, 2: answer}, "^engine holds an engine by the name 1: expected a text for each variant"),
-        ({object(): answer}, "^engine holds an engine by the name an object: expected a text for each variant"),
-        ({}, "^engine holds no engine: expected a text for each variant, such as {'small': …, 'large': …}"),
+        (
+            {"gpt 4": answer, "b": answer},
+            "^engine: 'gpt 4' is not a variant's name: expected letters, digits and any of . _",
+        ),
+        ({"../x": answer, "b": answer}, "^engine: '../x' is not a variant's name"),
+        ({"": answer, "b": answer}, "^engine is a mapping with the name '': expected a text for each variant"),
+        ({1: answer, 2: answer}, "^engine is a mapping with the name 1: expected a text for each variant"),
+        ({object(): answer}, "^engine is a mapping with the name an object: expected a text for each variant"),
+        (
+            {},
+            "^engine is a mapping without engines: expected a text for each variant, such as {'small': …, 'large': …}",
+        ),
     ],
 )
-def test_engines_by_names_that_no_record_could_bear_are_not_asked(engines: Any, said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_engines_with_invalid_names_are_not_called(engines: Any, message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         evaluate(engines, CASES, output=None)
 
 
-def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_exported(tmp_path: Path) -> None:
+def test_several_engines_make_one_run_with_replay_comparison_and_export(tmp_path: Path) -> None:
     with open_engine(lambda _: '{"n": 1}', model="m", temperature=0.5) as opened:
         ways: dict[str, Any] = {"plain": answer, "open": {"engine": opened, "prompt": "fields", "concurrency": 1}}
         run = evaluate(ways, CASES, output=tmp_path / "first", repeats=2, gates=["open.pass_rate>=1"])
-        with pytest.raises(JSBenchError, match=r"temperature: the engine is open already; say it to open_engine\(…\)"):
+        with pytest.raises(JSBenchError, match=r"temperature: the engine is already open; pass it to open_engine\(…\)"):
             evaluate({"open": {"engine": opened, "temperature": 0.1}}, CASES)
 
     assert run.folder is not None

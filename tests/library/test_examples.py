@@ -1,4 +1,4 @@
-"""What a reader is shown of the library works, is typed, and needs no pytest."""
+"""Check that the documented uses of the Python API work, are typed, and do not need pytest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.docs.blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"
-#: they need pydantic
+#: Names that need pydantic.
 OF_MODELS = set(pytest_jsbench._HOMES["library.pydantic_models"])
 SCRIPT = ROOT / "examples" / "library" / "to_parquet.py"
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 
-#: imports the modules of everything that the page shows, evaluates, and says which modules of pytest are there
+#: Imports all modules that the page shows, evaluates, and prints the imported modules of pytest.
 WITHOUT_PYTEST = """
 import sys
 import pytest_jsbench
@@ -34,7 +34,7 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest"
 """
 
 
-def test_the_notebook_compares_runs_case_by_case_and_does_not_look_whether_intervals_overlap() -> None:
+def test_notebook_compares_runs_by_case_instead_of_overlapping_intervals() -> None:
     text = (ROOT / "examples" / "library" / "constrained_or_free.ipynb").read_text("utf-8")
 
     assert ".compare(" in text
@@ -45,14 +45,14 @@ def code() -> list[str]:
     return [block.text for block in blocks_of(PAGE) if block.language == "python"]
 
 
-def test_each_public_name_has_an_example_and_there_are_few_of_them() -> None:
+def test_each_public_name_has_an_example_and_names_are_few() -> None:
     shown = "\n".join(code())
 
     assert len(pytest_jsbench.__all__) <= 40
     assert [name for name in pytest_jsbench.__all__ if not re.search(rf"\b{name}\b", shown)] == []
 
 
-def test_all_names_but_those_of_models_are_brought_without_pydantic() -> None:
+def test_public_names_except_models_import_without_pydantic() -> None:
     without = "import sys; sys.modules['pydantic'] = None; from pytest_jsbench import *; print(*sorted(globals()))"
 
     names = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=True).stdout.split()
@@ -61,7 +61,7 @@ def test_all_names_but_those_of_models_are_brought_without_pydantic() -> None:
     assert {"Dataset", "evaluate", "plot_runs"} <= set(names)
 
 
-def test_what_is_loaded_late_is_what_a_type_checker_sees() -> None:
+def test_lazy_names_agree_with_type_checking_imports() -> None:
     named = {name for names in pytest_jsbench._HOMES.values() for name in names}
 
     assert set(pytest_jsbench.__all__) <= named

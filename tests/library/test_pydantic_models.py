@@ -18,7 +18,7 @@ from tests.cli.commands import run
 from tests.reports.test_run_json import OTHERS
 
 KNOWN = published("evaluation")["properties"]["metrics"]["properties"]
-#: the documented example of an evaluation without clicks
+#: The documented example of an evaluation without clicks.
 MARKED: dict[str, Any] = {
     "config_path": "configs/som.yaml",
     "backend": "claude",
@@ -52,18 +52,18 @@ def taken(metrics: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("value", [0, 0.5, 1, 3, 32.0, 7, -0.1, -3, None, "x", True, [], 10**16, math.nan])
-def test_the_models_take_of_each_metric_what_the_published_schema_takes(value: Any) -> None:
+def test_models_accept_what_the_published_schema_accepts(value: Any) -> None:
     tried = [{**dict.fromkeys(KNOWN), name: value} for name in KNOWN]
 
     assert [taken(metrics) for metrics in tried] == [not metric_problems(metrics) for metrics in tried]
 
 
-def test_a_metric_that_its_project_retired_is_none() -> None:
+def test_retired_metric_is_none() -> None:
     assert EvalMetrics.model_validate({"click_hit_rate": -1.0, "delta": -1}).click_hit_rate is None
 
 
 @pytest.mark.parametrize(
-    ("metrics", "said"),
+    ("metrics", "message"),
     [
         ({"num_episodes": 3}, "metrics has no num_steps"),
         ({"pass_rate": 7}, "pass_rate is 7, which is greater than the maximum of 1"),
@@ -72,8 +72,8 @@ def test_a_metric_that_its_project_retired_is_none() -> None:
         ({}, "less than 1 property"),
     ],
 )
-def test_what_the_fields_do_not_say_is_checked_as_well(metrics: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_models_check_rules_across_fields(metrics: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         EvalMetrics.model_validate(metrics)
 
 
@@ -94,7 +94,7 @@ def test_of_a_folder_of_runs_the_newest_is_loaded(tmp_path: Path) -> None:
     assert load_evaluation(tmp_path) == load_evaluation(tmp_path / "b") != load_evaluation(tmp_path / "a")
 
 
-def test_a_file_of_bare_metrics_is_loaded_and_a_wrong_one_names_its_place(tmp_path: Path) -> None:
+def test_bare_metrics_are_loaded_and_errors_name_the_place(tmp_path: Path) -> None:
     old, wrong = tmp_path / "old.json", tmp_path / "wrong.json"
     old.write_text('{"action_type_accuracy": 0.469, "click_hit_rate": 0.85}')
     wrong.write_text(json.dumps({**MARKED, "metrics": {**MARKED["metrics"], "element_accuracy": 7}}))

@@ -18,7 +18,7 @@ def a_run(**changes: object) -> EvaluatedRun:
     return EvaluatedRun.of_run(replace(run, metadata=examples.metadata(**changes)))
 
 
-def test_a_run_is_one_of_its_base_and_says_what_it_is_in_a_line() -> None:
+def test_evaluated_run_is_a_run_with_a_one_line_repr() -> None:
     run = a_run()
 
     assert isinstance(run, Run)
@@ -37,20 +37,20 @@ def test_a_notebook_shows_the_table_that_a_terminal_does() -> None:
     assert "2 attempts, pass rate 0.50" in a_run()._repr_html_()
 
 
-def test_who_looks_at_a_run_sees_its_facts_and_why_calls_broke() -> None:
+def test_displayed_run_has_facts_and_reasons_of_failed_calls() -> None:
     broken = replace(examples.failed(), message="no answer in 1 s; more with --jsbench-engine-option slots=2")
     run = examples.run(record("good"), record("down", verdict=examples.BROKEN, generation=broken))
     shown = EvaluatedRun.of_run(run)
 
     for text in (str(shown), shown._repr_html_()):
         words = " ".join(text.replace(":", "").split())
-        assert "1 attempt of which the call broke; simple" in words
+        assert "1 attempt with a failed call; simple" in words
         assert "down timeout no answer in 1 s; more with slots=2" in words
         assert "pass rate 1/2 = 0.500 (95 % interval 0.013 to 0.987)" in words
         assert "errors 1 of 2 attempts (timeout 1) the figures are incomplete" in words
 
 
-def test_a_run_of_variants_has_a_row_for_each_of_them() -> None:
+def test_run_of_variants_has_a_row_for_each() -> None:
     shown = EvaluatedRun.of_run(examples.compared(better="pp", worse="pv"))
 
     assert "worse against better" in str(shown)
@@ -58,9 +58,9 @@ def test_a_run_of_variants_has_a_row_for_each_of_them() -> None:
     assert [row.split("<")[0].strip() for row in shown._repr_html_().split("<tr><td>")[1:]] == ["better", "worse"]
 
 
-@pytest.mark.parametrize("said", KINDS.values(), ids=KINDS)
-def test_what_strangers_have_named_is_no_markup(said: str) -> None:
-    run = replace(a_run(model=said), warnings=(said,))
+@pytest.mark.parametrize("message", KINDS.values(), ids=KINDS)
+def test_untrusted_names_are_escaped_in_html(message: str) -> None:
+    run = replace(a_run(model=message), warnings=(message,))
 
     for shown in (run._repr_html_(), run.summary._repr_html_()):
         plain = shown.replace("<br>", "")
@@ -83,12 +83,12 @@ def test_runs_are_drawn_side_by_side_and_a_run_alone() -> None:
         plot_runs({})
 
 
-def test_what_holds_no_run_is_said_in_one_line(tmp_path: Path) -> None:
+def test_load_run_rejects_other_files_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match="no run at"):
         load_run(tmp_path / "nowhere")
 
 
-def test_a_run_is_held_against_conditions_and_another_run(tmp_path: Path) -> None:
+def test_run_is_checked_against_gates_and_a_baseline(tmp_path: Path) -> None:
     run = a_run()
 
     met, unmeasured = run.check("pass_rate>=0.5", "grammar_compilation_p50<=1")
@@ -98,12 +98,12 @@ def test_a_run_is_held_against_conditions_and_another_run(tmp_path: Path) -> Non
     assert not unmeasured.met
     (same,) = run.check("baseline.newly_failing<=0", baseline=a_run())
     assert same.met
-    for gates, said in (
+    for gates, message in (
         ((), "no gate: expected conditions such as"),
         ((0.9,), "a gate is a float; expected a text such as"),
         (("baseline.difference>=0",), r"nothing to compare with; expected run.check\(…, baseline=RUN\)"),
     ):
-        with pytest.raises(JSBenchError, match=said):
+        with pytest.raises(JSBenchError, match=message):
             run.check(*gates)
     with pytest.raises(JSBenchError, match="cannot be read: No such file"):
         run.check("pass_rate>=0", baseline=tmp_path / "none")
@@ -123,7 +123,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda run: run.compare(7), "EvaluatedRun.compare: baseline is 7; expected a run, or its path"),
         (lambda run: run.check("baseline.n>0", baseline=7), "check: baseline is 7; expected a run, or its path"),
@@ -135,17 +135,17 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
             "EvaluatedRun.plot has no argument 'metric': did you mean 'metrics'",
         ),
         (lambda run: summarize(run.warnings), "summarize: run is (); expected a run"),
-        (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no folder none; make it, or"),
-        (lambda run: run.to_csv("."), "cannot write .: it is a folder; name a file"),
-        (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no folder none"),
+        (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no directory none; create it"),
+        (lambda run: run.to_csv("."), "cannot write .: it is a directory; name a file"),
+        (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no directory none"),
     ],
 )
-def test_what_a_run_cannot_be_asked_is_said_in_one_line(call: Callable[[Any], object], said: str) -> None:
+def test_invalid_use_of_a_run_is_one_line(call: Callable[[Any], object], message: str) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra frames")
     with pytest.raises(JSBenchError) as refused:
         call(a_run())
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_run_becomes_a_dataset_for_a_hub() -> None:

@@ -8,7 +8,7 @@ from benchmarks.statistics import family_wise_error
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
-from pytest_jsbench.metrics.comparison import ValueComparison, compare, several
+from pytest_jsbench.metrics.comparison import ValueComparison, adjust_together, compare
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record, replace
@@ -18,11 +18,11 @@ def key(name: str) -> CaseKey:
     return CaseKey(task="simple", id=name)
 
 
-def ended(*attempts: str, schema: str = "aa") -> CaseOutcome:
+def case_outcome(*attempts: str, schema: str = "aa") -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=attempts)
 
 
-def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> None:
+def test_outcome_of_a_case_has_its_attempts_and_missing_ones() -> None:
     made = examples.run(record("a", verdict=examples.VIOLATED), record("x", verdict=examples.EXCLUDED)).outcomes
 
     comparison = outcomes([key("a"), key("a"), key("b"), key("x")], made)
@@ -34,9 +34,9 @@ def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> Non
     assert len(comparison[key("a")].schema) == 12
 
 
-def test_cases_that_broke_and_were_mended_are_named() -> None:
-    before = {key("a"): ended("passed"), key("b"): ended("truncated"), key("c"): ended("passed")}
-    now = {key("a"): ended("refusal"), key("b"): ended("passed"), key("c"): ended("passed")}
+def test_comparison_names_broken_and_fixed_cases() -> None:
+    before = {key("a"): case_outcome("passed"), key("b"): case_outcome("truncated"), key("c"): case_outcome("passed")}
+    now = {key("a"): case_outcome("refusal"), key("b"): case_outcome("passed"), key("c"): case_outcome("passed")}
 
     comparison = compare(before, now)
 
@@ -48,8 +48,8 @@ def test_cases_that_broke_and_were_mended_are_named() -> None:
 
 
 def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
-    before = {key(f"c{number}"): ended("passed") for number in range(20)}
-    now = {name: ended("passed" if number < 10 else "truncated") for number, name in enumerate(before)}
+    before = {key(f"c{number}"): case_outcome("passed") for number in range(20)}
+    now = {name: case_outcome("passed" if number < 10 else "truncated") for number, name in enumerate(before)}
 
     comparison = compare(before, now)
 
@@ -59,9 +59,9 @@ def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
     assert compare(now, now).sentence == "the same verdict on each of 20 cases"
 
 
-def test_what_says_nothing_about_the_model_is_not_compared_but_counts_at_worst() -> None:
-    before = {key("a"): ended("passed"), key("b"): ended("passed"), key("c"): ended("api_error")}
-    now = {key("a"): ended("api_error"), key("b"): ended("passed"), key("c"): ended("passed")}
+def test_comparison_skips_undecided_attempts_and_counts_them_at_worst() -> None:
+    before = {key("a"): case_outcome("passed"), key("b"): case_outcome("passed"), key("c"): case_outcome("api_error")}
+    now = {key("a"): case_outcome("api_error"), key("b"): case_outcome("passed"), key("c"): case_outcome("passed")}
 
     comparison = compare(before, now)
 
@@ -72,51 +72,57 @@ def test_what_says_nothing_about_the_model_is_not_compared_but_counts_at_worst()
 
 
 def test_a_case_whose_schema_changed_is_another_case() -> None:
-    comparison = compare({key("a"): ended("passed", schema="aa")}, {key("a"): ended("truncated", schema="bb")})
+    comparison = compare(
+        {key("a"): case_outcome("passed", schema="aa")}, {key("a"): case_outcome("truncated", schema="bb")}
+    )
 
     assert comparison.changed == (key("a"),)
     assert comparison.sentence == "no case was decided in both: nothing can be compared"
 
 
 def test_cases_of_one_run_alone_are_counted() -> None:
-    comparison = compare({key("a"): ended("passed"), key("b"): ended("passed")}, {key("a"): ended("passed")})
+    comparison = compare(
+        {key("a"): case_outcome("passed"), key("b"): case_outcome("passed")}, {key("a"): case_outcome("passed")}
+    )
 
     assert (comparison.first_alone, comparison.second_alone) == (1, 0)
 
 
-def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made() -> None:
-    comparison = compare({key("a"): ended("passed")}, {key("a"): ended("passed", "truncated")})
+def test_runs_with_different_repeats_are_compared_by_common_attempts() -> None:
+    comparison = compare({key("a"): case_outcome("passed")}, {key("a"): case_outcome("passed", "truncated")})
 
     assert comparison.newly_failing == ()
-    assert compare({key("a"): ended("passed", "passed")}, {key("a"): ended("passed", "truncated")}).newly_failing
+    assert compare(
+        {key("a"): case_outcome("passed", "passed")}, {key("a"): case_outcome("passed", "truncated")}
+    ).newly_failing
 
 
-def test_an_outcome_without_attempts_or_with_an_end_that_is_none_is_refused() -> None:
+def test_outcome_rejects_missing_attempts_and_unknown_ends() -> None:
     with pytest.raises(RecordError, match="not the outcome of a case: attempts is an array: expected array of length"):
         CaseOutcome.from_dict({"attempts": []})
     with pytest.raises(RecordError, match=r"no attempt ends in 'won'; expected passed, missing or a failure type"):
         CaseOutcome.from_dict({"attempts": ["won"]})
-    assert CaseOutcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
+    assert CaseOutcome.from_dict(case_outcome("passed", "unjudged").to_dict()) == case_outcome("passed", "unjudged")
 
 
-def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_decides() -> None:
-    before = {key(f"c{number}"): ended("truncated") for number in range(12)}
-    now = {name: ended("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
+def test_sentence_explains_an_interval_that_disagrees_with_the_test() -> None:
+    before = {key(f"c{number}"): case_outcome("truncated") for number in range(12)}
+    now = {name: case_outcome("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
 
     comparison = compare(before, now)
 
     assert comparison.difference.ci_low is not None
     assert comparison.difference.ci_low > 0
     assert comparison.sentence.endswith(
-        "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
+        "not distinguishable from no change (exact test: p = 0.062; the interval excludes 0, but is approximate)"
     )
-    assert several([comparison] * 3)[0].sentence.endswith(
+    assert adjust_together([comparison] * 3)[0].sentence.endswith(
         "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is of this pair alone)"
     )
 
 
-def valued(*totals: int | None, invented: int = 0, compared_with: str = "") -> CaseOutcome:
-    """Of each attempt, whether the total is right; None where the call broke. The vendor is always right."""
+def outcome_with_values(*totals: int | None, invented: int = 0, compared_with: str = "") -> CaseOutcome:
+    """Return whether the total is right in each attempt, None for a failed call; the vendor is always right."""
     matches = [
         None
         if right is None
@@ -132,15 +138,15 @@ def values(before: dict[CaseKey, CaseOutcome], now: dict[CaseKey, CaseOutcome]) 
     return comparison
 
 
-def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_every_verdict_is_the_same() -> None:
-    before = {key(f"c{number}"): valued(1) for number in range(20)}
-    now = {name: valued(int(number >= 9)) for number, name in enumerate(before)}
+def test_wrong_values_are_tested_by_field_even_if_verdicts_are_the_same() -> None:
+    before = {key(f"c{number}"): outcome_with_values(1) for number in range(20)}
+    now = {name: outcome_with_values(int(number >= 9)) for number, name in enumerate(before)}
 
     comparison = values(before, now)
 
     assert compare(before, now).sentence == "the same verdict on each of 20 cases"
     assert (comparison.worse, comparison.better) == (tuple(before)[:9], ())
-    whole, field = comparison.told
+    whole, field = comparison.sentences
     assert whole[1].startswith("9 fewer of 20 cases have every value right (-0.450, 95 % interval -0.")
     assert whole[1].endswith("a real difference (exact test: p = 0.012) (adjusted for 3 tests, Holm)")
     assert field[0] == "total"
@@ -148,34 +154,34 @@ def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_ev
     assert comparison.fields["vendor"].p_value == 1.0
 
 
-def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_something_is_known_in_both() -> None:
+def test_values_are_compared_over_known_cases_with_the_same_expectation() -> None:
     before = {
-        key("a"): valued(1, 1, compared_with="x"),
-        key("b"): valued(1, compared_with="x"),
-        key("c"): valued(1),
-        key("d"): valued(1),
-        key("e"): ended("passed"),
+        key("a"): outcome_with_values(1, 1, compared_with="x"),
+        key("b"): outcome_with_values(1, compared_with="x"),
+        key("c"): outcome_with_values(1),
+        key("d"): outcome_with_values(1),
+        key("e"): case_outcome("passed"),
     }
     now = {
-        key("a"): valued(1, 0, compared_with="x"),
-        key("b"): valued(0, compared_with="y"),
-        key("c"): valued(None),
-        key("d"): valued(1, invented=1),
-        key("e"): ended("passed"),
+        key("a"): outcome_with_values(1, 0, compared_with="x"),
+        key("b"): outcome_with_values(0, compared_with="y"),
+        key("c"): outcome_with_values(None),
+        key("d"): outcome_with_values(1, invented=1),
+        key("e"): case_outcome("passed"),
     }
 
     comparison = values(before, now)
 
     assert (comparison.difference.n, comparison.difference.fell, comparison.fields["total"].fell) == (2, 2, 1)
     assert (comparison.worse, comparison.changed, comparison.undecided_now) == ((key("a"),), (key("b"),), 1)
-    assert compare({key("e"): ended("passed")}, {key("e"): ended("passed")}).values is None
+    assert compare({key("e"): case_outcome("passed")}, {key("e"): case_outcome("passed")}).values is None
 
 
-def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() -> None:
-    before = {key(f"c{number}"): valued(1) for number in range(9)}
-    one = compare(before, {name: valued(0) for name in before})
+def test_p_values_of_values_are_adjusted_for_all_their_tests() -> None:
+    before = {key(f"c{number}"): outcome_with_values(1) for number in range(9)}
+    one = compare(before, {name: outcome_with_values(0) for name in before})
 
-    first, _, third = several([one, compare({}, {}), one])
+    first, _, third = adjust_together([one, compare({}, {}), one])
 
     assert first.values is not None
     assert third.values is not None
@@ -184,30 +190,30 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("values", "problem"),
     [
         ([{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], "more fields right than expected"),
         ([None, None], "values of a case: 2; expected one for each of its attempts"),
     ],
 )
-def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object, problem: str) -> None:
-    outcome = valued(1, None, 0)
+def test_values_of_a_case_round_trip_and_invalid_ones_are_rejected(values: object, problem: str) -> None:
+    outcome = outcome_with_values(1, None, 0)
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
-    assert "values" not in ended("passed").to_dict()
+    assert "values" not in case_outcome("passed").to_dict()
     with pytest.raises(RecordError, match=problem):
-        CaseOutcome.from_dict({"schema": "", "attempts": ["passed"], "values": said})
+        CaseOutcome.from_dict({"schema": "", "attempts": ["passed"], "values": values})
 
 
 def shares(*counts: int, attempts: int = 4) -> dict[CaseKey, CaseOutcome]:
-    """Cases of which so many attempts pass, the first ones."""
+    """Return cases in which this number of attempts pass, the first ones."""
     return {
-        key(f"c{at}"): ended(*["passed"] * count, *["truncated"] * (attempts - count))
+        key(f"c{at}"): case_outcome(*["passed"] * count, *["truncated"] * (attempts - count))
         for at, count in enumerate(counts)
     }
 
 
-def test_a_run_whose_pass_rate_is_higher_is_not_called_worse_though_fewer_cases_always_pass() -> None:
+def test_higher_pass_rate_is_not_worse_though_fewer_cases_always_pass() -> None:
     comparison = compare(shares(4, 4, 4, 4, 4, 0, 0, 0, 0, 0), shares(*[3] * 10))
 
     assert comparison.difference.value == 0.25
@@ -218,7 +224,7 @@ def test_a_run_whose_pass_rate_is_higher_is_not_called_worse_though_fewer_cases_
     assert {word: len(keys) for word, keys in comparison.changes.items()} == {"down": 5, "up": 5}
 
 
-def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
+def test_order_of_attempts_does_not_matter_if_as_many_pass() -> None:
     comparison = compare(shares(3, 1), shares(3, 1))
 
     assert comparison.sentence == "as many attempts pass in each of 2 cases"
@@ -227,9 +233,9 @@ def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
     )
 
 
-def test_attempts_that_say_nothing_leave_the_case_to_the_others_and_count_at_worst() -> None:
-    before = {key("a"): ended("passed", "passed"), key("b"): ended("missing", "passed")}
-    now = {key("a"): ended("passed", "api_error"), key("b"): ended("truncated", "passed")}
+def test_undecided_attempts_leave_their_case_decided_and_count_at_worst() -> None:
+    before = {key("a"): case_outcome("passed", "passed"), key("b"): case_outcome("missing", "passed")}
+    now = {key("a"): case_outcome("passed", "api_error"), key("b"): case_outcome("truncated", "passed")}
 
     comparison = compare(before, now)
 
@@ -238,8 +244,14 @@ def test_attempts_that_say_nothing_leave_the_case_to_the_others_and_count_at_wor
 
 
 def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
-    before = {key("a"): replace(valued(1, 1), tests=(True, True)), key("b"): replace(valued(0, 0), tests=(False,) * 2)}
-    now = {key("a"): replace(valued(1, 0), tests=(True, False)), key("b"): replace(valued(1, 1), tests=(True,) * 2)}
+    before = {
+        key("a"): replace(outcome_with_values(1, 1), tests=(True, True)),
+        key("b"): replace(outcome_with_values(0, 0), tests=(False,) * 2),
+    }
+    now = {
+        key("a"): replace(outcome_with_values(1, 0), tests=(True, False)),
+        key("b"): replace(outcome_with_values(1, 1), tests=(True,) * 2),
+    }
 
     comparison = compare(before, now)
 
@@ -256,15 +268,15 @@ def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
     ("variants", "attempts", "times", "most"), [(2, 1, 200, 17), (5, 1, 100, 10), (4, 3, 100, 10), (20, 3, 40, 5)]
 )
 def test_equal_variants_are_rarely_called_different(variants: int, attempts: int, times: int, most: int) -> None:
-    # chance alone makes more of 5 % once in a hundred times
+    # Chance alone exceeds 5 % by this much once in a hundred times.
     assert family_wise_error(variants, 40, attempts, times, random.Random(4)) <= most / times
 
 
-def measured(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcome]:
-    """Ten cases of other lengths, whose times and tokens are as many times as long."""
+def ten_cases(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcome]:
+    """Return ten cases of different lengths, with times and tokens in proportion."""
     return {
         key(f"c{at}"): replace(
-            ended("passed"),
+            case_outcome("passed"),
             measures={name: (value * (at + 1) * factor ** (name == "tpot"),) for name, value in measures.items()},
         )
         for at in range(10)
@@ -274,26 +286,28 @@ def measured(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcom
 TIMES = {"ttft": 0.1, "tpot": 20.0, "input_tokens": 100.0, "cached_tokens": 10.0}
 
 
-def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that() -> None:
-    comparison, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
+def test_only_ratios_of_times_show_a_server_that_stalls() -> None:
+    comparison, same = compare(ten_cases(**TIMES), ten_cases(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
 
-    assert comparison.ratios_told == [
+    assert comparison.ratio_sentences == [
         ("ratios", f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}")
     ]
     assert comparison.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
-    assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratios_told[0][1].count(": shorter") == 1
+    assert compare(ten_cases(2.5, **TIMES), ten_cases(**TIMES)).ratio_sentences[0][1].count(": shorter") == 1
 
 
-def test_times_are_not_set_side_by_side_without_a_word_where_more_came_from_a_cache() -> None:
-    words = [word for word, _ in compare(measured(**TIMES), measured(**{**TIMES, "cached_tokens": 60.0})).ratios_told]
+def test_ratios_warn_if_shares_of_cached_tokens_differ() -> None:
+    words = [
+        word for word, _ in compare(ten_cases(**TIMES), ten_cases(**{**TIMES, "cached_tokens": 60.0})).ratio_sentences
+    ]
 
     assert words == ["ratios", "warning"]
-    assert len(compare(measured(**TIMES), measured(**TIMES)).ratios_told) == 1
-    assert compare({key("a"): ended("passed")}, {key("a"): ended("passed")}).ratios_told == []
+    assert len(compare(ten_cases(**TIMES), ten_cases(**TIMES)).ratio_sentences) == 1
+    assert compare({key("a"): case_outcome("passed")}, {key("a"): case_outcome("passed")}).ratio_sentences == []
 
 
-def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
-    outcome = measured(**TIMES)[key("c1")]
+def test_measurements_round_trip_and_invalid_ones_are_rejected() -> None:
+    outcome = ten_cases(**TIMES)[key("c1")]
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
     for odd in ([-1], [1, 2], [float("inf")]):
@@ -301,29 +315,29 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
 
 
-def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:
-    many = {key(f"c{number}"): ended("passed") for number in range(200)}
+def test_no_worse_is_shown_only_by_the_interval() -> None:
+    many = {key(f"c{number}"): case_outcome("passed") for number in range(200)}
     few = dict(list(many.items())[:10])
 
-    assert compare(many, many).no_worse_told(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
-    assert compare(few, few).no_worse_told(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
-    assert "nothing can be compared" in compare({}, {}).no_worse_told(0.02)
+    assert compare(many, many).no_worse_sentence(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
+    assert compare(few, few).no_worse_sentence(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
+    assert "nothing can be compared" in compare({}, {}).no_worse_sentence(0.02)
 
 
-def test_the_same_server_twice_is_not_called_slower() -> None:
-    """In 19 of 20 pairs of runs, each of which drifts by up to 3 % as a whole, and whose cases spread widely."""
+def test_same_server_twice_is_rarely_called_slower() -> None:
+    """Check 20 pairs of runs, each with a drift of up to 3 % and with widely spread cases: 19 show no difference."""
     chance, claims = random.Random(6), 0
 
     def run() -> dict[CaseKey, CaseOutcome]:
         drift = 1 + 0.03 * chance.random()
         times = {key(f"c{at}"): drift * (at + 1) * chance.lognormvariate(0, 0.2) for at in range(40)}
         return {
-            name: replace(ended("passed"), measures=dict.fromkeys(("ttft", "tpot", "tgt", "gct"), (time,)))
+            name: replace(case_outcome("passed"), measures=dict.fromkeys(("ttft", "tpot", "tgt", "gct"), (time,)))
             for name, time in times.items()
         }
 
     for _ in range(60):
-        (_, words), *_ = compare(run(), run()).ratios_told
+        (_, words), *_ = compare(run(), run()).ratio_sentences
         claims += ": " in words
 
     assert claims <= 3

@@ -1,7 +1,7 @@
 """
-The figures of one stored run of each kind, as they stand in `frozen_figures.jsonl`: a line for each run.
+Compare the figures of one stored run of each kind with `frozen_figures.jsonl`, which has a line for each run.
 
-`python -m tests.metrics.test_frozen_figures` writes them anew, where a figure is meant to move.
+`python -m tests.metrics.test_frozen_figures` rewrites the file after an intended change of a figure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LABELLED = (
 )
 REDACTION = Redaction(salt="00" * 16, key="11" * 32)
 VARIANTS = examples.variants(small={"model": "s"}, large={"model": "l"})
-#: the header, the records, and those of the plan that were never made
+#: Header, records, and planned attempts that were never made.
 RUNS: Mapping[str, tuple[RunMetadata, Sequence[Record], Sequence[Record]]] = {
     "plain": (examples.metadata(), PLAIN, ()),
     "variants": (

@@ -43,7 +43,7 @@ def broken(name: str, task: str = "simple") -> Record:
     return record(name, task=task, verdict=examples.BROKEN, generation=examples.failed())
 
 
-def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baseline() -> None:
+def test_least_gate_is_on_the_pass_rate_or_its_difference_from_a_baseline() -> None:
     assert [Gate.least("pass_rate", text).text for text in ("0.9", "1", "0")] == [
         *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0")
     ]
@@ -51,7 +51,7 @@ def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baselin
 
 
 @pytest.mark.parametrize("text", ["90", "-0.1", "nan", "ninety", ""])
-def test_what_is_not_a_rate_is_refused(text: str) -> None:
+def test_least_gate_rejects_what_is_not_a_rate(text: str) -> None:
     with pytest.raises(GateError, match="from 0 to 1, such as"):
         Gate.least("pass_rate", text)
     with pytest.raises(GateError, match="from 0 to 1, such as"):
@@ -83,21 +83,21 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         ("simple.pass_hat.0>=0.5", "expected a number of attempts from 1 to 32, such as pass_hat.2, found '0'"),
         ("mini.good>=0.5", "no metric 'mini.good': did you mean 'scores.good'?"),
         ("passe - passd>=0.5", "no metric 'passe': did you mean 'passed'?"),
-        ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is none"),
+        ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is not a rate"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message: str) -> None:
+def test_invalid_gate_is_one_line_with_a_suggestion(text: str, message: str) -> None:
     with pytest.raises(GateError, match=re.escape(message)):
         Gate.parse(text, ["good"])
 
 
-def test_a_rate_of_more_attempts_than_some_case_has_says_that_it_was_not_measured() -> None:
+def test_pass_at_k_is_not_measured_if_a_case_has_fewer_attempts() -> None:
     found = summary(record("a"))
 
     assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, some case has fewer attempts")
 
 
-def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> None:
+def test_unknown_task_in_a_gate_is_rejected_with_a_suggestion() -> None:
     gate = Gate.parse("Github_esay.pass_rate>=0.9")
 
     with pytest.raises(GateError, match="no task or metric 'Github_esay': did you mean 'Github_easy'"):
@@ -139,7 +139,7 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
         ("pass_at.2>=0.1", False),
     ],
 )
-def test_any_metric_of_the_run_a_task_or_a_keyword_can_be_held_against_a_value(text: str, met: bool) -> None:
+def test_gate_accepts_any_metric_of_run_task_and_keyword(text: str, met: bool) -> None:
     found = summary(
         record("a", schema={"minimum": 0}),
         record("b"),
@@ -166,7 +166,7 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # one of four is broken: it might have violated its schema, been slow, or cost anything
+        # One of four calls failed: its answer might have violated its schema, been slow, or cost anything.
         "empirical_coverage>=0.8",
         "failure_rates.schema_violation<=0.2",
         "failure_counts.truncated<=0",
@@ -176,7 +176,7 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
         "output_tokens<=100",
     ],
 )
-def test_an_incomplete_run_meets_a_gate_only_if_it_would_whatever_was_lost(text: str) -> None:
+def test_incomplete_run_meets_a_gate_only_for_any_missing_outcomes(text: str) -> None:
     complete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"))
     incomplete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"), broken("d"))
 
@@ -187,7 +187,7 @@ def test_an_incomplete_run_meets_a_gate_only_if_it_would_whatever_was_lost(text:
 
 
 @pytest.mark.parametrize("text", ["pass_rate_nontrivial>=0.5", "pass_rate_nontrivial.ci_low>=0.01", "floor<=0"])
-def test_a_case_that_was_never_asked_may_have_been_a_trivial_one_or_not(text: str) -> None:
+def test_missing_case_may_be_trivial_or_not(text: str) -> None:
     records = [record("a", verdict=replace(examples.PASSED, trivial=()))]
     planned = tuple(CaseKey(task="simple", id=name) for name in "abcd")
 
@@ -198,11 +198,11 @@ def test_a_case_that_was_never_asked_may_have_been_a_trivial_one_or_not(text: st
 
 
 @pytest.mark.parametrize("text", ["pass_rate>=0.75", "empirical_coverage>=0.75", "failure_rates.truncated<=0.25"])
-def test_what_was_lost_does_not_matter_where_the_gate_holds_without_it(text: str) -> None:
+def test_missing_attempts_do_not_matter_if_the_gate_is_met_anyway(text: str) -> None:
     result = check(Gate.parse(text), summary(record("a"), record("b"), record("c"), broken("d")))
 
     assert result.met
-    assert result.message.endswith("met whatever the broken or missing attempts would have been")
+    assert result.message.endswith("met for any outcome of the attempts without an answer")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_gate_on_nothing_judged_is_never_met(records: tuple[Record, ...], text
         ("baseline.difference>=-1", "nothing to compare"),
     ],
 )
-def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
+def test_gate_on_an_unmeasured_metric_is_not_met(text: str, reason: str) -> None:
     result = check(Gate.parse(text), summary(record("a", generation=examples.completion(ttft=None, tokens=None))))
 
     assert not result.met
@@ -238,7 +238,10 @@ def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
 
 
 def repeated(*counts: int, broke: int = 0) -> Summary:
-    """Cases with four attempts each, of which so many pass; the last of those of the first case may break."""
+    """
+    Return cases with four attempts each and this number of passed ones; the last of the first case
+    may have failed.
+    """
     attempts = [
         replace(record(f"c{at}", verdict=examples.PASSED if number < count else examples.VIOLATED), repeat=number)
         for at, count in enumerate(counts)
@@ -284,13 +287,13 @@ ALL = summary(*(record(name) for name in "abcd"))
         ),
     ],
 )
-def test_a_run_is_held_against_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
+def test_gates_compare_a_run_with_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
     comparison = {"": compare(before.outcomes, now.outcomes)}
 
-    for text, said in expected.items():
+    for text, content in expected.items():
         result = check(Gate.parse(text), now, comparison)
-        assert said in result.message, text
-        assert result.met is said.endswith("met"), text
+        assert content in result.message, text
+        assert result.met is content.endswith("met"), text
 
 
 def test_a_test_that_never_ended_may_have_failed() -> None:
@@ -366,7 +369,7 @@ def ended(draw: st.DrawFn) -> tuple[Run, list[GateResult], Ending]:
 
 @fuzzing.examples(200)
 @given(ended())
-def test_a_verdict_passes_no_run_in_which_anything_is_wrong_and_says_why_in_lines(
+def test_verdict_passes_no_run_with_a_problem_and_lists_the_reasons(
     found: tuple[Run, list[GateResult], Ending],
 ) -> None:
     run, gates, ending = found
@@ -392,7 +395,7 @@ def test_a_verdict_passes_no_run_in_which_anything_is_wrong_and_says_why_in_line
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=ended())
-def test_every_output_says_the_same_verdict(tmp_path: Path, found: tuple[Run, list[GateResult], Ending]) -> None:
+def test_every_output_has_the_same_verdict(tmp_path: Path, found: tuple[Run, list[GateResult], Ending]) -> None:
     run, gates, ending = found
     summary = summarize(run)
     verdict = decide(ending, summary.total, gates)
@@ -405,8 +408,8 @@ def test_every_output_says_the_same_verdict(tmp_path: Path, found: tuple[Run, li
     assert _of_page("".join(report.render(run, summary, gates))) == (verdict.status.upper(), reasons)
     assert _of_markdown(summary_markdown(run, summary, gates)) == (verdict.status.upper(), reasons)
     properties = suite_properties(run, summary, tuple(gates))
-    said = [value for name, value in properties.items() if name.startswith("jsbench.because.")]
-    assert (properties["jsbench.verdict"], said) == (verdict.status, reasons)
+    message = [value for name, value in properties.items() if name.startswith("jsbench.because.")]
+    assert (properties["jsbench.verdict"], message) == (verdict.status, reasons)
     assert properties["jsbench.exit_status"] == str(verdict.exit_status)
     first = workflow_commands(run)[0]
     assert unquote(first.partition("title=jsbench::")[2]) == verdict.text
@@ -426,7 +429,7 @@ def _of_page(page: str) -> tuple[str, list[str]]:
 
 
 def _of_markdown(text: str) -> tuple[str, list[str]]:
-    """The status, and what stands in code spans, as CommonMark takes them."""
+    """Return the status and the content of code spans, as CommonMark reads them."""
     (line,) = re.findall(r"^\*\*(PASSED|FAILED|INCOMPLETE)\*\*: (.*)$", text, re.MULTILINE)
     spans = [span for _, span in re.findall(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", line[1])]
     return line[0], [
@@ -439,11 +442,11 @@ def _details(path: Path) -> dict[str, Any]:
     return details
 
 
-def test_a_file_that_is_older_than_verdicts_has_none() -> None:
+def test_file_of_an_old_version_has_no_verdict() -> None:
     assert RunVerdict.from_run_json({"schema_version": "1.2"}) is None
 
 
-def test_a_gate_that_only_lacks_attempts_leaves_the_run_incomplete_and_one_that_fails_fails_it() -> None:
+def test_gate_without_attempts_is_incomplete_and_unmet_gate_fails() -> None:
     planned = tuple(CaseKey(task="simple", id=name) for name in "abc")
     summary = summarize(examples.run(replace(record(), key=planned[0]), planned=planned))
     low, high = (check(Gate.parse(text), summary) for text in ("pass_rate>=0.9", "failure_rates.truncated>=0.9"))
@@ -454,7 +457,7 @@ def test_a_gate_that_only_lacks_attempts_leaves_the_run_incomplete_and_one_that_
     assert decide(Ending(), summary.total, [high]).text.startswith("FAILED: the gate is not met: failure_rates")
 
 
-def test_a_gate_that_cannot_be_read_says_to_a_program_what_was_found_and_what_there_is() -> None:
+def test_gate_error_has_found_and_expected_values_for_programs() -> None:
     with pytest.raises(GateError) as raised:
         Gate.parse("pas_rate>=0.9")
 
@@ -473,7 +476,7 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
 
 
 @pytest.mark.parametrize(
-    ("text", "met", "said"),
+    ("text", "met", "content"),
     [
         ("gpt.pass_rate>=1", True, "gpt.pass_rate 4/4 = 1"),
         ("gpt-5.1.pass_rate>=0.6", False, "gpt-5.1.pass_rate 2/4 = 0.5"),
@@ -490,21 +493,21 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
         ("gpt.tgt_p50 - gpt-5.1.tgt_p50<=0.1", True, "+0 (1 over 4 values; 1 over 4 values)"),
         ("gpt-5.1.pass_rate - gpt.pass_rate >= -0.4", False, "-0.5"),
         ("gpt.pass_rate - mini.pass_rate >= 0.6", False, "the run is incomplete"),
-        ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "whatever the broken or missing attempts would have been"),
+        ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "for any outcome of the attempts without an answer"),
         ("gpt.cost - mini.cost <= 1", False, "nothing reported"),
     ],
 )
-def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool, said: str) -> None:
+def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool, content: str) -> None:
     gate = resolved(text)
 
     result = check(gate, of_variants())
 
-    assert (result.met, result.undecided) == (met, not met and ("incomplete" in said or "nothing" in said))
-    assert said in result.message
+    assert (result.met, result.undecided) == (met, not met and ("incomplete" in content or "nothing" in content))
+    assert content in result.message
 
 
 @pytest.mark.parametrize(
-    ("text", "tasks", "said"),
+    ("text", "tasks", "message"),
     [
         ("gtp.pass_rate>=1", ("simple",), "no task, variant or metric 'gtp': did you mean 'gpt'?"),
         ("variants.gtp.pass_rate>=1", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
@@ -522,21 +525,19 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         ("gpt.pass_rate - mini.pass_rate >= 2", ("simple",), "is a rate from 0 to 1"),
     ],
 )
-def test_a_gate_that_names_no_variant_or_could_name_two_things_is_refused(
-    text: str, tasks: Sequence[str], said: str
-) -> None:
+def test_gate_with_an_unknown_or_ambiguous_name_is_rejected(text: str, tasks: Sequence[str], message: str) -> None:
     with pytest.raises(GateError) as caught:
         resolved(text, tasks)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_name_that_is_a_task_s_and_a_variant_s_is_told_apart_by_its_prefix() -> None:
+def test_prefix_distinguishes_a_task_from_a_variant_of_the_same_name() -> None:
     assert resolved("tasks.gpt.pass_rate>=1", ("gpt",)).name.task == "gpt"
     assert resolved("variants.gpt.pass_rate>=1", ("gpt",)).name.variant == "gpt"
 
 
-def test_a_gate_may_name_any_task_where_tasks_are_not_known_yet() -> None:
+def test_gate_may_name_any_task_while_tasks_are_unknown() -> None:
     gate = resolved("test_it.pass_rate>=1", None)
 
     assert (gate.name.task, gate.name.variant) == ("test_it", None)
@@ -560,7 +561,7 @@ def test_a_gate_on_a_field_may_name_a_task() -> None:
         Gate.parse("rihgt.fields.$.accuracy>=1").resolve(["right", "wrong"], ())
 
 
-def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
+def test_gate_on_the_baseline_applies_to_each_variant() -> None:
     now = of_variants()
     before = summarize(examples.compared(gpt="pppp", **{"gpt-5.1": "pppp"})).variants
     comparisons = {name: compare(before[name].outcomes, now.variants[name].outcomes) for name in before}
@@ -576,7 +577,7 @@ def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
     ]
 
 
-def test_each_failing_test_that_a_verdict_names_is_named_whole_and_the_others_are_counted() -> None:
+def test_verdict_names_some_failing_tests_in_full_and_counts_the_others() -> None:
     run = examples.run(record())
     total = summarize(run).total
     names = tuple(f"tests/test_{'long' * 60}.py::test_contract[{number}]" for number in range(62))

@@ -9,7 +9,7 @@ from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, exact_interval, paired_difference
 
 
-def test_a_design_says_its_interval_and_needs_more_cases_for_less() -> None:
+def test_design_has_an_interval_and_needs_more_cases_for_less() -> None:
     design = Design(cases=100, rate=0.9)
 
     assert design.interval == exact_interval(0.9, 100)
@@ -30,7 +30,7 @@ def test_a_plan_has_the_power_of_simulated_runs(repeats: int, correlation: float
 
 @pytest.mark.parametrize("alike", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("rate", [0.0, 0.5, 0.8, 0.99, 1.0])
-def test_a_larger_difference_and_more_cases_are_never_told_less_often(rate: float, alike: float) -> None:
+def test_power_never_falls_with_the_difference_or_the_cases(rate: float, alike: float) -> None:
     differences = (1e-6, 1e-4, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.9, 1.0)
     cases = (1, 3, 5, 6, 8, 20, 50, 100, 200, 1000, 100_000)
     for repeats in (1, 3, 20):
@@ -39,19 +39,19 @@ def test_a_larger_difference_and_more_cases_are_never_told_less_often(rate: floa
 
         for row in [*powers, *map(list, zip(*powers, strict=True))]:
             assert row == pytest.approx(sorted(row), abs=1e-9)
-        # so little is told as often as no difference is: by half of the test's errors
+        # A tiny difference is detected as often as none is: in half of the test's false positives.
         assert max(row[0] for row in powers) < 0.03
 
 
-def test_a_difference_that_no_case_shows_is_not_told() -> None:
+def test_power_is_small_for_a_difference_that_no_case_shows() -> None:
     assert Design(cases=100, rate=1.0).power(0.0001) < 1e-6
     assert Design(cases=100, rate=0.8, correlation=1.0).power(0.0001) < 1e-6
 
 
-def test_repeats_bring_nothing_where_attempts_at_a_case_end_alike() -> None:
+def test_repeats_add_nothing_if_attempts_at_a_case_are_equal() -> None:
     alike = [Design(cases=1, repeats=repeats, correlation=1).cases_for(0.05, 0.8) for repeats in (1, 3, 5)]
 
-    # so many cases have an 80 % chance that 6 of them change
+    # With this number of cases, 6 of them change with a chance of 80 %.
     assert alike == [157] * 3
     assert Design(cases=50, rate=0.3, correlation=0.9, repeats=3).power(0.05) < 0.4
 
@@ -69,8 +69,8 @@ def test_the_correlation_of_attempts_is_estimated_from_a_run() -> None:
 
 
 @pytest.mark.parametrize("alike", [Design(cases=20, rate=1.0), Design(cases=20, correlation=1.0)])
-def test_runs_that_never_differ_need_cases_all_the_same_to_show_a_difference(alike: Design) -> None:
-    # the exact test needs 6 that differ, all in one direction
+def test_deterministic_runs_still_need_cases_to_show_a_difference(alike: Design) -> None:
+    # The exact test needs 6 that differ, all in one direction.
     assert [paired_difference([((0, 1), (1, 1))] * n).p_value < SIGNIFICANCE for n in (5, 6)] == [False, True]
     assert alike.cases_for(0.05, 0.8) >= 6 / 0.05
     assert alike.power(0.05) < 0.2

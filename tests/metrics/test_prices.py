@@ -29,7 +29,7 @@ def paid(*records: Record, provider: str | None = "openai", model: str = "gpt-4o
 
 
 @needs_prices
-def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_follows_from_tokens_and_cached_ones_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
         pytest.fail("went online")
 
@@ -51,7 +51,7 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 
 
 @needs_prices
-def test_an_answer_that_was_paid_for_and_told_no_tokens_is_known_to_be_missing_from_the_cost() -> None:
+def test_cost_counts_paid_answers_without_tokens_as_unknown() -> None:
     silent = record("b", generation=examples.completion(tokens=None))
     broken = record("d", verdict=examples.BROKEN, generation=examples.failed())
     total = summarize(paid(record("a"), silent, record("c", generation=examples.declined()), broken)).total
@@ -61,7 +61,7 @@ def test_an_answer_that_was_paid_for_and_told_no_tokens_is_known_to_be_missing_f
 
 
 @needs_prices
-def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
+def test_answer_of_a_batch_has_the_published_batch_price() -> None:
     usage = Usage(input_tokens=1000, output_tokens=500)
     alone = record("alone", generation=replace(examples.completion(), usage=usage))
     batched = record("batched", generation=replace(examples.batched(), usage=usage))
@@ -73,7 +73,7 @@ def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
 
 
 @needs_prices
-def test_tokens_written_to_the_cache_cost_what_is_published_of_them() -> None:
+def test_tokens_written_to_the_cache_have_their_published_price() -> None:
     usage = {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 500}
     run = paid(
         used("minutes", **usage, cache_write_tokens=400),
@@ -89,7 +89,7 @@ def test_tokens_written_to_the_cache_cost_what_is_published_of_them() -> None:
 
 
 @needs_prices
-def test_a_service_tier_costs_what_is_published_of_it_or_is_unpriced() -> None:
+def test_service_tier_has_its_published_price_or_none() -> None:
     usage = {"input_tokens": 1000, "output_tokens": 500}
     model = "gpt-5.4-mini"
     run = paid(used("a", **usage), used("b", **usage, service_tier="flex"), model=model)
@@ -105,12 +105,12 @@ def test_a_service_tier_costs_what_is_published_of_it_or_is_unpriced() -> None:
 
 
 @needs_prices
-def test_more_cached_tokens_than_there_were_break_nothing() -> None:
+def test_more_cached_tokens_than_input_tokens_are_accepted() -> None:
     assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
 
 
 @needs_prices
-def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
+def test_answer_of_another_engine_has_its_price() -> None:
     ours = used("ours", input_tokens=1000, output_tokens=500)
     theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="anthropic", model="m", provider=None))
     cheap = replace(ours, repeat=2, answered_by=AnsweredBy(engine="openai", model="gpt-4o-mini", provider="openai"))
@@ -132,7 +132,7 @@ def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
 
 
 @needs_prices
-def test_a_price_is_of_whoever_answers() -> None:
+def test_price_is_that_of_the_answering_engine() -> None:
     metadata = paid().metadata
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
 
@@ -141,13 +141,13 @@ def test_a_price_is_of_whoever_answers() -> None:
         price_of(metadata, AnsweredBy(engine="local", model="m"))
 
 
-def test_a_server_of_ones_own_costs_nothing_that_is_known() -> None:
+def test_cost_of_a_users_own_server_is_unknown() -> None:
     summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), provider=None))
 
     assert (summary.total.cost, summary.cost_problem) == (None, "")
 
 
-def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
     summary = summarize(paid(used("a", input_tokens=1, output_tokens=1)))
@@ -170,12 +170,12 @@ def test_the_price_of_a_call_is_known_beforehand() -> None:
         pytest.param("openai", "my-model", "no published price of openai my-model", marks=needs_prices),
     ],
 )
-def test_a_limit_that_cannot_be_reckoned_is_refused(provider: str | None, model: str, message: str) -> None:
+def test_cost_limit_without_a_price_is_rejected(provider: str | None, model: str, message: str) -> None:
     with pytest.raises(PriceError, match=message):
         price_of(paid(provider=provider, model=model).metadata)
 
 
-def test_a_limit_without_the_package_of_prices_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_limit_without_genai_prices_reports_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
     with pytest.raises(PriceError, match="--jsbench-max-cost needs the package genai-prices: pip install genai-prices"):

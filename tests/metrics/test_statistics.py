@@ -55,7 +55,7 @@ def bounds(rate: Rate | PairedDifference) -> tuple[float, float]:
         (1, 29, 0.0009, 0.1776),
     ],
 )
-def test_the_interval_is_the_exact_one_as_published(successes: int, n: int, low: float, high: float) -> None:
+def test_exact_interval_agrees_with_published_values(successes: int, n: int, low: float, high: float) -> None:
     rate = proportion(successes, n)
 
     assert rate.value == pytest.approx(successes / n)
@@ -63,7 +63,7 @@ def test_the_interval_is_the_exact_one_as_published(successes: int, n: int, low:
 
 
 @pytest.mark.parametrize("n", [1, 1.3, 17.7, 100, 5000, 100_000])
-def test_the_interval_is_scipys_own_also_over_no_whole_number(n: float) -> None:
+def test_exact_interval_agrees_with_scipy_for_fractional_n(n: float) -> None:
     beta = pytest.importorskip("scipy.stats", reason="needs scipy").beta
     for rate in (1e-12, 1e-4, 0.03, 0.5, 0.8, 0.9999):
         low, high = exact_interval(rate, n)
@@ -72,7 +72,7 @@ def test_the_interval_is_scipys_own_also_over_no_whole_number(n: float) -> None:
 
 
 @pytest.mark.parametrize("n", [10_000, 3_000_000])
-def test_the_bound_of_a_rate_of_one_takes_no_longer_of_many(n: int) -> None:
+def test_bound_of_a_rate_of_one_is_fast_for_large_n(n: int) -> None:
     start = time.process_time()
     low, high = exact_interval(1.0, n)
 
@@ -81,7 +81,7 @@ def test_the_bound_of_a_rate_of_one_takes_no_longer_of_many(n: int) -> None:
     assert exact_interval(0.0, n) == pytest.approx((0.0, 1 - low), abs=1e-12)
 
 
-def test_a_rate_over_nothing_is_none_and_not_zero() -> None:
+def test_rate_over_nothing_is_none() -> None:
     rate = proportion(0, 0)
 
     assert (rate.value, rate.ci_low, rate.ci_high) == (None, None, None)
@@ -89,7 +89,7 @@ def test_a_rate_over_nothing_is_none_and_not_zero() -> None:
 
 @examples(200)
 @given(n=st.integers(1, 10_000), data=st.data())
-def test_an_interval_holds_its_estimate_and_stays_a_probability(n: int, data: st.DataObject) -> None:
+def test_interval_contains_its_estimate_and_stays_in_0_to_1(n: int, data: st.DataObject) -> None:
     rate = proportion(data.draw(st.integers(0, n)), n)
 
     low, high = bounds(rate)
@@ -107,7 +107,7 @@ def test_quartiles_are_those_of_the_standard_library(values: list[float]) -> Non
     assert quartiles == pytest.approx(statistics.quantiles(ordered, n=4, method="inclusive"))
 
 
-def test_a_distribution_is_of_values_in_any_order_and_of_nothing_has_no_figures() -> None:
+def test_distribution_ignores_order_and_is_empty_without_values() -> None:
     spread = Distribution.of([3.0, 1.0, 2.0])
 
     assert (spread.count, spread.mean, spread.p50, spread.max) == (3, 2.0, 2.0, 3.0)
@@ -125,7 +125,7 @@ def test_attempts_that_all_agree_within_their_cluster_count_once() -> None:
     assert bounds(repeated) == pytest.approx(bounds(once))
 
 
-def test_clusters_that_all_passed_are_no_surer_than_their_number() -> None:
+def test_passed_clusters_count_as_their_number_of_attempts() -> None:
     assert clustered([(5, 5)] * 8).ci_low == pytest.approx(proportion(8, 8).ci_low)
     assert clustered([]).value is None
 
@@ -157,7 +157,7 @@ def test_a_rate_and_its_complement_mirror_each_other(sizes: list[int], data: st.
 
 
 @pytest.mark.parametrize(("right", "of"), [(20, 20), (19, 20), (1, 50), (50, 50)])
-def test_one_cluster_carries_what_one_attempt_carries(right: int, of: int) -> None:
+def test_one_cluster_counts_as_one_attempt(right: int, of: int) -> None:
     rate = clustered([(right, of)])
 
     assert bounds(rate)[0] <= bounds(proportion(1, 1))[0]
@@ -166,7 +166,7 @@ def test_one_cluster_carries_what_one_attempt_carries(right: int, of: int) -> No
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 30])
-def test_the_intervals_of_single_attempts_hold_the_truth_whatever_it_is(n: int) -> None:
+def test_intervals_of_single_attempts_have_their_coverage_at_any_rate(n: int) -> None:
     assert coverage_of_single_rates(n, steps=100) >= 0.95
     assert coverage_of_single_differences(min(n, 10)) >= 0.95
 
@@ -174,14 +174,14 @@ def test_the_intervals_of_single_attempts_hold_the_truth_whatever_it_is(n: int) 
 @pytest.mark.parametrize(("cases", "times"), [(1, 200), (2, 200), (5, 100), (20, 60)])
 def test_the_intervals_over_cases_hold_the_truth(cases: int, times: int) -> None:
     chance = random.Random(1)
-    # of so few simulated runs, what holds in 95 of 100 may look like this
+    # In this small number of simulated runs, a coverage of 95 % can look like this.
     least = 0.95 - 2 * math.sqrt(0.95 * 0.05 / times)
     assert coverage_of_rates(cases, (2, 5, 10, 40), times, chance) >= least
     assert coverage_of_means(cases, times, chance) >= least
     assert coverage_of_differences(cases, 4, times, chance) >= least
 
 
-def test_a_run_is_seldom_called_different_from_an_equal_one_and_often_from_a_better_one() -> None:
+def test_comparison_rarely_reports_equal_runs_and_often_better_ones() -> None:
     chance = random.Random(2)
 
     assert called_different(30, 4, 0.0, 200, chance) <= 0.08
@@ -198,7 +198,7 @@ COUNTS = st.integers(0, 60)
 
 
 def difference(*, both: int, first_only: int, second_only: int, neither: int) -> PairedDifference:
-    """Of subjects with one attempt each."""
+    """Return the difference of subjects with one attempt each."""
     ends = {(1, 1): both, (1, 0): first_only, (0, 1): second_only, (0, 0): neither}
     return paired_difference(((was, 1), (now, 1)) for (was, now), count in ends.items() for _ in range(count))
 
@@ -218,13 +218,13 @@ def mcnemar(first_only: int, second_only: int) -> float:
         (0, 6, 0.03125),
     ],
 )
-def test_mcnemars_test_is_the_exact_one_as_published(first_only: int, second_only: int, p_value: float) -> None:
+def test_mcnemars_exact_test_agrees_with_published_values(first_only: int, second_only: int, p_value: float) -> None:
     assert mcnemar(first_only, second_only) == pytest.approx(p_value, rel=1e-4)
 
 
 @examples(200)
 @given(st.lists(st.integers(-4, 4), max_size=10))
-def test_the_test_of_sign_flips_counts_every_sign_that_the_differences_may_have(differences: list[int]) -> None:
+def test_sign_flips_enumerates_all_signs(differences: list[int]) -> None:
     sums = [sum(signs) for signs in itertools.product(*((-change, change) for change in differences))]
 
     expected = sum(abs(total) >= abs(sum(differences)) for total in sums) / len(sums)
@@ -232,7 +232,7 @@ def test_the_test_of_sign_flips_counts_every_sign_that_the_differences_may_have(
     assert sign_flips(differences) == pytest.approx(expected)
 
 
-def test_where_the_sums_are_too_many_to_count_they_are_drawn_alike_each_time() -> None:
+def test_sign_flips_draws_deterministically_if_sums_are_too_many() -> None:
     stats = pytest.importorskip("scipy.stats", reason="needs scipy")
     chance = random.Random(3)
     differences = [chance.choice((-1, 1, 1)) * 7**at for at in range(6) for _ in range(300)]
@@ -261,7 +261,7 @@ def test_the_interval_over_cases_is_students_with_two_cases_more(count: int) -> 
 
 @examples(200)
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 4]), min_size=1, max_size=30), st.data())
-def test_an_interval_over_repeats_holds_its_estimate(counts: list[int], data: st.DataObject) -> None:
+def test_interval_over_repeats_contains_its_estimate(counts: list[int], data: st.DataObject) -> None:
     pairs = [((data.draw(st.integers(0, 4)), 4), (count, 4)) for count in counts]
 
     paired = paired_difference(pairs)
@@ -278,12 +278,12 @@ def test_the_difference_is_of_shares_and_not_of_the_cases_that_always_pass() -> 
     paired = paired_difference(zip(first, second, strict=True))
 
     assert (paired.n, paired.fell, paired.rose, paired.value) == (10, 5, 5, 0.25)
-    # of the 1,024 signs, those of which the sum of five 1 and five 3 is as far from 0 as 10
+    # For five 1 and five 3, the signs (of 1,024) whose sum is as far from 0 as 10.
     sums = [sum(signs) for signs in itertools.product(*[(-1, 1)] * 5, *[(-3, 3)] * 5)]
     assert paired.p_value == pytest.approx(sum(abs(total) >= 10 for total in sums) / 1024)
 
 
-def test_attempts_at_a_case_that_say_nothing_are_left_out_and_so_is_a_case_without_any() -> None:
+def test_difference_skips_undecided_attempts_and_cases_without_any() -> None:
     paired = paired_difference([((1, 2), (1, 1)), ((0, 0), (1, 1)), ((2, 3), (0, 0))])
 
     assert (paired.n, paired.value, paired.rose) == (1, 0.5, 1)
@@ -295,7 +295,7 @@ def test_thousands_of_discordant_pairs_are_no_trouble() -> None:
 
 @examples(200)
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_a_paired_interval_holds_its_estimate_and_swaps_with_its_sides(a: int, b: int, c: int, d: int) -> None:
+def test_paired_interval_contains_its_estimate_and_is_antisymmetric(a: int, b: int, c: int, d: int) -> None:
     paired = difference(both=a, first_only=b, second_only=c, neither=d)
     swapped = difference(both=a, first_only=c, second_only=b, neither=d)
 
@@ -327,7 +327,7 @@ def test_pass_at_k_is_the_product_that_its_paper_prints(n: int) -> None:
             assert pass_at_k(n, passed, k) == pytest.approx(expected)
 
 
-def test_of_all_attempts_pass_at_k_is_any_and_pass_hat_k_is_all() -> None:
+def test_pass_at_n_means_any_passed_and_pass_hat_n_all() -> None:
     assert [pass_at_k(3, passed, 3) for passed in range(4)] == [0, 1, 1, 1]
     assert [pass_hat_k(3, passed, 3) for passed in range(4)] == [0, 0, 0, 1]
     assert pass_at_k(4, 2, 1) == pass_hat_k(4, 2, 1) == 0.5
@@ -352,7 +352,7 @@ def test_a_mean_over_one_document_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize(("n", "q"), [(6, 0.5), (25, 0.5), (400, 0.5), (73, 0.95), (200, 0.95)])
-def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distribution_gives_it(n: int, q: float) -> None:
+def test_quantile_interval_has_the_coverage_of_the_binomial_distribution(n: int, q: float) -> None:
     binom = pytest.importorskip("scipy.stats", reason="needs scipy").binom
     interval = quantile_interval(list(range(1, n + 1)), q)
 
@@ -363,7 +363,7 @@ def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distributio
     assert quantile_interval([1.0] * (5 if q == 0.5 else 71), q) is None
 
 
-def test_a_ratio_is_the_median_of_the_ratios_of_the_cases_and_needs_six_for_an_interval() -> None:
+def test_ratio_is_a_median_over_cases_and_needs_six_for_an_interval() -> None:
     pairs = [([2.0], [4.0]), ([1.0, 3.0], [2.0]), ([5.0], [15.0]), ([], [1.0]), ([0.0], [1.0])]
 
     ratio = paired_ratio(pairs)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Timing
-from pytest_jsbench.metrics.metric_names import MetricName, reading
+from pytest_jsbench.metrics.metric_names import MetricName, read_metric
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
@@ -22,7 +22,7 @@ def timed(**times: Any) -> Record:
     return record(generation=replace(examples.completion(), timing=Timing(**times)))
 
 
-def told(tokens: int | None, reasoning: int | None = None, ttft: float | None = 0.2) -> Record:
+def record_with_tokens(tokens: int | None, reasoning: int | None = None, ttft: float | None = 0.2) -> Record:
     answer = examples.completion(ttft=ttft, tgt=1.2, tokens=tokens)
     return record(generation=replace(answer, usage=replace(answer.usage, reasoning_tokens=reasoning)))
 
@@ -63,8 +63,14 @@ UNSTREAMED = ("ttft_p50", "tpot_p50", "gct_p50")
             {"pass_rate": (1, 2), "empirical_coverage": (1, 2), "unjudged": 1, "complete": False},
             id="an answer that is not judged is in no numerator",
         ),
-        pytest.param([told(11)], {"tpot_p50": 100.0, "gct_p50": 1.0}, id="times per token leave the first token out"),
-        pytest.param([told(511, 500)], {"tpot_p50": 100.0}, id="tokens of reasoning do not make an answer's faster"),
+        pytest.param(
+            [record_with_tokens(11)],
+            {"tpot_p50": 100.0, "gct_p50": 1.0},
+            id="times per token leave the first token out",
+        ),
+        pytest.param(
+            [record_with_tokens(511, 500)], {"tpot_p50": 100.0}, id="tokens of reasoning do not make an answer's faster"
+        ),
         pytest.param(
             [timed(tgt=3.0, ttft=2.0, gct=1.0, reasoning_time=1.5)],
             {"tpot_p50": None, "gct_p50": 1.0, "reasoning_time_p50": 1.5},
@@ -76,10 +82,14 @@ UNSTREAMED = ("ttft_p50", "tpot_p50", "gct_p50")
             id="a time of zero is one that was not measured",
         ),
         pytest.param(
-            [told(11, ttft=None)], dict.fromkeys(UNSTREAMED) | {"ttft_count": 0, "tgt_count": 1}, id="without a stream"
+            [record_with_tokens(11, ttft=None)],
+            dict.fromkeys(UNSTREAMED) | {"ttft_count": 0, "tgt_count": 1},
+            id="without a stream",
         ),
         pytest.param(
-            [told(None)], dict.fromkeys(("input_tokens", "output_tokens", "total_tokens")), id="no tokens are told"
+            [record_with_tokens(None)],
+            dict.fromkeys(("input_tokens", "output_tokens", "total_tokens")),
+            id="no tokens are told",
         ),
         pytest.param(
             [record(generation=examples.batched())],
@@ -117,7 +127,7 @@ def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> N
     assert not summary.total.complete
 
 
-def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_case() -> None:
+def test_plan_includes_calls_of_own_tests_and_keeps_missing_cases() -> None:
     planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"))
     own = record("test_it", task="tests.test_one")
 
@@ -127,7 +137,7 @@ def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_cas
     assert (summary.tasks["tests.test_one"].planned, summary.tasks["tests.test_one"].missing) == (2, 0)
 
 
-def test_a_run_of_nothing_has_rates_that_are_null() -> None:
+def test_rates_of_an_empty_run_are_null() -> None:
     figures = summarize(examples.run()).total.to_dict()
 
     for name in ("declared_coverage", "empirical_coverage", "pass_rate", "ttft_p50", "input_tokens"):
@@ -142,7 +152,9 @@ def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> 
 
     assert (summary.total.reported, summary.total.unreported) == (2, 1)
     assert summary.total.to_dict()["unreported"] == 1
-    sums = [reading(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
+    sums = [
+        read_metric(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))
+    ]
     assert [(one.low, one.high) for one in sums] == [(22, math.inf), (22, 22)]
 
 
@@ -178,7 +190,7 @@ def test_the_intervals_of_wrong_decisions_are_over_schemas() -> None:
     assert total.under_constraint.ci_high == total.over_constraint.ci_high
 
 
-def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
+def test_error_rate_mirrors_declared_coverage() -> None:
     made = [
         replace(
             record(
@@ -199,7 +211,7 @@ def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
     assert total.error_rate.ci_low == pytest.approx(proportion(2, 4).ci_low)
 
 
-def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
+def test_missing_attempts_are_counted_by_reason_and_task() -> None:
     keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
     missing = (
         Missing(key=keys[1], repeat=0, reason=MissingReason.LIMIT),
@@ -214,7 +226,7 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     assert summary.tasks["hard"].to_dict()["missing_reasons"] == reasons | {"worker_died": 1}
 
 
-def test_the_floor_is_what_the_best_constant_answer_passes_and_the_others_have_a_rate_of_their_own() -> None:
+def test_floor_is_the_best_constant_answer_and_other_cases_have_a_rate() -> None:
     wide, listed, narrow = (replace(examples.PASSED, trivial=texts) for texts in (("{}", "[]"), ("{}",), ()))
     failed = replace(examples.VIOLATED, trivial=())
     total = summarize(
@@ -234,7 +246,7 @@ def test_the_floor_is_what_the_best_constant_answer_passes_and_the_others_have_a
     assert total.pass_rate.value == 0.8
 
 
-def test_the_order_of_properties_is_a_rate_over_the_answers_that_have_one() -> None:
+def test_order_kept_is_a_rate_over_answers_with_an_order() -> None:
     kept, lost = (replace(examples.PASSED, order_kept=one) for one in (True, False))
     total = summarize(
         examples.run(record("a", verdict=kept), record("b", verdict=lost), record("c"), record("d", verdict=kept))
@@ -254,7 +266,7 @@ def broken(*keywords: str) -> Verdict:
     )
 
 
-def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
+def test_answer_counts_once_for_each_violated_keyword() -> None:
     found = by_keyword(
         AttemptOutcome.of(one)
         for one in [
@@ -270,13 +282,13 @@ def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
     ]
 
 
-def test_what_is_broken_and_not_used_has_no_pass_rate() -> None:
+def test_violated_keyword_without_use_has_no_pass_rate() -> None:
     figures = by_keyword([AttemptOutcome.of(record(schema=False, verdict=broken("false")))])["false"].to_dict()
 
     assert (figures["failures"], figures["attempts"], figures["pass_rate"]) == (1, 0, None)
 
 
-def test_a_broken_schema_is_in_no_row() -> None:
+def test_broken_schema_is_in_no_row() -> None:
     assert by_keyword([AttemptOutcome.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}
 
 
@@ -293,7 +305,7 @@ def test_a_variant_has_the_figures_of_a_run_of_its_own() -> None:
     assert whole.total.passed == 5
 
 
-def test_variants_are_compared_case_by_case_in_the_order_in_which_they_were_declared() -> None:
+def test_variants_are_compared_by_case_in_order_of_declaration() -> None:
     summary = summarize(examples.compared(a="ppppvv", b="pppppp", c="vppppb"))
 
     assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -303,7 +315,7 @@ def test_variants_are_compared_case_by_case_in_the_order_in_which_they_were_decl
     assert [key.id for key in summary.differing] == ["case05", "case00", "case04"]
 
 
-def test_many_variants_are_each_compared_with_the_first_and_not_with_the_best() -> None:
+def test_many_variants_are_each_compared_with_the_first() -> None:
     summary = summarize(examples.compared(a="v", b="p", c="v", d="v", e="v"))
 
     assert next(iter(summary.variants)) == "b"
@@ -318,11 +330,11 @@ def test_times_of_variants_that_share_a_machine_are_not_compared(engine: str, to
 
     (pair,) = summarize(examples.run_of_variants(metadata, *made)).pairs
 
-    assert [word for word, _ in pair.comparison.ratios_told] == told
+    assert [word for word, _ in pair.comparison.ratio_sentences] == told
     assert ("tgt" in pair.comparison.ratios, "output_tokens" in pair.comparison.ratios) == (engine != "local", True)
 
 
-def test_a_variant_that_measured_nothing_is_the_last() -> None:
+def test_variant_without_measurements_is_last() -> None:
     assert list(summarize(examples.compared(a="mm", b="vv")).variants) == ["b", "a"]
 
 

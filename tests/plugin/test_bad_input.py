@@ -60,11 +60,11 @@ from tests.plugin.conftest import Bench
         ),
         (
             ["--jsbench-gate=pass_hat.3>=0.5", "--jsbench-repeats=2"],
-            "*--jsbench-gate: 'pass_hat.3' takes 3 attempts at a case: found 2; give --jsbench-repeats=3*",
+            "*--jsbench-gate: 'pass_hat.3' needs 3 attempts per case: found 2; use --jsbench-repeats=3*",
         ),
         (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
         (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: *nowhere.json*No such file*"),
-        (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
+        (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json has no outcomes of cases*"),
         (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
         (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),

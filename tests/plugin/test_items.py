@@ -297,7 +297,7 @@ def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
             "pass rate  5/6 = 0.833 *",
             "repeats    every attempt of a case passed (pass^k) 1/2 = 0.500 (0.013 to 0.987),",
             "           at least one (pass@k) 2/2 = 1.000 (0.158 to 1.000)",
-            "flaky      1 case passed at times only: orders::b 2/3",
+            "flaky      1 case passed in some attempts only: orders::b 2/3",
         ]
     )
     metrics = bench.run_json()["metrics"]

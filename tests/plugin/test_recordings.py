@@ -124,7 +124,7 @@ def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> 
     result = run(recorded, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
 
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["recorded   3 of 5 answers recorded before: not asked again, and free"])
+    result.stdout.fnmatch_lines(["recorded   3 of 5 answers from recordings, without calls and cost"])
     texts = {one["id"]: one["generation"]["text"] for one in recorded.records()}
     assert texts == {
         "test_a": '{"n": 1}',
@@ -148,7 +148,7 @@ def test_a_remembered_answer_is_taken_over_by_a_run_that_goes_on(bench: Bench) -
     result = run(bench, *fill_up, "--jsbench-resume=out")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["resumed    1 answer of * taken over, not called"])
+    result.stdout.fnmatch_lines(["resumed    1 answer reused from *"])
 
 
 def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
@@ -160,7 +160,7 @@ def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
 
     result = run(bench, *ways, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
 
-    result.stdout.fnmatch_lines(["recorded   2 of 2 answers recorded before: not asked again, and free"])
+    result.stdout.fnmatch_lines(["recorded   2 of 2 answers from recordings, without calls and cost"])
     noted = json.loads((bench.run_in() / "recordings.json").read_text())["unasked"]
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 

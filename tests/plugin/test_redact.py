@@ -206,7 +206,7 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     )
     assert not (bench.path / "leaks").exists()
     result = run(bench, "--jsbench-resume=first")
-    result.stderr.fnmatch_lines(["ERROR: *its run was redacted; add --jsbench-redact to go on with it"])
+    result.stderr.fnmatch_lines(["ERROR: *its run was redacted; add --jsbench-redact to resume it"])
     result = run(bench, "--jsbench-redact", "--jsbench-resume=first", "--jsbench-extra-fields=allow")
     result.stderr.fnmatch_lines(["ERROR: *its run judged with policy *redacted answers cannot be judged again*"])
     result = run(bench, "--jsbench-replay=first", "--jsbench-engine=scripted")

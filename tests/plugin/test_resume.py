@@ -51,7 +51,7 @@ def test_resumed_run_makes_only_missing_calls(counted: Bench) -> None:
         [
             f"jsbench: resuming {first.name}: 4 answers reused, 1 failed call retried",
             "pass rate  5/6 = *",
-            f"resumed    4 answers of {first.name} taken over*",
+            f"resumed    4 answers reused from {first.name}*",
         ]
     )
     assert [path.name for path in sorted(second.glob("records*.jsonl"))] == ["records.jsonl"]

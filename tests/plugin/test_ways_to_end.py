@@ -50,7 +50,7 @@ WAYS = {
     "all passed": ends("passed", "all 2 attempts passed", cases=(RIGHT, RIGHT)),
     "a case failed": ends("failed", "1 test failed: jsbench::orders::c1", cases=(RIGHT, WRONG)),
     "a case failed and a call broke": ends(
-        "failed", "1 test failed", "1 attempt of 3 broken or missing", cases=(RIGHT, WRONG, DOWN)
+        "failed", "1 test failed", "1 attempt of 3 without an answer", cases=(RIGHT, WRONG, DOWN)
     ),
     "a gate is met": ends(
         "passed",
@@ -86,8 +86,8 @@ WAYS = {
         code=f"{ASKS}@pytest.mark.skip\ndef test_it(jsbench): {GOOD}\n",
         args=(f"{LEAST}0",),
     ),
-    "only broken calls": ends("incomplete", "2 attempts of 2 broken or missing", cases=(DOWN, DOWN)),
-    "some broken calls": ends("incomplete", "1 attempt of 2 broken or missing", cases=(RIGHT, DOWN)),
+    "only broken calls": ends("incomplete", "2 attempts of 2 without an answer", cases=(DOWN, DOWN)),
+    "some broken calls": ends("incomplete", "1 attempt of 2 without an answer", cases=(RIGHT, DOWN)),
     "a broken schema": ends(
         "failed", "1 test with a broken schema", "1 attempt of 2", cases=(RIGHT, RIGHT), schema={"type": "intger"}
     ),

@@ -22,7 +22,7 @@ from tests import examples
 from tests.examples import record, replace
 
 
-def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
+def test_appended_record_is_on_disk_immediately(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
 
@@ -33,7 +33,7 @@ def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
     book.close()
 
 
-def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tmp_path: Path) -> None:
+def test_late_record_is_written_and_leaves_no_file_open(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
     book.close()
@@ -48,7 +48,7 @@ def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tm
     assert not warned
 
 
-def test_the_header_of_a_run_that_was_killed_is_that_of_the_last_file_that_was_begun(tmp_path: Path) -> None:
+def test_header_of_a_killed_run_is_that_of_its_newest_file(tmp_path: Path) -> None:
     for name, run in ((journal.RESUMED, "earlier"), ("records.gw0.jsonl", "ours")):
         journal.write(tmp_path / name, replace(examples.metadata(), run_id=run), [record("a")])
     (tmp_path / "records.jsonl").touch()
@@ -57,7 +57,7 @@ def test_the_header_of_a_run_that_was_killed_is_that_of_the_last_file_that_was_b
     assert journal.read_header(tmp_path) == journal.read_run(tmp_path).metadata
 
 
-def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+def test_threads_do_not_mix_their_lines(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
 
     def write(worker: int) -> None:
@@ -105,7 +105,7 @@ def test_damaged_lines_are_skipped_with_one_warning_that_counts_them(tmp_path: P
     assert "2 damaged lines" in two.warnings[0]
 
 
-def test_a_file_of_which_most_is_damaged_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_mostly_damaged_file_is_an_error_with_the_place(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     journal.write(path, examples.metadata(), [examples.record("a")])
     with path.open("a") as file:
@@ -124,7 +124,7 @@ def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> No
     assert list(Records(journal.read(path).outcomes)) == [record]
 
 
-def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_be_open(tmp_path: Path) -> None:
+def test_first_record_is_written_while_calls_use_all_file_descriptors(tmp_path: Path) -> None:
     resource: Any = pytest.importorskip("resource", reason="needs POSIX")
     made, kept = record("a"), Journal(tmp_path / "records.jsonl", examples.metadata())
     kept.open()
@@ -145,7 +145,7 @@ def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_b
     assert list(Records(read(tmp_path / "records.jsonl").outcomes)) == [made]
 
 
-def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
+def test_full_disk_is_one_line(tmp_path: Path) -> None:
     book = Journal(tmp_path / "missing" / "records.jsonl", examples.metadata())
 
     with pytest.raises(JournalError, match="the record of simple::order is not on disk"):
@@ -153,7 +153,7 @@ def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
 
 
 class TakesHalf(FileIO):
-    """A file on a disk that fills up in the middle of a line, and has room again after that."""
+    """A file on a disk that becomes full in the middle of a line, and later has free space again."""
 
     full = True
 
@@ -168,7 +168,7 @@ class TakesHalf(FileIO):
     start = 0
 
 
-def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_half_a_line_is_truncated_before_the_next_one(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
     book.close()
@@ -185,7 +185,7 @@ def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path)
     assert content.warnings == ()
 
 
-def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
+def test_continued_file_has_one_header(tmp_path: Path) -> None:
     for name in ("a", "b"):
         book = Journal(tmp_path / "records.jsonl", examples.metadata())
         book.append(examples.record(name))
@@ -203,7 +203,7 @@ def test_a_file_of_something_else_is_an_error_and_no_traceback(tmp_path: Path, l
         journal.read(path)
 
 
-def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
+def test_record_without_memory_is_one_error_and_damages_no_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
@@ -216,7 +216,7 @@ def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(json, "dumps", broken)
-        with pytest.raises(JournalError, match="there is no more memory; the record of"):
+        with pytest.raises(JournalError, match="out of memory; the record of"):
             book.append(another)
     book.append(examples.record("c"))
     book.close()
@@ -224,7 +224,7 @@ def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
     assert [record.key.id for record in Records(journal.read(book.path).outcomes)] == ["a", "c"]
 
 
-def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written_before(tmp_path: Path) -> None:
+def test_record_of_an_ended_test_replaces_the_earlier_one(tmp_path: Path) -> None:
     asked = replace(record("a"), asked_by=AskedBy(test="test_a.py::test_a", terms="t"))
     ended = replace(asked, test_outcome=OwnOutcome(end=End.PASSED))
     broken = replace(asked, generation=examples.failed(), verdict=examples.BROKEN)

@@ -33,7 +33,7 @@ RUN_ID = examples.metadata().run_id
 def write(
     folder: Path, shard: str | None, records: Sequence[Record], plan: str, *, own: Sequence[str] = (), **changes: Any
 ) -> Path:
-    """Write a run's folder."""
+    """Write a run's directory."""
     folder.mkdir(parents=True)
     dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
     metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
@@ -44,7 +44,7 @@ def write(
 
 @pytest.fixture
 def shards(tmp_path: Path) -> list[Path]:
-    """Three, of which the second has not come to its last case."""
+    """Return three shards, the second without its last case."""
     return [
         write(tmp_path / "1", "1/3", [examples.record(name) for name in "adg"], "adg"),
         write(tmp_path / "2", "2/3", [examples.record("b", verdict=examples.VIOLATED)], "be"),
@@ -63,14 +63,12 @@ def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order:
     assert "".join(key.id for key in merged.run.planned) == NAMES
     assert ids(merged.run.records) == "abcdfg"
     assert not merged.absent
-    assert merged.notes == ("merged 3 runs: 6 attempts, of which 0 were in more than one",)
+    assert merged.notes == ("merged 3 runs: 6 attempts, 0 of them in more than one run",)
     assert merged.run.metadata.dataset["shard"] is None
     assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
 
 
-def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
-    shards: list[Path], tmp_path: Path
-) -> None:
+def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Path], tmp_path: Path) -> None:
     again = [examples.record("e"), examples.record("b")]
     broken = examples.record("e", generation=examples.failed(), verdict=examples.BROKEN)
     paths = [
@@ -84,10 +82,10 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
     assert ids(merged.run.records) == NAMES
     assert merged.run.records[1].verdict == examples.VIOLATED
     assert merged.run.records[4] == again[0]
-    assert "2 were in more than one" in merged.notes[0]
+    assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "kept of these: the first record, in the order in which the runs are named, 1 time; a later one, since the "
-        "call of the first broke, 1 time; 1 passed in one run and not in another: simple::b"
+        "kept of these: the first record, in the order of the given runs, 1 time; a later one, since the "
+        "first call failed, 1 time; 1 passed in one run and not in another: simple::b"
     )
 
 
@@ -103,7 +101,7 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
         ),
     ],
 )
-def test_what_is_no_part_of_the_same_run_is_refused(
+def test_merge_rejects_parts_of_different_runs(
     shards: list[Path], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     stranger = write(tmp_path / "stranger", "2/3", [], "b", **changes)
@@ -111,14 +109,14 @@ def test_what_is_no_part_of_the_same_run_is_refused(
     with pytest.raises(MergeError) as caught:
         merge([shards[0], stranger])
 
-    assert f"{stranger} is no part of the run {shards[0]}" in str(caught.value)
+    assert f"{stranger} is not part of the run {shards[0]}" in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_path: Path) -> None:
+def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
     other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
-    with pytest.raises(MergeError, match="simple::a was asked in two ways"):
+    with pytest.raises(MergeError, match="simple::a has two different questions"):
         merge([shards[0], other])
 
 
@@ -137,14 +135,14 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
     assert merge([tmp_path / "out"]).run.outcomes == content.outcomes
 
 
-def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: Path) -> None:
+def test_merge_to_an_unwritable_place_is_one_line(shards: list[Path], tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
         merge_runs(shards, tmp_path / "taken", Output(io.StringIO()))
 
 
-def test_a_merge_replaces_what_it_made_before_and_no_other_run(
+def test_merge_replaces_its_own_output_and_no_other_run(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resumed = write(tmp_path / "4", "1/3", [examples.record("a")], "adg", run_id="r2", resumed_from=RUN_ID)
@@ -162,7 +160,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
     capsys.readouterr()
     (tmp_path / "runs").mkdir()
-    other.rename(tmp_path / "runs" / "r3")  # in a folder of runs a run would hide them
+    other.rename(tmp_path / "runs" / "r3")  # in a directory of runs it would be hidden
     assert merged(*shards, into="runs") == 2
     assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, in it or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
@@ -176,7 +174,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     )
 
 
-def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
+def test_own_tests_of_each_shard_count_once(tmp_path: Path) -> None:
     def own(name: str, repeat: int = 0) -> Record:
         asked_by = AskedBy(test=f"test_it.py::{name}", terms="sha256:0")
         return replace(examples.record(name, task="test_it"), repeat=repeat, asked_by=asked_by)
@@ -195,13 +193,13 @@ def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> Non
     assert summarize(run).total.missing == 1
 
 
-def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path) -> None:
+def test_merged_run_has_a_verdict_on_screen_and_in_files(tmp_path: Path) -> None:
     output = io.StringIO()
     part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
 
     passed = merge_runs([part], tmp_path / "out", Output(output))
 
-    assert output.getvalue().startswith("merged 1 run: 2 attempts, of which ")
+    assert output.getvalue().startswith("merged 1 run: 2 attempts, ")
     assert "shard 2/2 is missing: the figures are incomplete" in output.getvalue()
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
@@ -224,7 +222,7 @@ def of(variant: str, name: str) -> Attempt:
     return Attempt(CaseKey(task="simple", id=name), 0, variant)
 
 
-def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path: Path) -> None:
+def test_shards_with_variants_become_one_run_with_these_variants(tmp_path: Path) -> None:
     metadata = examples.variants(a={}, b={"model": "n"})
     parts = [
         write_variants(tmp_path / "1", metadata, "1/2", of("a", "x"), of("b", "x")),
@@ -240,7 +238,7 @@ def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path
     assert not merged.absent
 
 
-def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by_variant(tmp_path: Path) -> None:
+def test_merge_joins_runs_of_variants_and_lists_absent_shards_by_variant(tmp_path: Path) -> None:
     parts = [
         write_variants(tmp_path / "1", examples.variants(a={}), "1/1", of("a", "x"), of("a", "y")),
         write_variants(tmp_path / "2", examples.variants(b={"model": "n"}), "2/2", of("b", "y")),
@@ -262,9 +260,7 @@ def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by
         (examples.variants(b={"repeats": 2}), "with repeats 2"),
     ],
 )
-def test_runs_whose_variants_ask_otherwise_are_not_parts_of_one(
-    tmp_path: Path, other: RunMetadata, message: str
-) -> None:
+def test_merge_rejects_variants_with_different_questions(tmp_path: Path, other: RunMetadata, message: str) -> None:
     parts = [
         write_variants(tmp_path / "1", examples.variants(a={}), "1/2", of("a", "x")),
         write_variants(tmp_path / "2", other, "2/2", *[of(one.variant, "y") for one in each(other)]),
@@ -299,7 +295,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
         ("999999/999998", "is shard 999999/999998; expected at most 999998/999998"),
     ],
 )
-def test_a_shard_that_there_cannot_be_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
+def test_impossible_shard_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
     with pytest.raises(JSBenchError) as refused:
         merge([write(tmp_path / "1", shard, [examples.record("a")], "a")])
 
@@ -314,7 +310,7 @@ def test_of_many_shards_that_are_absent_the_first_and_the_last_are_named(tmp_pat
     assert merge(paths).absent == ("1/999999", *(f"{one}/999999" for one in range(3, 7)), "8/999999 to 999999/999999")
 
 
-def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
+def test_too_many_attempts_are_one_line(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
         for shard, name in enumerate("ab", start=1)
@@ -324,7 +320,7 @@ def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
         merge(paths)
 
 
-def test_two_whole_runs_say_which_is_kept_and_how_many_verdicts_disagree(tmp_path: Path) -> None:
+def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path) -> None:
     def whole(name: str, passed: int) -> Path:
         verdicts = [examples.PASSED if at < passed else examples.VIOLATED for at in range(len(NAMES))]
         made = zip(NAMES, verdicts, strict=True)
@@ -333,11 +329,11 @@ def test_two_whole_runs_say_which_is_kept_and_how_many_verdicts_disagree(tmp_pat
     out = io.StringIO()
     merge_runs([whole("first", 1), whole("second", 7)], tmp_path / "out", Output(out))
 
-    said = out.getvalue()
-    assert "merged 2 runs: 7 attempts, of which 7 were in more than one" in said
-    assert "the first record, in the order in which the runs are named, 7 times; 6 passed in one run and not in" in said
-    assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in said
-    assert "pass rate  1/7" in said
+    message = out.getvalue()
+    assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
+    assert "the first record, in the order of the given runs, 7 times; 6 passed in one run and not in" in message
+    assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
+    assert "pass rate  1/7" in message
 
 
 def test_a_merge_decides_by_the_gates_and_the_baseline_of_a_run(tmp_path: Path) -> None:
@@ -390,19 +386,19 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
         (["--baseline", "none.json"], "jsbench: --baseline: "),
         (
             ["--gate", "pass_at.2>=0.5"],
-            "--gate: 'pass_at.2' takes 2 attempts at a case: found 1; give pytest --jsbench-repeats=2",
+            "--gate: 'pass_at.2' needs 2 attempts per case: found 1; use pytest --jsbench-repeats=2",
         ),
-        (["--gate", "pass_hat.1>=0.5"], "'pass_hat.1' takes 2 attempts at a case: found 1; give pytest"),
+        (["--gate", "pass_hat.1>=0.5"], "'pass_hat.1' needs 2 attempts per case: found 1; use pytest"),
         (["--gate", "scores.good>=0.5"], "no metric 'good': give it as pytest --jsbench-classify"),
     ],
 )
-def test_a_gate_that_a_merge_cannot_read_is_one_line_that_names_its_option(
+def test_invalid_gate_of_a_merge_is_one_line_with_the_option(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert main(["merge", *map(str, shards), "-o", str(tmp_path / "out"), *options], out=io.StringIO()) == 2
 
-    said = capsys.readouterr().err
-    assert message in said
-    assert "--jsbench" not in said.replace("pytest --jsbench", "")
-    assert len(said.splitlines()) == 1
+    text = capsys.readouterr().err
+    assert message in text
+    assert "--jsbench" not in text.replace("pytest --jsbench", "")
+    assert len(text.splitlines()) == 1
     assert not (tmp_path / "out").exists()

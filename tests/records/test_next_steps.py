@@ -38,7 +38,7 @@ SCHEMA = {
 }
 
 
-def answered(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
+def answer(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
     made = examples.completion(text)
     return replace(made, sent=Sent(response_format=response_format), finish_reason=FinishReason.STOP)
 
@@ -57,44 +57,56 @@ def broken(*paths: str) -> Verdict:
 @pytest.mark.parametrize(
     ("verdict", "generation", "step"),
     [
-        (failed(FailureType.TRUNCATED), answered('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
-        (failed(FailureType.TRUNCATED), answered('{"n": "' + "and so on and on " * 9), "the answer repeats itself"),
-        (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
-        (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 3), "raise the limit"),
-        (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
-        (broken("/properties/any/maximum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
-        (broken("/properties/half/maximum"), answered("{}"), "rewrite maximum as an enum of its values"),
-        (broken("/properties/loose/pattern"), answered("{}"), "rewrite pattern as one with [0-9] for \\d and"),
-        (broken("/properties/open/pattern"), answered("{}"), "rewrite pattern as one from ^ to $; or"),
-        (broken("/prefixItems/0/minimum"), answered("{}"), "sent minimum and did not enforce it"),
-        (broken("/prefixItems/0/required"), answered("{}"), "rewrite prefixItems as named properties"),
-        (broken("/else/required", "/anyOf"), answered("{}"), "them: `jsbench probe` shows"),
-        (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
-        (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
-        (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), "was sent the schema and did not enforce JSON"),
-        (failed(FailureType.HALLUCINATION, valid=True), answered("{}"), "--jsbench-extra-fields=allow"),
+        (failed(FailureType.TRUNCATED), answer('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
+        (
+            failed(FailureType.TRUNCATED),
+            answer('{"n": "' + "and so on and on " * 9),
+            "the answer repeats itself",
+        ),
+        (failed(FailureType.TRUNCATED), answer('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
+        (failed(FailureType.TRUNCATED), answer('{"ip": "12' + "-1234" * 3), "raise the limit"),
+        (broken("/properties/far/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/any/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/half/maximum"), answer("{}"), "rewrite maximum as an enum of its values"),
+        (broken("/properties/loose/pattern"), answer("{}"), "rewrite pattern as one with [0-9] for \\d and"),
+        (broken("/properties/open/pattern"), answer("{}"), "rewrite pattern as one from ^ to $; or"),
+        (broken("/prefixItems/0/minimum"), answer("{}"), "sent minimum and did not enforce it"),
+        (broken("/prefixItems/0/required"), answer("{}"), "rewrite prefixItems as named properties"),
+        (broken("/else/required", "/anyOf"), answer("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/plain/pattern"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
+        (failed(FailureType.SYNTAX_ERROR), answer("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
+        (failed(FailureType.SYNTAX_ERROR), answer("Sure!"), "was sent the schema and did not enforce JSON"),
+        (failed(FailureType.HALLUCINATION, valid=True), answer("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
-        (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
+        (failed(FailureType.UNJUDGED), answer("{}"), "--jsbench-judge-timeout"),
         (failed(FailureType.REFUSAL), None, "-v shows the refused prompt"),
         (
             broken("/minimum"),
-            answered("{}"),
+            answer("{}"),
             "sent minimum and did not enforce it: rewrite minimum as an enum of its values; or",
         ),
-        (broken("/items/allOf/0/else/not"), answered("{}"), "sent else and did not enforce it"),
-        (broken("/allOf/0/required"), answered("{}"), "rewrite allOf as one schema"),
-        (broken("/then/required", "/properties/not/enum"), answered("{}"), "rewrite then as branches of anyOf; or try"),
-        (broken("/contains", "/a/uniqueItems"), answered("{}"), "them: `jsbench probe` shows"),
-        (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/items/allOf/0/else/not"), answer("{}"), "sent else and did not enforce it"),
+        (broken("/allOf/0/required"), answer("{}"), "rewrite allOf as one schema"),
+        (
+            broken("/then/required", "/properties/not/enum"),
+            answer("{}"),
+            "rewrite then as branches of anyOf; or try",
+        ),
+        (broken("/contains", "/a/uniqueItems"), answer("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/not/enum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (
             examples.VIOLATED,
-            answered('{"type": "object", "properties": {}}'),
+            answer('{"type": "object", "properties": {}}'),
             "the answer is a schema instead of an instance",
         ),
-        (examples.VIOLATED, answered("{}", ResponseFormat.JSON_OBJECT), "json_object enforces no minimum"),
-        (examples.VIOLATED, replace(answered("{}"), sent=None), "state in the prompt what minimum allows"),
-        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), "--jsbench-adapt=verbatim"),
-        (replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)), answered("{}"), "send the schema with the request"),
+        (examples.VIOLATED, answer("{}", ResponseFormat.JSON_OBJECT), "json_object does not enforce minimum"),
+        (examples.VIOLATED, replace(answer("{}"), sent=None), "state in the prompt what minimum allows"),
+        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answer("{}"), "--jsbench-adapt=verbatim"),
+        (
+            replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)),
+            answer("{}"),
+            "send the schema with the request",
+        ),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more time (it is 7.5 s)"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
         (
@@ -105,8 +117,8 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "check that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),
-        (failed(FailureType.NO_CALL), answered(""), "tool_choice"),
-        (failed(FailureType.UNKNOWN_TOOL), answered(""), "declare the tool"),
+        (failed(FailureType.NO_CALL), answer(""), "tool_choice"),
+        (failed(FailureType.UNKNOWN_TOOL), answer(""), "declare the tool"),
     ],
 )
 def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
@@ -116,7 +128,7 @@ def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: G
     assert bool(step) == bool(words)
 
 
-#: the reasons that each failure type can have
+#: Possible reasons of each failure type.
 REASONS: dict[FailureType, list[str]] = {
     FailureType.API_ERROR: [*FaultKind],
     FailureType.UNSUPPORTED_SCHEMA: [*DeclineReason],
@@ -136,7 +148,7 @@ REASONS: dict[FailureType, list[str]] = {
 def test_next_step_exists_for_each_failure_type_and_reason(
     failure_type: FailureType, response_format: ResponseFormat | None
 ) -> None:
-    generation = None if response_format is None else answered("{}", response_format)
+    generation = None if response_format is None else answer("{}", response_format)
     for reason in (*REASONS.get(failure_type, ()), None):
         violations = examples.VIOLATED.violations if failure_type is FailureType.SCHEMA_VIOLATION else ()
         verdict = failed(failure_type, reason=reason, violations=violations)
@@ -144,13 +156,13 @@ def test_next_step_exists_for_each_failure_type_and_reason(
 
 
 @pytest.mark.parametrize("reason", SyntaxReason)
-def test_next_step_differs_where_the_reason_does(reason: SyntaxReason) -> None:
+def test_next_step_depends_on_the_reason(reason: SyntaxReason) -> None:
     step = next_step(failed(FailureType.SYNTAX_ERROR, reason=reason), None, PARAMS, SCHEMA)
     assert step == _AFTER_SYNTAX_ERROR[reason]
 
 
-def test_next_step_after_an_applications_request_without_a_format_names_its_request() -> None:
-    made = answered("Sure", ResponseFormat.TEXT)
+def test_next_step_names_an_applications_request_without_a_format() -> None:
+    made = answer("Sure", ResponseFormat.TEXT)
     assert made.sent is not None
     verdict = failed(FailureType.SYNTAX_ERROR, reason=SyntaxReason.PROSE)
 
@@ -161,26 +173,26 @@ def test_next_step_after_an_applications_request_without_a_format_names_its_requ
 
 
 def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:
-    answer = answered("{}")
-    assert answer.sent is not None
-    held = replace(answer, sent=replace(answer.sent, enforced_by="llguidance 1.9.1"))
+    plain = answer("{}")
+    assert plain.sent is not None
+    held = replace(plain, sent=replace(plain.sent, enforced_by="llguidance 1.9.1"))
     step = next_step(broken("/properties/far/maximum"), held, PARAMS, SCHEMA)
     assert step.startswith("llguidance 1.9.1 was given maximum and did not enforce it")
     assert "larger model" not in step
 
 
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
-def test_next_step_after_a_field_that_the_schema_forbids_is_that_of_a_violation(keyword: str) -> None:
+def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
     verdict = failed(FailureType.HALLUCINATION, violations=(violation,))
-    step = next_step(verdict, answered("{}"), PARAMS, {keyword: False})
+    step = next_step(verdict, answer("{}"), PARAMS, {keyword: False})
     assert f"sent {keyword} and did not enforce it" in step
     assert "--jsbench-extra-fields" not in step
 
 
 def test_next_step_for_a_pattern_of_another_engine_is_to_fix_the_pattern() -> None:
     schema = {"pattern": "\\A[a-z]+\\Z"}
-    step = next_step(broken("/pattern"), answered('"a"'), PARAMS, schema)
+    step = next_step(broken("/pattern"), answer('"a"'), PARAMS, schema)
     assert step == "fix the pattern: it has \\A, which is not ECMA-262: write ^"
 
 
@@ -202,5 +214,5 @@ def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
 
 
 def test_a_pattern_with_look_around_is_to_be_written_without() -> None:
-    step = next_step(broken("/pattern"), answered('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
+    step = next_step(broken("/pattern"), answer('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
     assert "rewrite pattern as one without look-around" in step

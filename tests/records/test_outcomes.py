@@ -66,7 +66,7 @@ def written(path: Path, records: Sequence[Record]) -> Run:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_figures_of_outcomes_are_those_of_the_whole_records(seed: int, tmp_path: Path) -> None:
+def test_metrics_of_outcomes_equal_those_of_records(seed: int, tmp_path: Path) -> None:
     records = some_records(seed)
 
     summary = summarize(written(tmp_path / "records.jsonl", records))
@@ -98,7 +98,7 @@ def test_figures_of_outcomes_are_those_of_the_whole_records(seed: int, tmp_path:
     uses = Counter(name for one in counted for name in used_keywords(one.schema))
     assert {name: found.pass_rate.n for name, found in summary.keywords.items() if found.pass_rate.n} == dict(uses)
     broken = Counter(name for one in counted for name in {each.keyword for each in one.verdict.violations})
-    # decisions do not say of which keyword they are
+    # decisions cannot be assigned to keywords
     expected = dict.fromkeys(summary.keywords) if decided else {name: broken[name] for name in summary.keywords}
     assert {name: found.failures for name, found in summary.keywords.items()} == expected
 
@@ -117,7 +117,7 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
     assert tuple(sent) == on_disk.outcomes
 
 
-def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(tmp_path: Path) -> None:
+def test_outcomes_of_a_worker_share_strings_of_path_and_task(tmp_path: Path) -> None:
     run = written(tmp_path / "records.jsonl", [examples.record("a"), examples.record("b")])
     first, second = (sent_by_worker(one) for one in run.outcomes)
 
@@ -146,7 +146,7 @@ def test_records_of_a_packed_file_are_read(tmp_path: Path) -> None:
     assert list(Records(journal.read(packed).outcomes)) == records
 
 
-def test_a_file_that_was_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
+def test_file_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
     run = written(tmp_path / "records.jsonl", some_records(1, count=2))
     (tmp_path / "records.jsonl").write_text("{}\n" * 500)
 
@@ -158,7 +158,7 @@ def test_a_file_that_was_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
         run.records[0]
 
 
-def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Path) -> None:
+def test_rewritten_records_are_copied_with_their_new_places(tmp_path: Path) -> None:
     records = some_records(3, count=8)
     run = written(tmp_path / "one.jsonl", records)
     foreign = (tmp_path / "one.jsonl").read_text().replace('"answer"', '"antwört"').rstrip("\n")
@@ -173,7 +173,7 @@ def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Pat
     assert [one.source for one in copied.outcomes] == places
 
 
-def test_another_record_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_other_record_at_the_same_place_is_detected(tmp_path: Path) -> None:
     records = [replace(examples.record("a"), repeat=number) for number in range(2)]
     run = written(tmp_path / "records.jsonl", records)
     journal.write(tmp_path / "records.jsonl", run.metadata, records[::-1])
@@ -182,7 +182,7 @@ def test_another_record_at_the_same_place_is_not_taken_for_it(tmp_path: Path) ->
         list(run.records)
 
 
-def test_what_was_cut_off_a_file_is_not_copied_as_nothing(tmp_path: Path) -> None:
+def test_truncated_file_is_not_copied_as_empty(tmp_path: Path) -> None:
     run = written(tmp_path / "one.jsonl", some_records(3, count=2))
     (tmp_path / "one.jsonl").write_bytes((tmp_path / "one.jsonl").read_bytes()[:-9])
 
@@ -192,9 +192,9 @@ def test_what_was_cut_off_a_file_is_not_copied_as_nothing(tmp_path: Path) -> Non
     assert not (tmp_path / "two.jsonl").exists()
 
 
-def test_an_outcome_holds_no_schema_no_prompt_and_no_answer(tmp_path: Path) -> None:
-    said = examples.completion('"a secret answer"')
-    run = written(tmp_path / "records.jsonl", [examples.record("a", generation=said, schema={"title": "a secret"})])
+def test_outcome_has_no_schema_prompt_or_answer(tmp_path: Path) -> None:
+    message = examples.completion('"a secret answer"')
+    run = written(tmp_path / "records.jsonl", [examples.record("a", generation=message, schema={"title": "a secret"})])
 
     assert "secret" not in json.dumps(to_json(run.outcomes[0])).replace(str(tmp_path), "")
 
@@ -205,7 +205,7 @@ def test_a_record_that_no_disk_has_is_sent_with_its_outcome() -> None:
     assert outcome.read() == sent_by_worker(outcome).read() == examples.record("a")
 
 
-def test_each_kind_of_generation_is_told_apart() -> None:
+def test_each_kind_of_generation_is_distinguished() -> None:
     kinds = [AttemptOutcome.of(examples.record("a", verdict=verdict, generation=one)) for verdict, one in ENDS]
 
     assert [one.generation for one in kinds] == [

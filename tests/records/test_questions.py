@@ -9,7 +9,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome
-from pytest_jsbench.records.questions import each, match, strangers
+from pytest_jsbench.records.questions import each, match, unmatched_variants
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from tests import examples
 from tests.examples import record, replace, variants
@@ -21,7 +21,7 @@ def of(variant: str, name: str) -> Record:
     return replace(record(name), variant=variant)
 
 
-def test_the_whole_says_what_all_variants_share_and_counts_where_they_differ() -> None:
+def test_whole_run_has_shared_settings_and_counts_of_different_ones() -> None:
     found = examples.variants(
         a={"params": {"max_tokens": 50, "seed": 1}, "details": {"sdk": "1"}, "provider": "x"},
         b={"params": {"max_tokens": 99, "seed": 1}, "details": {"sdk": "1", "url": "u"}, "model": "n", "shots": 3},
@@ -54,7 +54,7 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert len(run.planned) == 5
 
 
-def test_an_outcome_of_a_variant_that_the_run_does_not_name_is_of_none_of_its_variants() -> None:
+def test_outcome_of_an_unknown_variant_belongs_to_no_variant() -> None:
     run = replace(examples.compared(a="pv", b="pm"), missing=())
     stranger = AttemptOutcome.of(of("c", "case00"))
 
@@ -72,19 +72,19 @@ def test_variants_that_share_a_plan_hold_its_cases_once() -> None:
     assert a.planned is b.planned
 
 
-def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
+def test_later_changes_of_shared_settings_apply_to_each_variant() -> None:
     resumed = replace(TWO, resumed_from="earlier", policy={"fences": "forbid"})
 
     assert {one.resumed_from for one in each(resumed)} == {"earlier"}
     assert resumed.of_variant("b").policy == {"fences": "forbid"}
 
 
-def test_there_is_no_variant_of_another_name() -> None:
+def test_unknown_variant_raises_key_error() -> None:
     with pytest.raises(KeyError):
         examples.run_of_variants(TWO, of("a", "x")).of_variant("c")
 
 
-def test_an_answer_and_a_broken_call_of_two_variants_do_not_hide_each_other(tmp_path: Path) -> None:
+def test_answer_and_failed_call_of_two_variants_are_both_kept(tmp_path: Path) -> None:
     broken = replace(of("b", "x"), generation=examples.failed(), verdict=examples.BROKEN)
     journal.write(tmp_path / "records.jsonl", TWO, [of("a", "x"), broken])
 
@@ -102,23 +102,38 @@ OTHER = {"model": "n"}
     [
         (ONE, variants(a=CHAT, b={}), {"": "b"}, {}),
         (variants(b=CHAT, a={}), variants(a=CHAT, b={}), {"b": "a", "a": "b"}, {}),
-        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "asked what several"}),
+        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "asked the same questions"}),
         (variants(a=OTHER), variants(a=CHAT, b={}), {}, {"a": 'asked model "n"', "b": 'asked model "n"'}),
         (variants(a=OTHER, b={}), ONE, {"b": ""}, {}),
         (variants(**PACED), variants(**PACED), SAME, {}),
         (variants(**PACED), variants(**dict(reversed(PACED.items()))), SAME, {}),
-        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "asked what several variants ask alike"}),
-        (ONE, variants(here={}, there={}), {}, dict.fromkeys(["here", "there"], "asked what several")),
-        (variants(here={}, there={}), variants(other={}), {}, {"other": "asked what several"}),
-        (variants(there={}), variants(here={}, there={}), {"there": "there"}, {"here": "asked what several"}),
+        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "asked the same questions"}),
+        (
+            ONE,
+            variants(here={}, there={}),
+            {},
+            dict.fromkeys(["here", "there"], "asked the same questions"),
+        ),
+        (
+            variants(here={}, there={}),
+            variants(other={}),
+            {},
+            {"other": "asked the same questions"},
+        ),
+        (
+            variants(there={}),
+            variants(here={}, there={}),
+            {"there": "there"},
+            {"here": "asked the same questions"},
+        ),
         (variants(a={}, b={}), variants(a={}, b={}), SAME, {}),
     ],
 )
-def test_variants_are_matched_by_what_they_ask_then_by_name_and_where_several_fit_alike_not_at_all(
+def test_variants_match_by_questions_then_name_and_never_ambiguously(
     theirs: RunMetadata, ours: RunMetadata, matched: dict[str, str], instead: dict[str, str]
 ) -> None:
-    others = strangers(theirs, ours)
+    others = unmatched_variants(theirs, ours)
 
     assert match(theirs, ours) == matched
     assert others.keys() == {one.variant for one in each(ours)} - set(matched.values())
-    assert [name for name, said in others.items() if instead.get(name, "") not in said] == []
+    assert [name for name, message in others.items() if instead.get(name, "") not in message] == []

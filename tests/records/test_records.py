@@ -43,12 +43,12 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Place: st.builds(Place, path=st.just(Path("records.jsonl")), start=st.integers(0, 9)),
     CaseKey: st.sampled_from([examples.record("a").key, examples.record("b", task="other").key]),
 }
-#: what only the process that made it needs, or follows from the others
+#: Fields that only the process that created the value needs, or that follow from others.
 UNWRITTEN = {"server", "instance", "passed"}
 
 
 def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Any value of a type; of one of ours in each of its fields, but those that are chosen."""
+    """Return a strategy for any value of a type, with all fields of the package's own types, except for given ones."""
     parts = get_args(hint)
     if hint in PLAIN:
         return PLAIN[hint]
@@ -76,7 +76,7 @@ RECORDS = PLAIN[Record] = values_of(
 
 @fuzzing.examples(100)
 @given(RECORDS)
-def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(record: Record) -> None:
+def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Record) -> None:
     line = parse_json(json_line(record.to_dict()))
     outcomes = [AttemptOutcome.of(record.kept), AttemptOutcome.of(record, Place(path=Path("records.jsonl"), start=7))]
 
@@ -88,14 +88,14 @@ def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(r
 @pytest.mark.parametrize("kind", [AttemptOutcome, RunVerdict, Generation, AttemptResult])
 @fuzzing.examples(100)
 @given(data=st.data())
-def test_every_value_that_is_written_is_read_as_it_was(kind: Any, data: st.DataObject) -> None:
+def test_every_value_round_trips(kind: Any, data: st.DataObject) -> None:
     value = data.draw(values_of(kind))
 
     assert from_json(kind, parse_json(json_line(to_json(value)))) == value
 
 
 @pytest.mark.parametrize("path", [("generation", "usage"), ("verdict",), ("asked_by",), ()])
-def test_what_a_later_version_adds_is_left_alone_and_what_is_missing_is_named(path: Sequence[str]) -> None:
+def test_records_ignore_new_fields_and_name_missing_ones(path: Sequence[str]) -> None:
     line = replace(examples.record("a"), asked_by=AskedBy(test="t", terms="x")).to_dict()
     place = line
     for name in path:
@@ -120,7 +120,7 @@ def line_validator() -> jsonschema.Draft202012Validator:
         {"schema_digest": "md5:0"},
     ],
 )
-def test_what_is_not_a_record_is_said_so_and_the_published_schema_refuses_it_too(broken: dict[str, Any]) -> None:
+def test_invalid_record_is_rejected_by_the_reader_and_the_schema(broken: dict[str, Any]) -> None:
     line = examples.record().to_dict() | broken
 
     with pytest.raises(RecordError, match=f"not a record of pytest-jsbench: {next(iter(broken))}"):
@@ -132,7 +132,7 @@ def test_what_is_not_a_record_is_said_so_and_the_published_schema_refuses_it_too
 @pytest.mark.parametrize(
     ("field", "value"), [("model", 5), ("dataset", "x"), ("started_at", "yesterday"), ("plan", {"simple": "abc"})]
 )
-def test_a_header_with_a_field_of_another_type_is_refused(field: str, value: object) -> None:
+def test_header_with_a_wrong_type_is_rejected(field: str, value: object) -> None:
     with pytest.raises(RecordError, match=field if field != "started_at" else "not the header of a run"):
         parse_line({"type": "run", "run": examples.metadata().to_dict() | {field: value}})
 
@@ -162,25 +162,25 @@ def test_a_run_without_variants_is_written_as_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "x/../y", "a::b", "", "\x1b[31m", "n" * 201, 5])
-def test_what_is_no_name_of_a_variant_is_refused(name: object) -> None:
+def test_invalid_variant_name_is_rejected(name: object) -> None:
     run = {**examples.variants(a={}).to_dict()}
     run["variants"] = [{**run["variants"][0], "variant": name}]
 
     with pytest.raises(RecordError):
         parse_line({"type": "run", "run": run})
     if name:
-        with pytest.raises(RecordError, match=r"is no variant|variant is 5"):
+        with pytest.raises(RecordError, match=r"is not a variant's name|variant is 5"):
             Record.from_dict({**examples.record().to_dict(), "variant": name})
 
 
-def test_two_variants_of_one_name_are_refused() -> None:
+def test_duplicate_variant_names_are_rejected() -> None:
     run = examples.variants(a={}).to_dict()
 
     with pytest.raises(RecordError, match="that of another"):
         RunMetadata.from_dict({**run, "variants": run["variants"] * 2})
 
 
-def test_a_plan_that_all_variants_share_is_written_once() -> None:
+def test_shared_plan_of_variants_is_written_once() -> None:
     metadata = examples.variants(a={}, b={"model": "n"})
     shared = [Attempt(examples.record().key, repeat, name) for name in "ab" for repeat in (0, 1)]
 
@@ -194,7 +194,7 @@ def test_a_plan_that_all_variants_share_is_written_once() -> None:
     assert metadata.planned() is None
 
 
-def test_a_record_s_comparers_are_read_where_there_are_some_and_refused_where_they_are_none() -> None:
+def test_comparers_of_a_record_are_read_and_invalid_ones_rejected() -> None:
     data = examples.record("a").to_dict()
 
     assert Record.from_dict(data | {"expected": {"value": None}}).expected == Expected(value=None)

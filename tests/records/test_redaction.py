@@ -1,4 +1,4 @@
-"""Redaction: what is kept of a record, and what its digests give away."""
+"""Check redaction: what a record keeps, and what its digests reveal."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def text_of(record: Record) -> str:
     return record.generation.text
 
 
-def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
+def test_redacted_record_has_only_digests_keywords_and_figures() -> None:
     record = Redaction.new().record(answered())
 
-    said = json.dumps(record.to_dict())
-    assert "secret" not in said
+    message = json.dumps(record.to_dict())
+    assert "secret" not in message
     assert record.schema_digest == digest(SCHEMA)
     assert by_keyword([AttemptOutcome.of(record)]) == by_keyword([AttemptOutcome.of(answered())])
     assert (record.verdict.failure_type, record.changes[0].keyword) == (examples.VIOLATED.failure_type, "minimum")
-    assert Record.from_dict(json.loads(said)) == record
+    assert Record.from_dict(json.loads(message)) == record
 
 
 def test_as_many_values_are_missing_and_given_as_before() -> None:
@@ -92,16 +92,16 @@ def test_a_prompt_is_known_again_by_any_later_run(redacted: bool) -> None:
     assert not asked_the_same(replace(record, prompt=None), PROMPT)
 
 
-def test_what_is_redacted_is_not_redacted_again() -> None:
+def test_redaction_is_idempotent() -> None:
     record = Redaction.new().record(answered())
 
     assert Redaction.new().record(record) is record
 
 
-def test_nothing_is_left_of_the_calls_of_tools_and_yet_the_prompt_is_known_again() -> None:
+def test_redaction_removes_tool_calls_and_keeps_the_prompt_comparable() -> None:
     record = Redaction.new().record(replace(answered(), prompt=CONVERSATION))
 
-    said = json.dumps(record.to_dict()["prompt"])
-    assert not [word for word in ("find_order", "Oslo", "lost", "7}") if word in said]
+    message = json.dumps(record.to_dict()["prompt"])
+    assert not [word for word in ("find_order", "Oslo", "lost", "7}") if word in message]
     assert asked_the_same(Record.from_dict(json.loads(json.dumps(record.to_dict()))), CONVERSATION)
     assert not asked_the_same(record, Prompt(messages=CONVERSATION.messages[:5]))

@@ -27,9 +27,7 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
-def test_an_answer_that_breaks_what_was_left_out_keeps_its_note_in_a_run_and_on_the_command_line(
-    judge: Judge, tmp_path: Path
-) -> None:
+def test_adaptation_loss_note_is_kept_in_a_run_and_on_the_command_line(judge: Judge, tmp_path: Path) -> None:
     widened = replace(record("a", schema=SCHEMA, verdict=examples.VIOLATED), changes=(WIDENED,))
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [widened])
     out = io.StringIO()
@@ -40,7 +38,7 @@ def test_an_answer_that_breaks_what_was_left_out_keeps_its_note_in_a_run_and_on_
     assert json.loads(out.getvalue())["notes"] == ["adaptation_loss"]
 
 
-def test_an_answer_that_was_held_to_no_schema_though_it_was_to_be_says_so_now_and_later(judge: Judge) -> None:
+def test_not_enforced_note_is_set_when_judged_and_when_rejudged(judge: Judge) -> None:
     made = examples.completion()
     assert isinstance(made, Completion)
     left_out = Sent(response_format=ResponseFormat.TEXT, left_out=True)
@@ -54,7 +52,7 @@ def test_an_answer_that_was_held_to_no_schema_though_it_was_to_be_says_so_now_an
     assert found == {left_out: (Note.NOT_ENFORCED,), held: ()}
 
 
-def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -> None:
+def test_adaptation_loss_note_needs_a_removed_and_violated_keyword(judge: Judge) -> None:
     other = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, keyword="maximum"),))
     kept = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, kind="tightened"),))
     passed = replace(record("a", schema=True), changes=(WIDENED,))
@@ -62,7 +60,7 @@ def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -
     assert [judge_again(one, judge).verdict.notes for one in (other, kept, passed)] == [(), (), ()]
 
 
-def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
+def test_rejudging_keeps_records_without_a_call(judge: Judge) -> None:
     excluded = record("a", verdict=examples.EXCLUDED)
 
     assert judge_again(excluded, judge) is excluded
@@ -93,7 +91,7 @@ def test_a_listed_value_in_other_capitals_fails_and_is_noted(
     assert judged.passed is (answer == '{"city": "Oslo", "deep": ["Fjord"]}')
 
 
-def test_the_order_of_properties_is_recorded_of_a_conforming_answer_and_fails_none(judge: Judge) -> None:
+def test_property_order_is_recorded_for_conforming_answers_only(judge: Judge) -> None:
     schema = {"properties": {"a": {"type": "integer"}, "b": {}}}
     kept = {}
     for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"b": 2, "a": "1"}', '{"a": 1}'):
@@ -104,7 +102,7 @@ def test_the_order_of_properties_is_recorded_of_a_conforming_answer_and_fails_no
     assert list(kept.values()) == [True, False, None, None]
 
 
-def test_what_constant_answers_pass_stands_in_the_verdict_of_whatever_was_answered(judge: Judge) -> None:
+def test_verdict_has_the_passing_constant_answers_for_any_outcome(judge: Judge) -> None:
     wide, narrow = {"minProperties": 0}, {"type": "object", "required": ["a"]}
 
     found = [judge_again(record("a", schema=schema), judge).verdict.trivial for schema in (wide, narrow)]
@@ -136,14 +134,14 @@ AB: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
         ({"properties": {"a": {"$ref": "#"}, "b": {}}}, {"a": {"a": {"b": 1, "a": {}}}, "b": 1}, False),
     ],
 )
-def test_the_order_is_that_of_each_objects_schema(schema: Any, instance: Any, kept: bool | None) -> None:
+def test_property_order_is_checked_by_each_objects_schema(schema: Any, instance: Any, kept: bool | None) -> None:
     assert order_kept(schema, instance) is kept
 
 
-def test_a_reference_in_a_circle_comes_to_an_end() -> None:
+def test_circular_reference_terminates() -> None:
     assert order_kept({"$ref": "#"}, {"a": 1, "b": 2}) is None
     assert order_kept({**AB, "allOf": [{"$ref": "#"}]}, {"a": 1, "b": 2}) is True
 
 
-def test_of_an_answer_with_very_many_objects_nothing_is_said() -> None:
+def test_property_order_is_unknown_for_very_many_objects() -> None:
     assert order_kept({"items": AB}, [{"a": 1, "b": number} for number in range(5_000)]) is None

@@ -24,7 +24,7 @@ def key(case_id: str) -> CaseKey:
     return CaseKey(task="simple", id=case_id)
 
 
-def asked(case_id: str, *, schema: Any = SCHEMA, **changes: Any) -> Record:
+def record_of(case_id: str, *, schema: Any = SCHEMA, **changes: Any) -> Record:
     record = examples.record(case_id, schema=schema)
     return replace(record, prompt=schema_prompt(Case(key=key(case_id), schema=schema)), **changes)
 
@@ -41,11 +41,11 @@ def ids(resumption: Resumption) -> list[str]:
     return [answer.key.id for answer in resumption.answers]
 
 
-def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path) -> None:
-    broken = asked("broken", generation=examples.failed(), verdict=examples.BROKEN)
-    excluded = asked("excluded", generation=None, verdict=examples.EXCLUDED)
-    declined = asked("declined", generation=examples.declined(), verdict=examples.UNSUPPORTED)
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), broken, excluded, declined])
+def test_resume_reuses_answers_but_not_failed_calls(tmp_path: Path) -> None:
+    broken = record_of("broken", generation=examples.failed(), verdict=examples.BROKEN)
+    excluded = record_of("excluded", generation=None, verdict=examples.EXCLUDED)
+    declined = record_of("declined", generation=examples.declined(), verdict=examples.UNSUPPORTED)
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record_of("a"), broken, excluded, declined])
 
     found = resumed(tmp_path, dict.fromkeys(["a", "broken", "excluded", "declined", "new"], SCHEMA))
 
@@ -53,10 +53,10 @@ def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path
     assert (found.broken, found.left_out) == (1, 0)
 
 
-def test_a_schema_that_somebody_has_changed_in_the_file_is_another_whatever_digest_stands_beside_it(
+def test_schema_edited_in_the_file_does_not_match_despite_its_digest(
     tmp_path: Path,
 ) -> None:
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), asked("b")])
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record_of("a"), record_of("b")])
     text = (tmp_path / "records.jsonl").read_text()
     (tmp_path / "records.jsonl").write_text(text.replace('"schema":{"type":"object"}', '"schema":{"type":"array"}', 1))
 
@@ -64,9 +64,9 @@ def test_a_schema_that_somebody_has_changed_in_the_file_is_another_whatever_dige
 
 
 def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
-    repeated = asked("repeated", repeat=1)
-    reworded = replace(asked("reworded"), prompt=schema_prompt(Case(key=key("x"), schema=True)))
-    records = [asked("same"), asked("changed"), asked("gone"), repeated, reworded]
+    repeated = record_of("repeated", repeat=1)
+    reworded = replace(record_of("reworded"), prompt=schema_prompt(Case(key=key("x"), schema=True)))
+    records = [record_of("same"), record_of("changed"), record_of("gone"), repeated, reworded]
     journal.write(tmp_path / "records.jsonl", examples.metadata(), records)
 
     found = resumed(tmp_path, {"same": SCHEMA, "changed": {"type": "array"}, "repeated": SCHEMA, "reworded": SCHEMA})
@@ -76,9 +76,9 @@ def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
     assert len(resumed(tmp_path, {"repeated": SCHEMA}, repeats=2).answers) == 1
 
 
-def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Path) -> None:
+def test_case_with_its_own_messages_matches_by_these(tmp_path: Path) -> None:
     words = (Message(role="user", content="its own words"),)
-    record = replace(asked("a"), prompt=Prompt(messages=words))
+    record = replace(record_of("a"), prompt=Prompt(messages=words))
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [record])
     case = Case(key=key("a"), schema=SCHEMA, messages=words)
 
@@ -90,15 +90,15 @@ def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "other"}, 'its run asked model "m", this one "other"; nothing of it can be taken over'),
+        ({"model": "other"}, 'its run asked model "m", this one "other"; none of its answers can be reused'),
         ({"engine": "openai"}, 'engine "scripted"'),
         ({"adapt": "narrow:openai"}, 'adapt "verbatim"'),
         ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "with temperature null"),
         ({"details": {"strict": True}}, "with the engine's options {}"),
     ],
 )
-def test_a_run_of_another_engine_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a")])
+def test_resume_rejects_a_run_of_another_engine(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record_of("a")])
 
     with pytest.raises(ResumeError) as caught:
         resumed(tmp_path, {"a": SCHEMA}, **change)
@@ -110,23 +110,23 @@ def test_a_run_of_another_engine_is_refused(tmp_path: Path, change: dict[str, An
 @pytest.mark.parametrize(
     "change", [{"details": {"openai": "3.53.0", "slots": 8}}, {"concurrency": 64}, {"policy": {"fences": "forbid"}}]
 )
-def test_what_does_not_change_answers_does_not_hinder(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_settings_that_do_not_affect_answers_do_not_prevent_resuming(tmp_path: Path, change: dict[str, Any]) -> None:
     earlier = replace(examples.metadata(), details={"openai": "3.52.0", "slots": 4})
-    journal.write(tmp_path / "records.jsonl", earlier, [asked("a")])
+    journal.write(tmp_path / "records.jsonl", earlier, [record_of("a")])
 
     assert ids(resumed(tmp_path, {"a": SCHEMA}, **change)) == ["a"]
 
 
-def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
+def test_resume_reads_all_files_of_a_killed_run(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "2"
     run.mkdir(parents=True)
     (tmp_path / "runs" / "1").mkdir()
-    journal.write(tmp_path / "runs" / "1" / "records.jsonl", examples.metadata(), [asked("old")])
+    journal.write(tmp_path / "runs" / "1" / "records.jsonl", examples.metadata(), [record_of("old")])
     (run / "records.jsonl").touch()
-    failed = asked("a", generation=examples.failed(), verdict=examples.BROKEN)
-    journal.write(run / journal.RESUMED, examples.metadata(), [asked("a"), asked("b", started_at="earlier")])
-    journal.write(run / "records.gw0.jsonl", examples.metadata(), [asked("b", started_at="later")])
-    journal.write(run / "records.gw1.jsonl", examples.metadata(), [failed, asked("c")])
+    failed = record_of("a", generation=examples.failed(), verdict=examples.BROKEN)
+    journal.write(run / journal.RESUMED, examples.metadata(), [record_of("a"), record_of("b", started_at="earlier")])
+    journal.write(run / "records.gw0.jsonl", examples.metadata(), [record_of("b", started_at="later")])
+    journal.write(run / "records.gw1.jsonl", examples.metadata(), [failed, record_of("c")])
     torn = run / "records.gw1.jsonl"
     torn.write_text(torn.read_text()[:-30])
 
@@ -138,11 +138,11 @@ def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
     ]
     (warning,) = found.warnings
     assert "records.gw1.jsonl:3" in warning
-    assert "torn" in warning
+    assert "damaged" in warning
 
 
 @pytest.mark.parametrize("name", ["other", "missing.jsonl"])
-def test_where_there_is_no_run_that_is_said(tmp_path: Path, name: str) -> None:
+def test_resume_reports_a_missing_run(tmp_path: Path, name: str) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").touch()
 
@@ -150,7 +150,7 @@ def test_where_there_is_no_run_that_is_said(tmp_path: Path, name: str) -> None:
         resumed(tmp_path / name, {"a": SCHEMA})
 
 
-def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
+def test_resume_rejects_a_file_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").touch()
 
     with pytest.raises(ResumeError, match="no header line"):
@@ -159,10 +159,10 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("left", "warning"),
-    [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "torn")],
+    [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "damaged")],
     ids=["before its first answer", "before it had a file", "within its first line"],
 )
-def test_a_run_that_was_killed_at_its_start_is_gone_on_with(tmp_path: Path, left: str, warning: str) -> None:
+def test_run_killed_at_its_start_is_resumed(tmp_path: Path, left: str, warning: str) -> None:
     folder, _, file = left.rpartition("/")
     (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     if file:
@@ -182,7 +182,7 @@ def _case(wanted: CaseKey) -> Case:
 def test_a_run_without_answers_does_not_hide_an_earlier_one(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
-    journal.write(tmp_path / "1" / "records.jsonl", examples.metadata(), [asked("a")])
+    journal.write(tmp_path / "1" / "records.jsonl", examples.metadata(), [record_of("a")])
     (tmp_path / "2" / "records.jsonl").touch()
 
     assert ids(resumed(tmp_path, {"a": SCHEMA})) == ["a"]
@@ -190,7 +190,7 @@ def test_a_run_without_answers_does_not_hide_an_earlier_one(tmp_path: Path) -> N
 
 def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    records = [asked("a", generation=examples.completion('"\ud800ü"')), asked("a", repeat=1), asked("b")]
+    records = [record_of("a", generation=examples.completion('"\ud800ü"')), record_of("a", repeat=1), record_of("b")]
     journal.write(path, examples.metadata(), records)
 
     recorded = Recorded(path)
@@ -202,9 +202,9 @@ def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:
 
 
 def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Path) -> None:
-    own = asked("test_it", asked_by=AskedBy(test="test_a.py::test_it", terms="sha256:0"))
+    own = record_of("test_it", asked_by=AskedBy(test="test_a.py::test_it", terms="sha256:0"))
     broken = replace(own, repeat=1, generation=examples.failed(), verdict=examples.BROKEN)
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), own, broken])
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record_of("a"), own, broken])
 
     found = resumed(tmp_path, {"a": SCHEMA})
 
@@ -212,9 +212,9 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
     assert [answer.read() for answer in found.project_answers] == [own]
 
 
-def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gone_on_with(tmp_path: Path) -> None:
+def test_parameters_added_by_the_engine_do_not_prevent_resuming(tmp_path: Path) -> None:
     before = replace(examples.metadata(), params={"max_tokens": 64, "temperature": None, "seed": None})
-    journal.write(tmp_path / "records.jsonl", before, [asked("a")])
+    journal.write(tmp_path / "records.jsonl", before, [record_of("a")])
 
     found = resumed(
         tmp_path, {"a": SCHEMA}, params={**before.params, "temperature": 0.0}, asked_params=dict(before.params)
@@ -234,22 +234,22 @@ def attempts(resumption: Resumption) -> list[tuple[str, str]]:
     return [(answer.key.id, answer.variant) for answer in resumption.answers]
 
 
-def test_each_variant_takes_over_its_own_answers_and_a_changed_one_is_asked_anew(tmp_path: Path) -> None:
+def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path: Path) -> None:
     then = examples.variants(a={}, b={"model": "n"})
-    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("x", variant="b")])
+    journal.write(tmp_path / "records.jsonl", then, [record_of("x", variant="a"), record_of("x", variant="b")])
 
     found = resumed_variants(tmp_path, examples.variants(a={}, b={"model": "other"}, c={"model": "third"}))
 
     assert attempts(found) == [("x", "a")]
     assert (found.left_out, found.renamed) == (1, False)
     assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
-        'variant b is asked anew: RUN asked model "n", this one "other"',
-        "variant c is asked anew: RUN has no variant that asks the same: a, b",
+        'variant b starts anew: RUN asked model "n", this one "other"',
+        "variant c starts anew: RUN has no variant with the same questions: a, b",
     ]
 
 
-def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_path: Path) -> None:
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("x")])
+def test_run_without_variants_is_reused_for_the_equal_variant(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record_of("x")])
 
     found = resumed_variants(tmp_path, examples.variants(a={"model": "other"}, b={}))
 
@@ -258,8 +258,8 @@ def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_p
     assert found.renamed
 
 
-def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) -> None:
-    journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [asked("x", variant="a")])
+def test_resume_rejects_a_run_without_an_equal_variant(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [record_of("x", variant="a")])
 
-    with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):
+    with pytest.raises(ResumeError, match='model "m", this one "other"; none of its answers can be reused'):
         resumed_variants(tmp_path, examples.variants(a={"model": "other"}))

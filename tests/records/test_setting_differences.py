@@ -12,7 +12,7 @@ from pytest_jsbench.records.setting_differences import (
 )
 
 
-def test_equal_numbers_are_one_value_and_a_truth_value_is_no_number() -> None:
+def test_equal_numbers_are_one_value_and_booleans_are_not_numbers() -> None:
     runs = [
         settings_of({"params": {"temperature": value}, "details": {"fast": fast}})
         for value, fast in ((0, True), (0.0, 1))
@@ -25,7 +25,7 @@ def test_a_list_that_was_a_tuple_is_the_same() -> None:
     assert differences([settings_of({"policy": {"ignored_fields": value}}) for value in (["a"], ("a",))]) == ()
 
 
-def test_what_only_one_run_says_is_no_difference_and_is_not_known_of_the_others() -> None:
+def test_setting_known_for_one_run_is_no_difference() -> None:
     one, two, three = settings_of({"shots": 0}), settings_of({}), settings_of({"shots": 3})
 
     assert differences([one, two]) == ()
@@ -42,7 +42,7 @@ def test_the_slots_of_an_engine_and_time_limits_bear_on_times_alone() -> None:
 
 
 @pytest.mark.parametrize(("prompts", "names"), [("aab", ["prompt", "prompt_digest"]), ("abc", ["prompt"])])
-def test_a_digest_is_named_only_where_the_prompts_names_do_not_tell_them_apart(prompts: str, names: list[str]) -> None:
+def test_prompt_digest_is_named_only_if_prompt_names_are_equal(prompts: str, names: list[str]) -> None:
     runs = [settings_of({"prompt": name, "prompt_digest": f"sha256:{at}"}) for at, name in enumerate(prompts)]
 
     assert [one.name for one in differences(runs)] == names
@@ -55,14 +55,14 @@ def test_rules_without_a_number_are_the_first_ones() -> None:
     ] == [("1", "2")]
 
 
-def test_cases_that_a_program_chose_or_changed_are_others_than_those_of_a_run_that_took_all() -> None:
+def test_cases_selected_or_changed_by_a_program_are_a_difference() -> None:
     ours = settings_of({"dataset": {"source": "builtin", "steps": ["sample 4 seed 1"]}})
     theirs = settings_of({"dataset": {"source": "builtin"}})
 
     assert [(one.name, one.values) for one in differences([ours, theirs])] == [("steps", (["sample 4 seed 1"], []))]
 
 
-def test_in_which_way_the_same_cases_were_chosen_is_no_difference_but_a_program_that_changed_them_is_one() -> None:
+def test_selection_of_the_same_cases_is_no_difference_but_changes_are() -> None:
     plugin = settings_of({"model": "a", "dataset": {"where": ["size<200"], "limit": 24, "sample": None}})
     program = settings_of({"model": "b", "dataset": {"steps": ["filter size<200", "slice :24"], "where": []}})
     changed = settings_of({"model": "a", "dataset": {"steps": ["filter size<200", "map short()"]}})
@@ -74,7 +74,7 @@ def test_in_which_way_the_same_cases_were_chosen_is_no_difference_but_a_program_
     assert (steps.name, steps.values) == ("steps", ([], ["map short()"]))
 
 
-def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers() -> None:
+def test_sampling_requested_of_recorded_answers_is_not_their_setting() -> None:
     params = {"temperature": None, "max_tokens": 2048, "seed": None, "timeout": 9}
     made = settings_of({"engine": "local", "params": {**params, "temperature": 0.7}})
 
@@ -83,7 +83,7 @@ def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers(
         assert [one.name for one in found] == ["engine"]
 
 
-def test_what_is_sent_beside_a_request_is_told_leaf_by_leaf_and_so_is_what_is_not_sent() -> None:
+def test_extra_request_fields_are_settings_for_each_leaf() -> None:
     body = {"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}
     thinking, not_thinking, plain = (
         settings_of({"engine": "openai", "details": details})
@@ -100,7 +100,7 @@ def test_what_is_sent_beside_a_request_is_told_leaf_by_leaf_and_so_is_what_is_no
     assert found == {name: (True, NOT_SET), "engine.extra_body.top_k": (5, NOT_SET)}
 
 
-def test_what_only_another_engine_has_is_no_difference_beside_the_engines() -> None:
+def test_options_of_another_engine_are_no_further_difference() -> None:
     one, other = settings_of({"engine": "a", "details": {"slots": 1}}), settings_of({"engine": "b", "details": {}})
 
     assert [found.name for found in differences([one, other])] == ["engine"]
@@ -118,7 +118,7 @@ def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> N
     assert len(found.shown) == 40
 
 
-def test_long_values_that_differ_look_different_and_equal_ones_alike() -> None:
+def test_different_long_values_are_displayed_differently() -> None:
     values = [f"{'a' * 50}{middle}{'z' * 50}" for middle in "121"]
 
     (found,) = differences([settings_of({"model": value}) for value in values])

@@ -21,7 +21,7 @@ fsspec: Any = pytest.importorskip("fsspec", reason="needs the extra stores")
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    """Two shards, each a folder of runs as its job leaves it: with one run, and what else a run writes."""
+    """Return two shards, each a directory of runs as a job leaves it: one run, and other files of a run."""
     for number, plan in ((1, "aceg"), (2, "bdf")):
         folder = tmp_path / "shards" / f"shard-{number}" / "run"
         write(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
@@ -31,7 +31,7 @@ def shards(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bucket(shards: Path) -> Iterator[str]:
-    """The same in a store."""
+    """Return two shards in an object store."""
     store = fsspec.filesystem("memory")
     store.put(str(shards), "/bucket", recursive=True)
     yield "memory://bucket"
@@ -53,14 +53,14 @@ def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: P
         "files": [f"file://{shards}/shard-1/run", f"file://{shards}/shard-2"],
         "both": [str(shards / "shard-1"), f"{bucket}/shard-2"],
     }.items():
-        code, said = merged(tmp_path / name, *places)
+        code, message = merged(tmp_path / name, *places)
 
         assert code == 0
-        assert said.replace(str(tmp_path / name), str(tmp_path / "here")) == printed
+        assert message.replace(str(tmp_path / name), str(tmp_path / "here")) == printed
         assert (tmp_path / name / "records.jsonl").read_text() == (tmp_path / "here" / "records.jsonl").read_text()
 
 
-def test_a_copy_goes_with_the_merge_and_holds_records_alone(bucket: str) -> None:
+def test_copy_has_only_records_and_is_removed_after_the_merge(bucket: str) -> None:
     with at_hand([f"{bucket}/shard-*"]) as (paths, originals):
         files = [file.relative_to(path).as_posix() for path in paths for file in path.rglob("*") if file.is_file()]
         assert files == ["run/records.jsonl"] * 2
@@ -69,27 +69,27 @@ def test_a_copy_goes_with_the_merge_and_holds_records_alone(bucket: str) -> None
     assert not any(path.exists() for path in paths)
 
 
-def test_what_is_wrong_in_a_store_is_one_line_with_its_url(
+def test_error_in_a_store_is_one_line_with_the_url(
     tmp_path: Path, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = fsspec.filesystem("memory")
     store.pipe("/bucket/broken/records.jsonl", b'{"type": "record"}\n')
     store.pipe("/bucket/torn/records.jsonl", store.cat("/bucket/shard-1/run/records.jsonl")[:-9])
 
-    for place, said in {
-        f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the folder of a run, or of runs",
+    for place, message in {
+        f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the directory of a run, or of runs",
         f"{bucket}/nothing-*": f"{bucket}/nothing-* has no records.jsonl",
         f"{bucket}/broken": f"{bucket}/broken/records.jsonl:1: ",
         "nowhere://user:secret@bucket": "nowhere://bucket cannot be read: ValueError: Protocol not known: nowhere",
     }.items():
         assert merged(tmp_path / "out", place) == (2, "")
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"jsbench: {said}")
+        assert line.startswith(f"jsbench: {message}")
         assert "secret" not in line
 
     _, printed = merged(tmp_path / "out", f"{bucket}/torn")
     assert f"{bucket}/torn/records.jsonl:5: " in printed
-    assert "the line was torn and is skipped" in printed
+    assert "the line is damaged and skipped" in printed
 
 
 def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,13 +134,13 @@ def test_merge_reads_a_file_url_as_a_plain_path(
         records.unlink()
         os.mkfifo(records)
 
-    said = []
+    message = []
     for place in (f"{shards}/shard-1", f"file://{shards}/shard-1", f"FILE://localhost{shards}/shard-*"):
         assert merged(tmp_path / "out", place)[0] == 2
-        said.append(capsys.readouterr().err)
+        message.append(capsys.readouterr().err)
 
-    assert said[0] == said[1] == said[2]
-    assert ("not a file" if kind == "pipe" else "leads out of") in said[0]
+    assert message[0] == message[1] == message[2]
+    assert ("not a file" if kind == "pipe" else "leads out of") in message[0]
 
 
 SECRET = "SEC/RET-12345"

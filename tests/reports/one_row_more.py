@@ -1,7 +1,7 @@
 """
-Write every output of a run of a package that has one row more of each kind of figure: `python -m … FOLDER`.
+Write every output of a run with an additional figure of each kind: `python -m … FOLDER`.
 
-The rows stand in the source of the table before any other module has read it, as they would if they were written there.
+The rows are added to the source of the table before any other module has imported it, as if they were part of it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from operator import attrgetter
 from pathlib import Path
 
 TABLE = "pytest_jsbench.metrics.figures"
-#: by the tuple of the table that it is put into: the row, and where its value comes from
+#: By the tuple of the table to extend: the row, and the source of its value.
 ROWS = {
-    "_RATES": ('Figure("terse", RATE, "Terse answers", chief=True, heading="Terse!", tables={tables}),', "pass_rate"),
-    "_TIMES": ('Figure("pause", TIME, "Longest pause", "s", chief=True, heading="Pause!", tables={tables}),', "tgt"),
+    "_RATES": ('Figure("terse", RATE, "Terse answers", is_main=True, heading="Terse!", tables={tables}),', "pass_rate"),
+    "_TIMES": ('Figure("pause", TIME, "Longest pause", "s", is_main=True, heading="Pause!", tables={tables}),', "tgt"),
     "_COUNTS": (
-        'Figure("commas", COUNT, "Commas of answers", chief=True, heading="Commas!", tables={tables}),',
+        'Figure("commas", COUNT, "Commas of answers", is_main=True, heading="Commas!", tables={tables}),',
         "cases",
     ),
 }
@@ -26,7 +26,7 @@ TABLES = "TASKS | VARIANTS | RUNS"
 
 
 def add_rows() -> None:
-    """Load the table with the rows, and let the metrics have their values."""
+    """Load the table with the additional rows, and give the metrics their values."""
     spec = importlib.util.find_spec(TABLE)
     assert spec is not None
     assert spec.origin is not None
@@ -44,7 +44,7 @@ def add_rows() -> None:
 
 
 def write(folder: Path) -> None:
-    """Write what each output says, as texts by its name."""
+    """Write the content of each output, as texts by name."""
     from pytest_jsbench.metrics.gates import Gate, check
     from pytest_jsbench.metrics.summary import summarize
     from pytest_jsbench.reports import plot, run_json

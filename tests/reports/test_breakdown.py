@@ -19,7 +19,7 @@ from tests.examples import replace
 
 
 def evaluation(**tasks: str) -> Evaluation:
-    """A run of which each task's cases ended so: `p` passed, `f` failed, `?` was never judged."""
+    """Return a run with these outcomes of each task's cases: `p` passed, `f` failed, `?` was never judged."""
     verdicts = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.UNJUDGED}
     records = [
         examples.record(f"c{at}", task=task, verdict=verdicts[end], schema={"minimum": 1})
@@ -34,7 +34,7 @@ def cells(breakdown: Any, columns: list[str]) -> dict[str, list[str]]:
     return {row[0]: [part.strip() for part in row[1:] if part.strip()] for row in rows}
 
 
-def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_marked() -> None:
+def test_breakdown_has_rows_of_tasks_and_marks_significant_differences() -> None:
     first, second = evaluation(simple="p" * 12, hard="pppf"), evaluation(simple="f" * 12, hard="ffff")
 
     breakdown = break_down([first, second], Grouping.TASK)
@@ -49,7 +49,7 @@ def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_mar
 
 
 def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
-    """Six cases of one task alone are more than chance (p = 0.031); as one of three tasks they are not."""
+    """Check that six cases are significant alone (p = 0.031), but not as one of three tasks."""
     alone = break_down([evaluation(a="pppppp"), evaluation(a="ffffff")], Grouping.TASK)
     among = break_down([evaluation(a="pppppp", b="pp", c="ff"), evaluation(a="ffffff", b="pf", c="pf")], Grouping.TASK)
 
@@ -58,7 +58,7 @@ def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
     assert among.tests == 3
 
 
-def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_comparison() -> None:
+def test_breakdown_agrees_with_run_json_and_with_a_comparison() -> None:
     first, second = evaluation(a="ppf?", b="p"), evaluation(a="pfff", b="f")
     assert first.outcomes is not None
     assert second.outcomes is not None
@@ -94,11 +94,11 @@ def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
     assert breakdown.note(["a", "b"]).endswith(", behind each the number that it is over: completions")
     with pytest.raises(JSBenchError, match="no rate or time 'tgt_mean': expected one of cost, "):
         break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
-    with pytest.raises(JSBenchError, match="by keyword runs are told by their pass rate alone, found error_rate"):
+    with pytest.raises(JSBenchError, match="--by=keyword supports only the pass rate, found error_rate"):
         break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")
 
 
-def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path: Path) -> None:
+def test_keywords_come_from_records_most_cases_first(tmp_path: Path) -> None:
     records = [
         examples.record("a", schema={"type": "object", "minimum": 1}),
         examples.record("b", schema={"type": "object"}, verdict=examples.VIOLATED),
@@ -118,14 +118,14 @@ def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path
         ]
 
 
-def test_without_records_or_cases_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(JSBenchError, match=r"the keywords of a schema stand in records\.jsonl, and none of the runs"):
+def test_breakdown_without_records_or_cases_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JSBenchError, match=r"keywords are read from records\.jsonl, which none of the runs has"):
         keywords_of_cases([tmp_path / "run.json"])
-    with pytest.raises(JSBenchError, match=r"x\.json does not say how each case ended, so that it cannot be told by"):
+    with pytest.raises(JSBenchError, match=r"x\.json has no outcomes of cases, which --by="):
         break_down([parse({"metrics": {"n": 1}}, source="x.json")], Grouping.TASK)
 
 
-def test_times_are_told_by_task_and_by_length_of_the_prompt_and_what_is_longer_is_marked() -> None:
+def test_breakdown_has_times_by_task_and_prompt_length_with_marks() -> None:
     def measured(factor: float) -> Evaluation:
         times = [20.0 + at / 10 for at in range(40)]
         times[20:] = [time * factor for time in times[20:]]
@@ -146,5 +146,5 @@ def test_times_are_told_by_task_and_by_length_of_the_prompt_and_what_is_longer_i
     assert by_length["to 40 tokens"] == ["10", "23.45 (23.10-23.80) of 10", "46.90 (46.20-47.60) of 10 *"]
     assert by_task.groups[0].rates[0].value == pytest.approx(21.95)
     assert "by more than 5 % and chance" in by_task.note(["x", "y"])
-    with pytest.raises(RecordError, match="how many tokens its prompts have"):
+    with pytest.raises(RecordError, match="no run reports the tokens of its prompts"):
         break_down([replace(runs[0], outcomes={})], Grouping.LENGTH)

@@ -30,17 +30,20 @@ from tests import examples
 from tests.examples import replace
 
 
-def ended(end: str, schema: str = "aa") -> CaseOutcome:
+def case_outcome(end: str, schema: str = "aa") -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=(end,))
 
 
-def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() -> None:
+def test_comparison_lists_broken_fixed_and_unshared_cases_in_80_columns() -> None:
     keys = [CaseKey(task="simple", id=f"c{number}") for number in range(15)]
-    before = {key: ended("passed") for key in keys[:12]} | {keys[12]: ended("passed", "bb"), keys[13]: ended("refusal")}
-    now = {key: ended("truncated") for key in keys[:11]} | {
-        keys[11]: ended("api_error"),
-        keys[12]: ended("passed"),
-        keys[14]: ended("passed"),
+    before = {key: case_outcome("passed") for key in keys[:12]} | {
+        keys[12]: case_outcome("passed", "bb"),
+        keys[13]: case_outcome("refusal"),
+    }
+    now = {key: case_outcome("truncated") for key in keys[:11]} | {
+        keys[11]: case_outcome("api_error"),
+        keys[12]: case_outcome("passed"),
+        keys[14]: case_outcome("passed"),
     }
 
     lines = fact_lines(facts_of_comparison(compare(before, now), "runs/base"))
@@ -59,7 +62,9 @@ def test_hostile_sources_are_shown_as_text() -> None:
     key = CaseKey(task="a", id="b")
 
     lines = fact_lines(
-        facts_of_comparison(compare({key: ended("passed")}, {key: ended("refusal")}), "\x1b]0;../../x\x07")
+        facts_of_comparison(
+            compare({key: case_outcome("passed")}, {key: case_outcome("refusal")}), "\x1b]0;../../x\x07"
+        )
     )
 
     assert not any(character in "".join(lines) for character in "\x1b\u202e\x07\n")
@@ -75,7 +80,7 @@ def settings(**changes: Any) -> dict[str, Setting]:
     return settings_of(examples.metadata(**changes).to_dict())
 
 
-def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
+def test_different_settings_are_grouped_by_what_they_affect() -> None:
     other = settings(
         prompt="chat", params={"max_tokens": 50, "temperature": 0.7}, policy={"formats": "ignore"}, concurrency=32
     )
@@ -88,10 +93,10 @@ def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
         ("", "other times: concurrency 1 → 32"),
     ]
     (warning,) = [text for name, text in facts if name == "warning"]
-    assert warning.startswith("the runs were judged by different rules (judge.formats), and a case may have another ")
+    assert warning.startswith("the runs were judged by different rules (judge.formats), which alone can change ")
 
 
-def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these() -> None:
+def test_selection_settings_do_not_differ_between_program_and_plugin() -> None:
     records = [examples.record(f"c{at}") for at in range(3)]
 
     def made(*records: Record, **dataset: Any) -> Evaluation:
@@ -108,13 +113,13 @@ def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these
     assert {one["name"] for one in to_dict([plugin, fewer], ["a", "b"])["settings"]} == {"where", "steps"}
 
 
-def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable() -> None:
+def test_comparison_of_a_grammar_with_a_model_has_a_warning() -> None:
     labelled = settings(dataset={"source": "builtin", "labelled": True})
 
     facts = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
 
     assert [text for name, text in facts if name == "warning"] == [
-        "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+        "one run has decisions of grammars, another has answers of a model: they cannot be compared"
     ]
 
 
@@ -146,7 +151,7 @@ def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable(
         ([{"engine": "outlines", "dataset": {"labelled": True}}], ["outlines"]),
     ],
 )
-def test_runs_are_named_by_what_tells_them_apart(runs: list[dict[str, Any]], expected: list[str]) -> None:
+def test_labels_have_the_distinguishing_settings(runs: list[dict[str, Any]], expected: list[str]) -> None:
     assert labels([evaluation(f"runs/{at}", **run) for at, run in enumerate(runs)]) == expected
 
 
@@ -157,7 +162,7 @@ def test_no_two_labels_are_equal_whatever_is_given() -> None:
     assert len(set(labels(runs))) == 3
 
 
-def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
+def test_invalid_setting_in_an_untrusted_file_is_ignored() -> None:
     strange = parse(
         {"metrics": {"pass_rate": 0.5}, "run": {"model": ["\x1b", {}], "policy": 3, "params": {"seed": {"a": 1}}}},
         source="x.json",
@@ -171,17 +176,17 @@ def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
     assert "not known" in text
 
 
-def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
+def test_incomplete_run_is_reported_with_its_missing_attempts() -> None:
     whole, broken = evaluation("a", model="a"), evaluation("b", model="b")
     broken = replace(broken, metrics={**broken.metrics, "planned": 12, "errors": 7, "unjudged": 1})
 
     text = " ".join(" ".join(report_lines(side_by_side([whole, broken], ["a", "b"], verbose=False))).split())
 
-    assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
+    assert "incomplete b: 7 of 12 attempts without an answer, 1 unjudged" in text
     assert "incomplete a" not in text
 
 
-def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
+def test_name_too_long_for_the_table_is_listed_below() -> None:
     lines = report_lines(side_by_side([evaluation()], ["SmolLM2-135M-Instruct.Q4_1" * 2], verbose=False))
 
     assert lines[3].startswith("[1] SmolLM2-135M-Instruct.Q4_1SmolLM2")
@@ -196,7 +201,7 @@ def test_a_sentence_names_long_runs_by_their_numbers() -> None:
     assert next(line for line in lines if line.startswith("compared ")).startswith("compared   [2] against [1]: ")
 
 
-#: what would be markup, a mention, a link, a reference, a hidden text or a command of a workflow
+#: Markup, a mention, a link, a reference, hidden text and a workflow command.
 HOSTILE = "`x` <b>@octocat</b> [a](https://evil.example) #1 | <!-- jsbench:gate --> \n::error::x ##[error] \x1b[31m$x$"
 
 
@@ -208,7 +213,7 @@ def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met",
     return examples.evaluation(replace(examples.run(*records, **run), verdict=verdict), source)
 
 
-def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() -> None:
+def test_comment_has_marker_verdict_difference_and_settings() -> None:
     runs = [judged(prompt="schema"), judged(passed=1, prompt="chat")]
 
     text = comparison_markdown(runs, ["base", "new"], comment="gate", by=break_down(runs, Grouping.TASK))
@@ -224,7 +229,7 @@ def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() 
     assert comparison_markdown(runs, ["base", "new"]).startswith("### jsbench: `new`")
 
 
-def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
+def test_untrusted_text_of_a_run_is_not_markup() -> None:
     runs = [judged(prompt="schema"), judged(passed=1, because=HOSTILE, prompt=HOSTILE, model=HOSTILE)]
 
     text = comparison_markdown(runs, ["base", HOSTILE], comment="gate", by=break_down(runs, Grouping.TASK))
@@ -239,7 +244,7 @@ def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {4, 5, 6}
 
 
-def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() -> None:
+def test_comment_fits_github_and_counts_omitted_sections() -> None:
     settings = {f"option{at}": "x" * 40 for at in range(900)}
     runs = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]
 
@@ -247,17 +252,17 @@ def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() ->
 
     assert len(text) < 65_536
     assert "option1`" not in text
-    assert text.endswith("\n\nno room here for 1 more section\n")
+    assert text.endswith("\n\n1 more section omitted\n")
     assert len(comparison_markdown(runs, ["a", "b"])) > 65_536
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-->", "a--b", "-a", "a\n", "x" * 101, "<b>"])
-def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
-    with pytest.raises(JSBenchError, match="no name of a comment"):
+def test_marker_rejects_names_that_could_end_it(name: str) -> None:
+    with pytest.raises(JSBenchError, match="invalid name of a comment"):
         comparison_markdown([judged()], ["a"], comment=name)
 
 
-def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
+def test_table_of_all_metrics_shows_full_names() -> None:
     figures = {"declared_coverage_excluding_errors": 0.833333, "fields.customer.address.postal_code.accuracy": 0.833333}
     runs = [parse({"metrics": figures | {"pass_rate": 0.5, "planned": 8}}, source=f"{at}.json") for at in range(5)]
 
@@ -267,10 +272,10 @@ def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
     assert figures.keys() <= {line.split()[0] for line in lines if line}
 
 
-def test_incomplete_runs_are_told_apart_by_their_names() -> None:
+def test_incomplete_runs_are_reported_by_distinct_names() -> None:
     run = parse({"metrics": {"pass_rate": 0.5, "planned": 8, "errors": 1, "unjudged": 0}}, source="a.json")
     names = ["a run of the nightly gate, main", "a run of the nightly gate, here"]
 
     text = comparison_markdown([run, run], names)
 
-    assert all(f"- incomplete: `{name}: 1 of 8 attempts broken" in text for name in names)
+    assert all(f"- incomplete: `{name}: 1 of 8 attempts without an answer" in text for name in names)

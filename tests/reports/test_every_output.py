@@ -1,4 +1,4 @@
-"""Each figure is in each output: what is forgotten in one is found here, by name."""
+"""Check that each figure is in each output, and name those that are missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pytest_jsbench.verdicts import Note
 from tests import examples
 from tests.examples import replace
 
-#: a heading of the publication, after "Schemas", and what is said of one attempt
+#: A heading of the publication, after "Schemas", and a text about one attempt.
 PARTS = {"Passed", "called again"}
 SCHEMA = {"required": ["n"], "minimum": 3}
 
@@ -56,7 +56,7 @@ def answered(name: str, **changes: Any) -> Record:
 
 
 def ordinary() -> Run:
-    """A run in which there is something of everything."""
+    """Return a run with an example of everything."""
     noted = replace(examples.VIOLATED, notes=(Note.DUPLICATE_KEYS, Note.ADAPTATION_LOSS))
     records = [
         answered("a"),
@@ -99,7 +99,7 @@ def side_by_side(texts: list[Evaluation], names: list[str], *, verbose: bool = F
 
 
 def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
-    """What each output says, as text."""
+    """Return the content of each output as text."""
     path = every_eval_ever.write(folder, run, summary)
     data = run_to_dict(run, summary, config_path="pytest.ini")
     (folder / "run.json").write_text(json.dumps(data))
@@ -123,7 +123,7 @@ def paid(monkeypatch: pytest.MonkeyPatch) -> Summary:
     return replace(summary, total=replace(summary.total, cost=1.25))
 
 
-def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summary, tmp_path: Path) -> None:
+def test_every_output_for_people_has_all_facts_of_a_run(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
     texts = outputs(run, paid, tmp_path)
     subjects = {name for name, _ in facts(run, paid)}
@@ -138,14 +138,14 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
         assert [text for text in sentences if text not in page] == [], output
 
 
-#: of a run of each kind: the name of a figure in data, and how it is said to people
+#: For a run of each kind: the name of a figure in data, and its text for people.
 FIGURES = {
     ordinary: {
         "temperature": "temperature 0",
         "seed": "temperature 0, seed 5: the attempts at a case are identical",
         "error_rate": "limit reached 1",
         "missing": "limit reached 1",
-        "excluded": "1 case whose own schema is broken",
+        "excluded": "1 case with a broken schema",
         "disputed": "1 verdict on which the two validators disagree",
         "unjudged": "1 answer that could not be judged",
         "pass_at_k": "pass@k",
@@ -155,7 +155,7 @@ FIGURES = {
         "input_tokens": "150 in",
         "cached_tokens": "(28 of them cached)",
         "reasoning_tokens": "(20 of them reasoning)",
-        "retries": "4 failed calls made again",
+        "retries": "4 failed calls retried",
         "queue_p50": "waited 75.0 s",
         "duplicate_keys": "duplicate_keys 1",
         "adaptation_loss": "adaptation_loss 1",
@@ -171,7 +171,7 @@ FIGURES = {
         "keywords": "required",
     },
 }
-#: what JUnit's numbers leave to the properties of each test, and to run.json
+#: Facts that JUnit's numbers leave to the properties of each test, and to run.json.
 NOT_IN_JUNIT = {"duplicate_keys", "adaptation_loss", "own_code", "own:classify", "keywords", "wrong_decisions"}
 
 
@@ -200,7 +200,7 @@ def test_every_figure_is_in_every_output(kind: Any, tmp_path: Path) -> None:
 
 
 def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_path: Path) -> None:
-    """A field that is added to the metrics is in run.json, and so in all that is made from its figures."""
+    """Check that a field added to the metrics is in run.json, and so in all outputs made from its figures."""
     figures = paid.total.to_dict()
     fields = {field.name for field in dataclasses.fields(Metrics)} - {"tokens"}
     unnamed = [name for name in fields if not any(key == name or key.startswith(f"{name}_") for key in figures)]
@@ -222,7 +222,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     assert gated - METRICS - derived == set()
 
 
-def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Summary, tmp_path: Path) -> None:
+def test_every_output_has_the_differences_from_the_baseline(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
     before = run_json.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
     kept = run_json.parse(run_json.baseline_to_dict(before, paid.outcomes), source="baseline.json")
@@ -238,7 +238,7 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     assert {"name": "prompt", "bears_on": "answers", "values": ["schema", "chat"]} in data
 
 
-def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judged_by(tmp_path: Path) -> None:
+def test_labelled_runs_are_compared_and_gated_by_metrics_of_grammars(tmp_path: Path) -> None:
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     again = run_json.read(tmp_path / "run.json")
@@ -254,7 +254,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     assert not check(Gate.parse("keywords.required.failures<=0"), summary).met
 
 
-def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tmp_path: Path) -> None:
+def test_times_of_grammars_and_masks_are_in_every_output_and_in_gates(tmp_path: Path) -> None:
     timing = Timing(tgt=0.5, grammar_compilation=0.01, compile_time=0.008, masks=(1e-5, 2e-5, 6e-5))
     decided = replace(examples.decided(), timing=timing)
     made = examples.run(examples.record("a", verdict=examples.DECIDED_RIGHTLY, generation=decided))
@@ -277,7 +277,7 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", side_by_side([again], ["x"]).splitlines()[-1])
 
 
-def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
+def test_each_median_has_its_number_of_measurements(tmp_path: Path) -> None:
     timing = Timing(tgt=1.0, ttft=None, gct=None)
     unstreamed = [replace(answered(name), generation=replace(examples.completion(), timing=timing)) for name in "cd"]
     run = examples.run(answered("a"), answered("b"), *unstreamed, answered("e"))
@@ -348,7 +348,7 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
     assert not check(Gate.parse("scores.acme>=0.1"), summarize(examples.run(*run.records, broken))).met
 
 
-def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:
+def test_no_output_has_rates_of_a_run_with_only_failed_calls() -> None:
     lost = examples.failed(FaultKind.CONNECTION)
     broken = [examples.record(name, task="down", verdict=examples.BROKEN, generation=lost) for name in "abc"]
     run = examples.run(*broken)
@@ -378,7 +378,7 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert [one_answered[task].pass_rate.value for task in ("down", "up")] == [None, 1.0]
 
 
-#: how an output names the figures that have a row more, and what it leaves out
+#: How an output names the additional figures, and what it leaves out.
 IN_TABLES, IN_WORDS = ("Terse!", "Pause!", "Commas!"), ("Terse answers", "Longest pause", "Commas of answers")
 IN_DATA = ("terse", "pause_p50", "commas")
 NAMES_OF_ROWS = {
@@ -390,7 +390,7 @@ NAMES_OF_ROWS = {
 }
 
 
-def test_a_figure_that_has_one_row_more_is_in_every_output(tmp_path: Path) -> None:
+def test_additional_figure_is_in_every_output(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.reports.one_row_more", str(tmp_path)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 

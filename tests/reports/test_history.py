@@ -25,7 +25,10 @@ ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
 
 
 def evaluation(*ends: str, day: int = 1, schema: Any = True, **metadata: Any) -> Evaluation:
-    """A run of that day of which each attempt at each case ended so: `p` passed, `f` failed, `?` was not answered."""
+    """
+    Return a run of that day with these outcomes per case and attempt: `p` passed, `f` failed, `?`
+    was not answered.
+    """
     records = [
         replace(
             examples.record(
@@ -45,7 +48,7 @@ def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> Hist
     return History.read(path)
 
 
-def told(history: History, **changes: Any) -> str:
+def report_of(history: History, **changes: Any) -> str:
     return " ".join(" ".join(report_lines(report(history.series, last=10), **changes)).split())
 
 
@@ -68,7 +71,7 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     assert not HistoryLine.of(evaluation("pf?")).cases.measures
 
 
-def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
+def test_run_added_twice_is_one_line_of_a_history(tmp_path: Path) -> None:
     path, one = tmp_path / "h.jsonl", HistoryLine.of(evaluation("pf"))
 
     add(path, [one])
@@ -78,7 +81,7 @@ def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path) -> None:
+def test_bits_give_the_same_difference_as_whole_runs(tmp_path: Path) -> None:
     chance = random.Random(6)
     for repeats, others in ((1, 1), (1, 1), (2, 3), (3, 3), (4, 3)):
         first, second = (
@@ -93,11 +96,11 @@ def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path)
         assert change.repeated is (others > 1)
         assert change == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
-    assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
-    assert "9 0 +1 -0" in told(better)
+    assert "the share of attempts that pass is 0.167 higher over 3 cases" in report_of(better)
+    assert "9 0 +1 -0" in report_of(better)
 
 
-def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_them(tmp_path: Path) -> None:
+def test_history_shows_a_server_that_stalls_only_by_ratios_of_cases(tmp_path: Path) -> None:
     before, now = (evaluation("p" * 8, day=day) for day in (1, 2))
     stalled = {
         key: replace(outcome, measures={**outcome.measures, "tpot": (160.0,)})
@@ -106,14 +109,14 @@ def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_the
 
     history = kept(tmp_path / "h.jsonl", before, replace(now, outcomes=stalled))
 
-    text = told(history)
+    text = report_of(history)
     assert "the same verdict on each of 8 cases" in text
     assert "TTFT 1.00 (1.00 to 1.00 over 8 cases); TPOT 2.00 (2.00 to 2.00 over 8 cases): longer; TGT 1.00" in text
     (since,) = history.series[0].to_dict()["since"]
     assert since["ratios"]["tpot"] == to_json(compare(before.outcomes or {}, stalled).ratios["tpot"])
 
 
-def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:
+def test_newest_line_is_compared_with_the_last_one_of_its_cases(tmp_path: Path) -> None:
     runs = [
         evaluation("p" * 10, day=1),
         evaluation("p" * 10, day=2, schema={"minimum": 1}),
@@ -122,14 +125,14 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
 
     history = kept(tmp_path / "h.jsonl", *runs)
 
-    text = told(history)
+    text = report_of(history)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
     assert "2026-11-02 1.00 (.69-1) 1.00 10 10 0 other cases" in text
     assert "10 0 +0 -8" in text
 
 
-def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_path: Path) -> None:
+def test_history_has_a_table_per_label_with_adjusted_p_values(tmp_path: Path) -> None:
     runs = [evaluation(ends, day=day) for day, ends in ((1, "p" * 6), (2, "f" * 6))]
     more = [evaluation("pf", day=day, prompt="chat") for day in (3, 4)]
 
@@ -140,10 +143,10 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
         [True],
         [False],
     ]
-    assert "adjusted for 2 tests, Holm" in told(both)
+    assert "adjusted for 2 tests, Holm" in report_of(both)
 
 
-def test_variants_of_one_name_of_other_models_have_labels_of_their_own() -> None:
+def test_equal_variant_names_of_different_models_have_own_labels() -> None:
     runs = [evaluation("pf", model=model) for model in ("a", "b")]
     variants = [replace(each, run={**each.run, "variant": "cool"}) for each in runs]
 
@@ -154,7 +157,7 @@ def test_variants_of_one_name_of_other_models_have_labels_of_their_own() -> None
     assert HistoryLine.of(variants[0], "nightly").label == "nightly cool"
 
 
-def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: Path) -> None:
+def test_gradual_change_is_detected_against_the_first_line(tmp_path: Path) -> None:
     runs = [evaluation("p" * (20 - 4 * day) + "f" * 4 * day, day=day) for day in (1, 2, 3, 4)]
 
     (series,) = kept(tmp_path / "h.jsonl", *runs).series
@@ -163,15 +166,15 @@ def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: 
         ("run3", False),
         ("run1", True),
     ]
-    text = told(History(lines=series.lines, warnings=()))
+    text = report_of(History(lines=series.lines, warnings=()))
     assert "newest since 2026-11-03 10:00: 4 fewer of 20 cases pass" in text
     assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
 
 
-def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
+def test_changed_setting_under_a_given_label_is_reported(tmp_path: Path) -> None:
     runs = [evaluation("pf", day=1), evaluation("pf", day=2, prompt="chat", versions={"judge": "7"})]
 
-    text = told(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
+    text = report_of(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
 
     assert "label nightly" in text
     assert "the same verdict on each of 2 cases" in text
@@ -179,7 +182,7 @@ def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
     assert "the runs were judged by different rules (judge)" in text
 
 
-def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: Path) -> None:
+def test_each_line_has_the_settings_changed_since_the_previous(tmp_path: Path) -> None:
     dataset = {"source": "builtin", "split": "test"}
     runs = [
         evaluation("pf", day=1, dataset={**dataset, "where": ["size<9"]}),
@@ -190,7 +193,7 @@ def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: P
 
     history = kept(tmp_path / "h.jsonl", *runs, label="nightly")
 
-    text = told(history)
+    text = report_of(history)
     assert "changed 2026-11-02 10:00: other times: concurrency 1 → 3 " in text
     assert "changed 2026-11-03 10:00: other answers: prompt schema → chat" in text
     assert "changed 2026-11-04 10:00: other cases: limit " in text
@@ -199,7 +202,7 @@ def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: P
     assert "changed 2026-11-02" not in " ".join(report_lines(report(history.series, last=2)))
 
 
-def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped_and_counted_without_damaging_others(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
     path.write_text(path.read_text() + '<<<<<<< HEAD\n{"schema_version": "1.0", "la')
@@ -210,7 +213,7 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
     assert [line.run["run_id"] for line in History.read(path).lines] == ["run1", "run2", "run3"]
     (warning,) = known.warnings
     assert warning.startswith(f"{path}:3: not JSON")
-    assert "2 damaged lines, of which this is the first, are skipped" in warning
+    assert "2 damaged lines are skipped; this is the first" in warning
 
 
 @pytest.mark.parametrize(
@@ -221,9 +224,7 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
         ("[1]", "the whole is an array: expected object, got array"),
     ],
 )
-def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(
-    tmp_path: Path, line: str, message: str
-) -> None:
+def test_invalid_history_line_is_rejected_and_the_file_kept(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(line + "\n")
 
@@ -244,7 +245,7 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(
         ({"measures": {"ttft": [1.0]}}, "cases.measures are not of 2 cases"),
     ],
 )
-def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, Any], message: str) -> None:
+def test_inconsistent_bits_of_a_history_are_rejected(bits: dict[str, Any], message: str) -> None:
     data = to_json(HistoryLine.of(evaluation("pp")))
     data["cases"] |= bits
 
@@ -252,7 +253,7 @@ def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dic
         HistoryLine.from_dict(data)
 
 
-def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_hostile_history_is_shown_safely_or_rejected(tmp_path: Path) -> None:
     path, hostile = tmp_path / "h.jsonl", tmp_path / "hostile.jsonl"
     kept(path, evaluation("pf", day=1), evaluation("p?", day=2, prompt="\x1b[31m\n::error::x"))
     data = path.read_bytes()
@@ -274,7 +275,7 @@ def _add_many(path: Path, first: int) -> None:
         add(path, [replace(line, run={**line.run, "run_id": f"r{number}"})])
 
 
-def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_concurrent_additions_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_add_many, args=(path, first)) for first in (0, 10)]
@@ -288,19 +289,19 @@ def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) 
     assert sorted(names) == sorted(f"r{number}" for number in range(30))
 
 
-def test_what_names_no_run_is_no_line() -> None:
-    with pytest.raises(JSBenchError, match="does not say which run it is"):
+def test_evaluation_without_a_run_is_no_history_line() -> None:
+    with pytest.raises(JSBenchError, match="does not identify its run"):
         HistoryLine.of(parse({"metrics": {"n": 1}}, source="x.json"))
 
 
-def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expects_some(tmp_path: Path) -> None:
+def test_history_has_a_column_and_plot_of_values_if_any_are_expected(tmp_path: Path) -> None:
     before, now = evaluation("pp"), evaluation("pp", day=2)
     valued = replace(now, metrics={**now.metrics, "value_accuracy": 0.75, "value_accuracy_ci_low": 0.5})
 
-    assert "Values" not in told(kept(tmp_path / "none.jsonl", before, now))
+    assert "Values" not in report_of(kept(tmp_path / "none.jsonl", before, now))
     history = kept(tmp_path / "some.jsonl", before, valued)
 
     (series,) = history.series
     assert series.lines[1].metrics["value_accuracy"] == 0.75
-    assert "Run Pass rate Values TGT" in told(history)
-    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(history)
+    assert "Run Pass rate Values TGT" in report_of(history)
+    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in report_of(history)

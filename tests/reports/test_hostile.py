@@ -31,7 +31,7 @@ from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record, replace
 
-#: what a model, a schema or a file may say
+#: Texts that a model, a schema or a file may contain.
 KINDS = {
     "markup": "</script><script>alert(1)</script><img src=x onerror=alert(1)>`|*[a](javascript:alert(1))",
     "escape codes": "\x1b[31m\x1b]0;title\x07\x9b2J\r\x00\x08",
@@ -47,17 +47,17 @@ KINDS = {
     "device": "NUL",
     "huge": "x" * 130_000,
 }
-#: what no output may hold, but for the line breaks that are its own
+#: Characters that no output may contain, except for its own line breaks.
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-#: and neither letters that have no shape
+#: Letters without a visible shape, which no output may contain either.
 BLANK = set("\u115f\u3164\ufe0f\U000e0100")
 ENOUGH = 120_000
-#: what is JSON for programs is not cut
+#: Outputs with JSON for programs, which is not truncated.
 WHOLE = {"judge of lines", "adapt", "migrate"}
 
 
 def hostile(text: str) -> Run:
-    """A run in which every word that is not ours is the text."""
+    """Return a run in which every untrusted text is this one."""
     violation = Violation(keyword=text, instance_path=text, schema_path=text, message=text)
     verdict = Verdict(
         failure_type=FailureType.SCHEMA_VIOLATION,
@@ -126,7 +126,7 @@ def _page(folder: Path, run: Run) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All that is shown of a JSON value."""
+    """Yield all texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -138,33 +138,42 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _judged(folder: Path, run: Run) -> str:
-    """Lines of schema and text, whose ids nobody has checked."""
-    said = run.metadata.dataset["source"]
+    """Return lines of schema and text with unchecked ids."""
+    message = run.metadata.dataset["source"]
     path = folder / "lines.jsonl"
-    one = {"id": said, "schema": {"enum": [said], "required": [said], "type": said}, "text": said}
-    other = {"id": said, "schema": {"const": said, "pattern": said, "additionalProperties": False}, "text": '{"a": 1}'}
+    one = {"id": message, "schema": {"enum": [message], "required": [message], "type": message}, "text": message}
+    other = {
+        "id": message,
+        "schema": {"const": message, "pattern": message, "additionalProperties": False},
+        "text": '{"a": 1}',
+    }
     path.write_text(f"{json.dumps(one)}\n{json.dumps(other)}\n")
     return said_by("judge", path, "-v") + said_by("judge", path, "--json")
 
 
 def _adapted(folder: Path, run: Run) -> str:
-    said = run.metadata.dataset["source"]
-    schema = {"type": "object", "title": said, "properties": {said: {"not": {"const": said}}}, said: said}
+    message = run.metadata.dataset["source"]
+    schema = {
+        "type": "object",
+        "title": message,
+        "properties": {message: {"not": {"const": message}}},
+        message: message,
+    }
     path = folder / "lines.jsonl"
-    path.write_text(json.dumps({"id": said, "task": said, "schema": schema}) + "\n")
+    path.write_text(json.dumps({"id": message, "task": message, "schema": schema}) + "\n")
     return said_by("adapt", path, "-v") + said_by("adapt", path, "--json", "--mode=relax")
 
 
 def _migrated(folder: Path, run: Run) -> str:
-    # half a character is refused when the file is read
-    said = run.metadata.dataset["source"].encode(errors="replace").decode()
+    # Lone surrogates are rejected when the file is read.
+    message = run.metadata.dataset["source"].encode(errors="replace").decode()
     path = folder / "old.json"
-    path.write_text(json.dumps({"backend": said, "model": said, "metrics": {"accuracy": 1, said: 1}}))
+    path.write_text(json.dumps({"backend": message, "model": message, "metrics": {"accuracy": 1, message: 1}}))
     return said_by("migrate", path) + said_by("compare", path, path, "-v") + said_by("compare", path, path, "--json")
 
 
 def _everywhere(folder: Path, run: Run) -> str:
-    """What the commands say that convert, and that write nothing but below the folder that is named."""
+    """Return the output of commands that convert files, and check that they write only to the given directory."""
     one = saved(folder / "a", run)
     lines = [
         said_by("export", one, "-o", folder / "out"),
@@ -175,7 +184,7 @@ def _everywhere(folder: Path, run: Run) -> str:
     return "".join(lines)
 
 
-#: each way that a run is shown, and what it says
+#: Every way to display a run, with the displayed text.
 OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "terminal": _terminal,
     "JUnit": _junit,
@@ -195,7 +204,7 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_whatever_is_said_is_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:
+def test_hostile_text_stays_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:
     shown = OUTPUTS[output](tmp_path, hostile(KINDS[kind]))
 
     assert shown
@@ -208,7 +217,7 @@ def test_whatever_is_said_is_text_in_every_output(tmp_path: Path, output: str, k
     assert len(shown) < ENOUGH or output in WHOLE
 
 
-def test_nothing_hidden_is_written_as_it_is_into_a_file(tmp_path: Path) -> None:
+def test_files_have_no_unescaped_hidden_characters(tmp_path: Path) -> None:
     run = hostile("".join(KINDS[kind] for kind in ("markup", "escape codes", "bidi", "commands", "path")))
     one = saved(tmp_path / "a", run)
     said_by("baseline", one, "-o", tmp_path / "baseline.json")
@@ -221,9 +230,7 @@ def test_nothing_hidden_is_written_as_it_is_into_a_file(tmp_path: Path) -> None:
         assert not {c for c in set(text) if unicodedata.category(c) in HIDDEN} - {"\n"}, path
 
 
-def test_an_error_of_a_command_is_one_line_that_can_be_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_error_of_a_command_is_one_safe_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path / "\x1b[31m\u202e\n::error::.json")]) == 2
 
     error = capsys.readouterr().err
@@ -235,7 +242,7 @@ COMMANDS = ("judge", "merge", "report", "export", "baseline", "compare")
 
 
 def printed_by(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """All that a command prints that is given the run, twice where it compares, and a place to write to."""
+    """Return everything that a command prints for the run (given twice if it compares) and an output path."""
     runs = [str(run)] * (1 + (command == "compare"))
     target = [] if command in {"judge", "compare"} else ["-o", str(run.parent / "out")]
     main([command, *runs, *target], out=(out := io.StringIO()))
@@ -243,7 +250,7 @@ def printed_by(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> s
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
+def test_each_command_reports_the_damaged_line_that_it_skips(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     folder = saved(tmp_path / "a", examples.run(record("a"), record("b")))
@@ -257,7 +264,7 @@ def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
 
 @pytest.mark.parametrize("place", ["id", "task", "plan"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
+def test_record_with_a_command_as_name_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
 ) -> None:
     name = "::stop-commands::x"
@@ -277,7 +284,7 @@ def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
     assert "expected letters, digits and any of" in printed
 
 
-def test_a_message_of_any_error_is_one_line_that_can_be_shown() -> None:
+def test_message_of_any_error_is_one_safe_line() -> None:
     error = JSBenchError("\n::error::x \x1b[31m ##[error]" + "x" * 5000 + "; the next step")
 
     assert str(error).startswith("\\n::error::x \\x1b[31m #\\x23[error]x")

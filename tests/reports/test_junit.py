@@ -41,7 +41,7 @@ def test_failures_have_their_type_and_infrastructure_faults_are_errors(tmp_path:
     assert cases["a"].findall("properties/property")[-1].get("value") == "0.25"
 
 
-def test_of_a_large_run_each_case_stays_and_the_suite_says_where_its_details_are(tmp_path: Path) -> None:
+def test_large_junit_keeps_each_case_and_links_the_details(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text(WRITTEN.replace('message="api_error: x">x', f'message="api_error: {"y" * 400}&#10;z">{"x" * 9000}'))
 
@@ -61,7 +61,7 @@ def test_of_a_large_run_each_case_stays_and_the_suite_says_where_its_details_are
     assert properties == {"jsbench.model": "m", "jsbench.details": "20,000 attempts: see runs/a"}
 
 
-def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Path) -> None:
+def test_junit_without_our_cases_has_the_verdict(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text('<testsuites><testsuite failures="1"><testcase name="d" /></testsuite></testsuites>')
 
@@ -72,7 +72,7 @@ def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Pa
     assert suite.get("failures") == "1"
 
 
-def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_path: Path) -> None:
+def test_rerun_test_keeps_only_the_properties_of_its_last_run(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     again = "".join(
         f'<property name="{name}" value="{run}" />'
@@ -92,7 +92,7 @@ def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_pat
     assert properties == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
 
 
-def test_the_suites_properties_are_gates_and_figures_without_what_is_unknown_or_0_unless_it_is_chief() -> None:
+def test_suite_properties_omit_unknown_and_zero_except_main_figures() -> None:
     verdict = RunVerdict.of(RunStatus.PASSED, 0, ["the gate is met"])
     wrong = record(generation=examples.completion(ttft=None), verdict=examples.VIOLATED)
     run = replace(examples.run(wrong), verdict=verdict)

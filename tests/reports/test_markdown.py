@@ -35,7 +35,7 @@ def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
     assert all("\n" not in command and "\x1b" not in command and "%250A" in command for command in commands)
 
 
-def test_the_first_of_several_attempts_is_named_with_its_number_in_every_list() -> None:
+def test_first_of_several_attempts_has_its_number_in_every_list() -> None:
     run = examples.run(replace(record("c", verdict=HOSTILE_VERDICT), variant="fast"), repeats=2)
 
     (command,) = workflow_commands(run)

@@ -32,7 +32,7 @@ def texts(axis: Any) -> list[str]:
     return [text.get_text() for text in axis.texts]
 
 
-def test_every_metric_of_others_has_a_panel_and_null_is_no_bar() -> None:
+def test_third_party_metrics_have_panels_and_null_has_no_bar() -> None:
     drawn = panels(picture([evaluation(acc=0.5, err=None, new=0), evaluation(acc=None, err=2)], ["a", "b"]))
 
     assert list(drawn) == ["acc", "err", "new"]
@@ -72,13 +72,13 @@ def test_intervals_are_whiskers_of_either_spelling() -> None:
 
 
 @pytest.mark.parametrize(("bars", "degrees"), [(8, 0), (9, 90)])
-def test_figures_of_many_bars_stand_upright_and_do_not_overlap(bars: int, degrees: int) -> None:
+def test_values_of_many_bars_are_vertical_and_do_not_overlap(bars: int, degrees: int) -> None:
     (axis,) = picture([evaluation(a=0.0333)] * bars, [f"run {at}" for at in range(bars)]).axes
 
     assert {text.get_rotation() for text in axis.texts if text.get_text() == "0.0333"} == {degrees}
 
 
-def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_drawn() -> None:
+def test_plot_of_a_run_has_the_main_metrics_and_its_failures() -> None:
     summary = summarize(examples.run(record("a"), record("b", verdict=examples.VIOLATED)))
     figures = summary.total.to_dict()
     one = evaluation(**figures)
@@ -117,7 +117,7 @@ def test_real_files_of_another_project_are_drawn(tmp_path: Path) -> None:
     assert texts(panels(figure)["click_hit_rate"]).count("n/a") == 6
 
 
-def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
+def test_file_that_cannot_be_plotted_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match=r"x\.docx cannot be drawn: .*expected a name that ends in \.png"):
         save(picture([evaluation(a=1)], ["a"]), tmp_path / "x.docx")
     (tmp_path / "file").touch()
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
         save(picture([evaluation(a=1)], ["a"]), tmp_path / "file" / "x.png")
 
 
-def test_without_matplotlib_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_matplotlib_is_one_line_with_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[plot\]'"):
@@ -140,7 +140,7 @@ def test_no_panel_is_alone_in_the_last_row(panels: int) -> None:
     assert panels <= columns or panels % columns != 1
 
 
-def test_runs_are_drawn_with_the_settings_in_which_they_differ() -> None:
+def test_plot_has_the_settings_in_which_runs_differ() -> None:
     runs = [run_evaluation(prompt=name, params={"max_tokens": most}) for name, most in (("schema", 9), ("chat", 5))]
 
     (legend,) = picture(runs, ["a", "b"]).legends
@@ -152,7 +152,7 @@ def run_evaluation(**metadata: Any) -> Evaluation:
     return examples.evaluation(examples.run(record("a"), record("b", verdict=examples.VIOLATED), **metadata))
 
 
-def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_formula() -> None:
+def test_plot_of_a_history_has_a_line_per_label_and_escapes_formulas() -> None:
     entries = [
         HistoryLine.of(run_evaluation(run_id=f"r{day}", started_at=f"2026-11-0{day}T10:00:00+00:00"), label)
         for label, days in (("$one$", (1, 2)), ("two", (3,)))
@@ -186,7 +186,7 @@ def test_no_line_joins_runs_that_cannot_be_compared() -> None:
     assert gaps == [False, False, True, False, True, False, True, False, True, False]
 
 
-def test_in_a_long_history_a_band_stands_for_the_whiskers() -> None:
+def test_plot_of_a_long_history_has_a_band_instead_of_whiskers() -> None:
     entry = HistoryLine.of(run_evaluation())
     days = [
         replace(entry, run={**entry.run, "run_id": f"r{day}", "started_at": f"{2000 + day}-11-01T10:00:00+00:00"})

@@ -70,7 +70,7 @@ def test_an_installed_package_or_a_function_brings_a_format(tmp_path: Path, name
     assert path.read_text() == "simple::a True\nsimple::b False"
 
 
-def test_an_exporter_may_say_what_it_has_written(tmp_path: Path) -> None:
+def test_exporter_may_return_the_written_path(tmp_path: Path) -> None:
     assert find("elsewhere").write(tmp_path, RUN, summarize(RUN)) == tmp_path / "inner.txt"
 
 
@@ -79,7 +79,7 @@ def test_an_exporter_that_exits_does_not_end_the_run(tmp_path: Path) -> None:
         find("jsbench_own_exporter:leaves").write(tmp_path / "x", RUN, summarize(RUN))
 
 
-def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> None:
+def test_failing_exporter_is_one_line_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ExportError) as caught:
         find("broken").write(tmp_path / "x", RUN, summarize(RUN))
 
@@ -98,6 +98,6 @@ def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> No
         ),
     ],
 )
-def test_what_is_no_exporter_is_refused_in_one_line(name: str, message: str) -> None:
+def test_invalid_exporter_is_one_line(name: str, message: str) -> None:
     with pytest.raises(ExportError, match=f"^{re.escape(message)}"):
         find(name)

@@ -38,7 +38,7 @@ SCHEMA = published("evaluation")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """The folder of a run of two cases."""
+    """Return the directory of a run of two cases."""
     made = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
     folder = tmp_path / "runs" / "one"
     folder.mkdir(parents=True)
@@ -83,11 +83,11 @@ def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(data))
 
     assert len(with_cases(run)[1]) == 2
-    with pytest.raises(JSBenchError, match="does not say how each case ended"):
+    with pytest.raises(JSBenchError, match="has no outcomes of cases"):
         with_cases(run / "run.json")
 
 
-def test_a_baseline_is_small_has_one_case_a_line_and_says_the_same(run: Path, tmp_path: Path) -> None:
+def test_baseline_has_one_case_per_line_and_the_same_outcomes(run: Path, tmp_path: Path) -> None:
     evaluation, outcomes = with_cases(run)
     text = baseline_to_text(baseline_to_dict(evaluation, outcomes))
     (tmp_path / "base.json").write_text(text)
@@ -120,7 +120,7 @@ def test_a_figure_that_another_project_has_retired_is_not_applicable() -> None:
     assert evaluation.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
 
 
-def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
+def test_unknown_content_of_a_file_is_kept() -> None:
     data = {"metrics": {"x": 1, "x_ci": [0.5, 2]}, "dsl_mode": "som", "backend": "claude", "device": "cuda"}
 
     migrated = migrate(data)
@@ -149,12 +149,12 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
     ("content", "message"),
     [
         ("", "not JSON: Expecting value"),
-        ("[1]", "holds no JSON object"),
+        ("[1]", "is not a JSON object"),
         ('{"a": NaN}', "not JSON: NaN is not JSON"),
         ('{"a": 1e999}', "beyond double precision"),
         ("[" * 100_000, "nested too deeply"),
         ('{"metrics": {"num_episodes": -3}}', "metrics.num_episodes is -3, which is less than the minimum of 0"),
-        ('{"metrics": {"num_steps": "x"}}', "holds no metrics"),
+        ('{"metrics": {"num_steps": "x"}}', "has no metrics"),
         ('{"metrics": {"num_steps": "x", "n": 1}}', 'num_steps is "x", which is not of types "null", "integer"'),
         ('{"metrics": {"action_type_accuracy": 7}}', "which is greater than the maximum of 1"),
         ('{"action_type_accuracy": 7}', "metrics.action_type_accuracy is 7, which is greater than the maximum of 1"),
@@ -164,14 +164,14 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
         ('{"metrics": {"theirs": 1' + "0" * 400 + "}}", "metrics.theirs is 1000"),
         ('{"metrics": {"n": 1}, "backend": 5}', 'backend is 5, which is not of type "string"'),
         ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": [["passed"]]}}}', "attempts[0] is an array"),
-        ('{"metrics": {}}', "holds no metrics"),
-        ('{"metrics": [1]}', "holds no metrics"),
-        ('{"name": "x"}', "holds no metrics"),
+        ('{"metrics": {}}', "has no metrics"),
+        ('{"metrics": [1]}', "has no metrics"),
+        ('{"name": "x"}', "has no metrics"),
         ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "no attempt ends in 'won'"),
         ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
     ],
 )
-def test_what_is_no_evaluation_is_one_line(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_evaluation_is_one_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "e.json"
     path.write_text(content)
 
@@ -180,14 +180,14 @@ def test_what_is_no_evaluation_is_one_line(tmp_path: Path, content: str, message
     assert str(path) in str(caught.value)
 
 
-def test_a_folder_of_several_runs_asks_for_one(run: Path) -> None:
+def test_directory_of_several_runs_is_ambiguous(run: Path) -> None:
     (run.parent / "two").mkdir()
     (run.parent / "two" / "records.jsonl").touch()
 
-    with pytest.raises(JSBenchError, match=r"a folder of 2 runs, the newest .*one: name one of them$"):
+    with pytest.raises(JSBenchError, match=r"a directory of 2 runs, the newest .*one: name one of them$"):
         read(run.parent)
     (run / "empty").mkdir()
-    with pytest.raises(JSBenchError, match="expected a run's folder or a file"):
+    with pytest.raises(JSBenchError, match="expected a run's directory or a file"):
         read(run / "empty")
 
 
@@ -254,7 +254,7 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     assert [one.label for one in evaluation.variants.values()] == ["a", "b"]
 
 
-def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Path) -> None:
+def test_baseline_of_variants_has_the_cases_of_each(tmp_path: Path) -> None:
     run = examples.compared(a="pv", b="pp")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
     text = baseline_to_text(baseline_to_dict(*with_cases(tmp_path)))
@@ -270,7 +270,7 @@ def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Pat
     assert not any(one.settings for one in compared.values())
 
 
-def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path) -> None:
+def test_baseline_without_variants_applies_to_each_variant(tmp_path: Path) -> None:
     run = examples.compared(a="pv", b="pp")
     before = run.of_variant("a")
     journal.write(tmp_path / "records.jsonl", replace(before.metadata, variant=""), before.records)
@@ -281,7 +281,7 @@ def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path
 
 
 @pytest.mark.parametrize(("names", "message"), [([], "this run has none"), (["x"], "none of this run's: x")])
-def test_a_baseline_of_other_variants_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+def test_baseline_of_other_variants_is_rejected(tmp_path: Path, names: list[str], message: str) -> None:
     run = examples.compared(a="p", b="p")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
 

@@ -35,12 +35,12 @@ def lines(*records: Record) -> list[str]:
     return [*table_of(*records), *fact_lines(facts(run, summarize(run)))]
 
 
-def table_of(*records: Record, **said: object) -> list[str]:
-    run = examples.run(*records, dataset=said)
+def table_of(*records: Record, **message: object) -> list[str]:
+    run = examples.run(*records, dataset=message)
     return report_lines(tables(run, summarize(run)))
 
 
-def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_there_is_room() -> None:
+def test_published_columns_come_first_and_pass_rate_needs_a_wide_table() -> None:
     verdicts = [examples.PASSED, examples.PASSED, examples.VIOLATED, examples.UNSUPPORTED]
     answers = [record(f"c{at}", task="very_hard", verdict=verdict) for at, verdict in enumerate(verdicts)]
     run = examples.run(*answers, record("d", verdict=examples.BROKEN, generation=examples.failed()))
@@ -53,7 +53,7 @@ def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_
         assert max(map(len, shown)) <= width
 
 
-def test_a_rate_has_its_bounds_beside_it_and_no_plus_or_minus() -> None:
+def test_rate_is_shown_with_bounds_instead_of_plus_minus() -> None:
     halves = [
         replace(record(name), match=Match(fields={"total": (right, 1), "vendor": (1, 1)}, invented=0))
         for name, right in (("a", 1), ("b", 0))
@@ -66,7 +66,7 @@ def test_a_rate_has_its_bounds_beside_it_and_no_plus_or_minus() -> None:
     assert "±" not in text
 
 
-def test_a_cost_is_that_of_1000_answers_in_the_table_of_variants_and_of_runs() -> None:
+def test_tables_of_variants_and_runs_show_the_cost_of_1000_answers() -> None:
     run = examples.compared(a="pp")
     summary = summarize(run)
     part = replace(summary.variants["a"], total=replace(summary.variants["a"].total, cost=0.01, priced=2))
@@ -80,7 +80,7 @@ def test_a_cost_is_that_of_1000_answers_in_the_table_of_variants_and_of_runs() -
         assert dict(zip((column.heading for column in table.columns), cells, strict=True))["Cost of 1,000"] == 5.0
 
 
-def test_there_is_a_row_per_task_and_a_total() -> None:
+def test_table_has_a_row_per_task_and_a_total() -> None:
     shown = table_of(record("a"), record("b", task="hard"))
 
     assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
@@ -132,7 +132,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         (examples.run(record(), SILENT), {"tokens": "30 in, 11 out, of 1 of 2 answers"}),
         (
             examples.run(EXCLUDED, replace(EXCLUDED, repeat=1)),
-            {"excluded": "1 case whose own schema is broken (skipped)"},
+            {"excluded": "1 case with a broken schema (skipped)"},
         ),
         (
             examples.run(record(verdict=examples.BROKEN, generation=examples.failed())),
@@ -144,13 +144,13 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(replace(record(), match=COMPARED), comparers=SAID),
-            {"comparers": "no value is expected of totl"},
+            {"comparers": "no expected value for totl"},
         ),
         (
             examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {
                 "values": "n/a right, n/a of answers that conform; n/a answers right in all; "
-                "1 answer that could not be compared: match.problem in records.jsonl says why"
+                "1 answer that could not be compared (match.problem in records.jsonl has the reason)"
             },
         ),
         (
@@ -162,7 +162,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(record(), engine="recorded"),
-            {"recorded": "answers and times are those of the recording: nothing was asked or measured"},
+            {"recorded": "answers and times are those of the recording: no calls were made"},
         ),
         (
             examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
@@ -174,7 +174,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
     ],
 )
-def test_what_the_table_does_not_say_is_said_below(run: Run, expected: dict[str, str | None]) -> None:
+def test_facts_below_the_table_complete_it(run: Run, expected: dict[str, str | None]) -> None:
     known = dict(facts(run, summarize(run)))
 
     assert {label: known.get(label) for label in expected} == expected
@@ -188,7 +188,7 @@ def test_what_the_table_does_not_say_is_said_below(run: Run, expected: dict[str,
         ({}, "no price", "n/a (no price)"),
     ],
 )
-def test_what_a_run_cost_or_why_nobody_knows_is_said(figures: dict[str, Any], problem: str, text: str) -> None:
+def test_report_has_the_cost_or_why_it_is_unknown(figures: dict[str, Any], problem: str, text: str) -> None:
     run = examples.run(record())
     summary = summarize(run)
     paid = replace(summary, cost_problem=problem, total=replace(summary.total, **figures))
@@ -196,7 +196,7 @@ def test_what_a_run_cost_or_why_nobody_knows_is_said(figures: dict[str, Any], pr
     assert dict(facts(run, paid))["cost"] == text
 
 
-def test_a_report_is_headed_by_who_was_asked() -> None:
+def test_report_is_headed_by_engine_and_model() -> None:
     assert heading(examples.compared(a="pp", b="pv").metadata) == "2 variants"
     assert heading(examples.metadata()) == "scripted m"
 
@@ -236,7 +236,7 @@ def test_decisions_have_a_table_of_their_own() -> None:
     assert not [line for line in fact_lines(facts(labelled, summary)) if line.startswith("tokens")]
 
 
-def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
+def test_repeats_are_reported_by_case_flakiest_first() -> None:
     verdicts = {
         "steady": [examples.PASSED] * 4,
         "mostly": [examples.PASSED] * 3 + [examples.VIOLATED],
@@ -254,10 +254,10 @@ def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> Non
 
     assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.005 to 0.716)," in text
     assert "at least one (pass@k) 4/5 = 0.800 (0.284 to 0.995)" in text
-    assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text
+    assert "flaky 2 cases passed in some attempts only: simple::even 2/4, simple::mostly 3/4" in text
 
 
-def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names() -> None:
+def test_table_of_decisions_has_counts_and_readable_long_task_names() -> None:
     names = ("infinite-loop-detection", "unevaluatedProperties", "exclusiveMaximum", "exclusiveMinimum")
     decided = [record("a", task=name, generation=examples.decided("v0")) for name in names]
 
@@ -272,7 +272,7 @@ def shown_of(run: Run) -> str:
     return "\n".join(report_lines(tables(run, summarize(run))))
 
 
-def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody_measured() -> None:
+def test_table_has_a_row_per_variant_best_first_and_no_empty_columns() -> None:
     lines = shown_of(examples.compared(worse="pvvv", better="pppp", broken="ppbm")).splitlines()
 
     assert [line.split()[0] for line in lines[3:9:2]] == ["better", "broken", "worse"]
@@ -283,7 +283,7 @@ def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody
 
 
 def wide_runs() -> Iterator[Run]:
-    """A run of each kind whose table is wide: broken off, repeated, with values, labelled, and of variants."""
+    """Return a wide run of each kind: interrupted, repeated, with values, labelled, and with variants."""
     broken = record("z", task="very_hard", verdict=examples.BROKEN, generation=examples.failed())
     valued = replace(record("b"), expected=Expected(value={"n": 1}), match=COMPARED)
     decided = record("a", task="infinite-loop-detection", generation=examples.decided("v0"))
@@ -306,7 +306,7 @@ def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
     assert len(blocks) >= len(runs)
     for table in blocks:
         lines = table_lines(table)
-        shown = [at for at, column in enumerate(table.columns) if not column.roomy]
+        shown = [at for at, column in enumerate(table.columns) if not column.wide_only]
         cells = [cells[at] for _, cells in table.rows for at in shown]
         rates = [cell for cell in cells if isinstance(cell, Rate) and cell.ci_low is not None]
 
@@ -315,7 +315,7 @@ def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
         assert len(re.findall(r"\([.\d]+-[.\d]+\)", "\n".join(lines))) >= len(rates)
 
 
-def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_number() -> None:
+def test_significance_is_reported_per_pair_and_adjusted_for_their_number() -> None:
     text = shown_of(examples.compared(a="p" * 16, b="p" * 16, c="v" * 12 + "p" * 4))
 
     assert "b against a: the same verdict on each of 16 cases" in text
@@ -326,7 +326,7 @@ def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_n
     assert "p-values   adjusted for 3 comparisons (Holm)" in text
 
 
-def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> None:
+def test_at_most_ten_differing_cases_of_variants_are_named() -> None:
     text = shown_of(examples.compared(a="p" * 12 + "v", b="v" * 12 + "p", c="v" * 12 + "v"))
 
     assert "13 cases that some variants pass and others fail" in text
@@ -344,7 +344,7 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
     assert "1/2 = 0.500" in lines[3]
 
 
-def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> None:
+def test_wide_table_has_rates_by_task_with_a_column_per_variant() -> None:
     def run(names: str) -> Run:
         metadata = examples.variants(**{name: {} for name in names})
         made = [replace(examples.record("x", task=task), variant=name) for name in names for task in ("one", "two")]
@@ -359,7 +359,7 @@ def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> N
     assert "two" not in shown_of(run("abcdef"))
 
 
-def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
+def test_repeats_show_the_share_of_cases_that_always_passed() -> None:
     metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
     passed, failed = (
         replace(examples.record("x", verdict=verdict), variant=name)
@@ -373,7 +373,7 @@ def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
     assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
 
 
-def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_beside_errors() -> None:
+def test_report_has_repeats_and_sampling_by_variant_and_keeps_bounds() -> None:
     params = {"temperature-0": {"temperature": 0}, "temperature-1": {"temperature": 1}}
     metadata = examples.variants(**{name: {"params": one, "repeats": 2} for name, one in params.items()})
     records = [
@@ -390,11 +390,11 @@ def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_
 
     assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
-    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
+    assert "flaky temperature-1: 1 case passed in some attempts only: simple::x 1/2" in text
     assert "sampled temperature-0: temperature 0: the attempts at a case are identical" in text
 
 
-def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:
+def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     trivial = {"a": ("{}",), "b": ("[]", "{}"), "c": ("[]",), "d": ()}
     made = [record(name, verdict=replace(examples.PASSED, trivial=texts)) for name, texts in trivial.items()]
     text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
@@ -403,7 +403,7 @@ def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_p
     assert f"{floor}; pass rate where no constant answer passes 2/2 = 1.000" in text
 
 
-def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> None:
+def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:
     metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
     passes = {"a": {"fell": 2, "rose": 0}, "b": {"fell": 1, "rose": 1}}
     made = [
@@ -420,7 +420,7 @@ def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> N
     assert "1 case that some variants pass and others fail: those pass every attempt, these do not" in text
 
 
-def test_the_table_the_gates_and_the_comparison_are_said() -> None:
+def test_markdown_has_the_table_gates_and_comparison() -> None:
     before = summarize(examples.run(record("a"), record("b"))).outcomes
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
     summary = summarize(run)
@@ -436,7 +436,7 @@ def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
 
 
-def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
+def test_run_with_reasoning_has_a_column_for_its_time() -> None:
     timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
     run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)), record("b", task="hard"))
     head, _, *rows = summary_markdown(run, summarize(run)).split("\n\n")[1].splitlines()
@@ -451,7 +451,7 @@ def test_hostile_text_stays_in_its_code_span() -> None:
 
     assert "\x1b" not in "".join(lines)
     for line in lines:
-        # what is left when code spans are taken out, as CommonMark takes them: runs of backticks of one length
+        # The text outside of code spans, which CommonMark delimits by equally long runs of backticks.
         outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
         assert "script" not in outside
         assert "**x**" not in outside
@@ -459,7 +459,7 @@ def test_hostile_text_stays_in_its_code_span() -> None:
             assert len(re.findall(r"(?<!\\)\|", line)) in {4, 10}
 
 
-def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ() -> None:
+def test_report_of_variants_has_a_row_each_and_the_differing_cases() -> None:
     run = examples.compared(a="pv" + "v" * 60, b="pp" + "p" * 60)
 
     text = summary_markdown(run, summarize(run))
@@ -473,7 +473,7 @@ def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ
     assert "| `simple::case01[a]` | `schema_violation` |" in text
 
 
-def test_no_two_cases_and_attempts_look_alike_however_long_their_names_are() -> None:
+def test_long_names_of_cases_and_attempts_stay_distinct() -> None:
     task = "t" * 120
     failing = [record(f"{'i' * 119}{end}", task=task, verdict=examples.VIOLATED) for end in "ab"]
     again = [replace(one, repeat=1) for one in failing]

@@ -68,7 +68,7 @@ def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
     assert (rows["late"]["missing"], rows["late"]["said"]) == ("limit", "too dear")
 
 
-def test_a_planned_attempt_of_which_nothing_is_known_is_a_row_too() -> None:
+def test_planned_attempt_without_a_record_is_a_row() -> None:
     made = examples.variants(a={}, b={})
     plan = [Attempt(CaseKey(task="simple", id="x"), at, name) for name in "ab" for at in range(3)]
     run = examples.of_records(
@@ -96,14 +96,14 @@ MATCHED = Match(fields={"total": (1, 1), "vendor": (0, 1)}, invented=2)
         (record("a", generation=THOUGHT), {"reasoning": "Hm.", "reasoning_time": 1.5}),
     ],
 )
-def test_what_only_some_attempts_have_is_null_in_all_others(made: Record, columns: dict[str, Any]) -> None:
+def test_columns_of_some_attempts_are_null_in_others(made: Record, columns: dict[str, Any]) -> None:
     known, plain = tables.rows_of(examples.run(made, record("bare")))
 
     assert {name: known[name] for name in columns} == columns
     assert {plain[name] for name in columns} == {None}
 
 
-def test_the_mean_of_what_passed_is_the_pass_rate() -> None:
+def test_mean_of_the_passed_column_is_the_pass_rate() -> None:
     passed = [row["passed"] for row in by_id().values() if row["passed"] is not None]
 
     assert sum(passed) / len(passed) == summarize(a_run()).total.pass_rate.value == 0.25
@@ -118,7 +118,7 @@ def test_the_figures_are_flat_and_have_the_names_of_the_gates() -> None:
     assert not any(isinstance(value, dict) for value in total.values())
 
 
-def test_a_csv_file_holds_the_rows_whatever_an_answer_says(tmp_path: Path) -> None:
+def test_csv_file_has_the_rows_for_any_answer(tmp_path: Path) -> None:
     said = 'a,"b"\r\nc \ud800 \x00=1+1'
     run = examples.run(record(generation=examples.completion(said)))
 
@@ -166,13 +166,13 @@ def test_no_text_of_a_csv_file_is_a_formula_to_a_spreadsheet(tmp_path: Path, fir
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_table_that_cannot_be_written_leaves_nothing_and_one_is_for_its_user_alone(form: str, tmp_path: Path) -> None:
+def test_failed_table_leaves_no_file_and_written_one_is_private(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra frames")
     write = tables.write_csv if form == "csv" else tables.write_parquet
     gone = record(generation=examples.completion("x" * 10))
     torn = replace(a_run(), outcomes=(replace(a_run().outcomes[0], source=Place(path=tmp_path / "gone", start=0)),))
 
-    with pytest.raises(ExportError, match="there is no folder"):
+    with pytest.raises(ExportError, match="there is no directory"):
         write(tmp_path / "none" / "run", examples.run(gone))
     with pytest.raises(JSBenchError, match="No such file"):
         write(tmp_path / "run", torn)
@@ -192,7 +192,7 @@ def test_the_command_exports_both(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert capsys.readouterr().out == f"{tmp_path / form}\n"
 
 
-def test_a_package_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     for make, package in ((tables.to_pandas, "pandas"), (tables.to_arrow, "pyarrow"), (tables.to_dataset, "datasets")):

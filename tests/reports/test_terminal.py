@@ -22,12 +22,12 @@ def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
         assert not [line for line in shown if line.lstrip().startswith("::")]
 
 
-def test_a_long_label_stands_apart_from_its_text() -> None:
+def test_long_label_is_separated_from_its_text() -> None:
     assert detail("temperature-0.7", "72 calls") == ["temperature-0.7 72 calls"]
     assert detail("calls", "72") == ["calls      72"]
 
 
-def test_bounds_go_below_their_rates_where_there_is_no_room_beside_them() -> None:
+def test_bounds_move_below_rates_in_a_narrow_table() -> None:
     rows = table(COUNTED, RATE, TIME, a=(proportion(3, 4), proportion(1, 2), 1.25))
 
     for width in (160, 58, 49):
@@ -56,9 +56,9 @@ def test_a_spare_column_is_left_out_before_bounds_go_below() -> None:
     assert table_lines(rows, 28)[-1].split() == ["a", "0.50", "(.01-.99)", "1.25"]
 
 
-def test_what_is_only_for_roomy_tables_goes_first() -> None:
-    roomy = Column(heading="More", roomy=True)
-    rows = table(roomy, RATE, a=(12, proportion(1, 2)))
+def test_columns_for_wide_tables_are_omitted_first() -> None:
+    wide_only = Column(heading="More", wide_only=True)
+    rows = table(wide_only, RATE, a=(12, proportion(1, 2)))
 
     assert "More" in table_lines(rows, 60)[0]
     assert "More" not in table_lines(rows, 22)[0]
@@ -67,8 +67,8 @@ def test_what_is_only_for_roomy_tables_goes_first() -> None:
 
 def test_table_omits_roomy_columns_and_moves_bounds_before_names_are_cut() -> None:
     name = "openapi-definitions-of-tools"
-    roomy = Column(heading="More", roomy=True)
-    rows = TableBlock(head="Name", columns=(roomy, RATE), rows=((name, (12, proportion(1, 2))),))
+    wide_only = Column(heading="More", wide_only=True)
+    rows = TableBlock(head="Name", columns=(wide_only, RATE), rows=((name, (12, proportion(1, 2))),))
 
     assert table_lines(rows, 50)[-1].split() == [name, "12", "0.50", "(.01-.99)"]
     assert table_lines(rows, 45)[-1].split() == [name, "0.50", "(.01-.99)"]
@@ -76,7 +76,7 @@ def test_table_omits_roomy_columns_and_moves_bounds_before_names_are_cut() -> No
     assert table_lines(rows, 36)[-1].split() == ["openapi-definitions…", "0.50", "(.01-.99)"]
 
 
-def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -> None:
+def test_table_that_is_still_too_wide_is_split_without_loss() -> None:
     columns = [Column(heading=f"count{number}") for number in range(12)]
 
     lines = table_lines(table(*columns, a=tuple(range(12))), 40)
@@ -85,7 +85,7 @@ def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -
     assert [word for line in lines for word in line.split() if word.isdigit()] == [str(number) for number in range(12)]
 
 
-def test_names_are_cut_apart_and_a_rule_stands_above_a_total() -> None:
+def test_cut_names_stay_distinct_and_the_total_has_a_rule() -> None:
     names = {f"{'n' * 90}{end}": (1,) for end in "ab"}
     whole = TableBlock(
         head="Name", columns=(Column(heading="Count"),), rows=(*names.items(), ("total", (2,))), total=True
@@ -98,7 +98,7 @@ def test_names_are_cut_apart_and_a_rule_stands_above_a_total() -> None:
     assert lines[4] == lines[1]
 
 
-def test_cells_say_what_is_not_known_and_what_a_stranger_wrote_is_text() -> None:
+def test_cells_show_unknown_values_and_untrusted_text_safely() -> None:
     columns = (RATE, TIME, RATE, Column(heading="\x1b[31m", left=True, foreign=True))
     bare = Rate(value=0.5, ci_low=None, ci_high=None)
 
@@ -129,7 +129,7 @@ def test_the_head_of_texts_stays_in_one_line() -> None:
     assert table_lines(table(*columns, seed=("speed", "1")))[0] == "Name  Affects  a"
 
 
-def test_lines_are_as_wide_as_columns_says_wherever_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_width_follows_columns_for_any_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert width_of(is_terminal=False) == 80
     monkeypatch.setenv("COLUMNS", "160")

@@ -55,7 +55,8 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
     ranked = len(run.outcomes) > CHUNK
     outcomes = sorted(run.outcomes, key=rank)
-    records, planned = iter(Records(outcomes)), Counter(run.planned)
+    records = iter(Records(outcomes))
+    planned = Counter(run.planned)
     variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
     changes = {
@@ -64,7 +65,10 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
         for change, keys in (("broke", comparison.newly_failing), ("fixed", comparison.newly_passing))
         for key in keys
     }
-    room, chunks, listed, detailed = _ROOM_OF_DETAILS, list[str](), 0, 0
+    room = _ROOM_OF_DETAILS
+    chunks = list[str]()
+    listed = 0
+    detailed = 0
     filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
@@ -118,7 +122,7 @@ def _json_bytes(data: object) -> bytes:
 
 def rank(outcome: AttemptOutcome) -> int:
     """
-    Rank failed attempts first, then those that say nothing about the model, those with wrong
+    Rank failed attempts first, then those without information about the model, those with wrong
     values, and the rest.
     """
     if not outcome.passed:
@@ -144,14 +148,17 @@ def reason_of(record: Record) -> str:
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
-    values, test = "; ".join(lines[1:] or lines), record.test_outcome
+    values = "; ".join(lines[1:] or lines)
+    test = record.test_outcome
     failed = _test(test) if test is not None and test.passed is False else ""
     return printable("; ".join(filter(None, (values or record.verdict.message, failed))), _LONGEST_MESSAGE)
 
 
 def details_of(record: Record) -> dict[str, Any]:
     """Return everything about an attempt, by the names that the page's script uses."""
-    generation, redacted, prompt = record.generation, record.redacted, record.prompt
+    generation = record.generation
+    redacted = record.redacted
+    prompt = record.prompt
     sent = getattr(generation, "sent", None)
     answer = ""
     if isinstance(generation, Decided):
@@ -169,11 +176,11 @@ def details_of(record: Record) -> dict[str, Any]:
         "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),
         "values": "" if record.match is None else _cut("\n".join(described(record.match))),
-        "expected": _expected(record),
+        "expected": _expected_lines(record),
         "schema": schema,
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut("\n\n".join(turns)),
-        "measured": ", ".join(_measured(record)),
+        "measured": ", ".join(_measurements(record)),
     }
 
 
@@ -202,7 +209,7 @@ def _test(test: OwnOutcome | None) -> str:
     return _cut(f"{test.cause or test.end}{field}{': ' if test.message else ''}{test.message}")
 
 
-def _expected(record: Record) -> list[tuple[str, str]]:
+def _expected_lines(record: Record) -> list[tuple[str, str]]:
     """Return the expected instance as lines, each with the answer's value if that is wrong."""
     if record.expected is None:
         return []
@@ -211,15 +218,18 @@ def _expected(record: Record) -> list[tuple[str, str]]:
     wrong = {difference.path: difference for difference in differences if difference.fault is not Fault.INVENTED}
     lines: list[tuple[str, str]] = []
     room = _LONGEST_TEXT
-    for line, path in _laid_out(record.expected.value):
+    for line, path in _indented_lines(record.expected.value):
         if (room := room - len(line)) < 0:
             return [*lines, ("… cut: all of it is in records.jsonl", "")]
         fault = wrong.get(json_path(path)) if wrong and path is not None else None
-        lines.append((line, "" if fault is None else "missing" if fault.fault is Fault.MISSING else _json(fault.found)))
+        actual = ""
+        if fault is not None:
+            actual = "missing" if fault.fault is Fault.MISSING else _json(fault.found)
+        lines.append((line, actual))
     return lines
 
 
-def _laid_out(
+def _indented_lines(
     value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
 ) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
     """Yield each line of the value as indented JSON, with the path of what begins there."""
@@ -232,14 +242,15 @@ def _laid_out(
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for number, (step, member) in enumerate(members, 1):
         name = f"{json_text(step)}: " if isinstance(step, str) else ""
-        yield from _laid_out(member, (*path, step), name, "," if number < len(value) else "")
+        yield from _indented_lines(member, (*path, step), name, "," if number < len(value) else "")
     yield "  " * min(len(path), 50) + closing + after, None
 
 
-def _measured(record: Record) -> Iterator[str]:
+def _measurements(record: Record) -> Iterator[str]:
     generation = record.generation
     if isinstance(generation, Decided):
-        compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time
+        compiled = generation.timing.grammar_compilation
+        without_mask = generation.timing.compile_time
         if compiled is not None:
             yield f"grammar compiled in {compiled * 1000:.2f} ms"
         if compiled is not None and without_mask is not None:

@@ -21,7 +21,7 @@ from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (
-    asked,
+    distinguishing_settings,
     facts,
     facts_of_variants,
     heading,
@@ -69,7 +69,8 @@ def render(
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
 
-    style, script = page_part("report.css"), page_part("report.js")
+    style = page_part("report.css")
+    script = page_part("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
@@ -91,11 +92,11 @@ def render(
         gates=gates,
         heading=heading(run.metadata) if run.variants else run.metadata.model,
         variants=table_of_variants(run, summary) if summary.variants else None,
-        asked=asked(run, summary),
+        asked=distinguishing_settings(run, summary),
         by_task=rates_by_task(summary),
         tasks=table_of_tasks(run, summary),
-        standing=facts_of_variants(summary),
-        comparisons=[(name, comparison, _beside(comparison)) for name, comparison in compared.items()],
+        comparisons_of_variants=facts_of_variants(summary),
+        comparisons=[(name, comparison, _facts_of_comparison(comparison)) for name, comparison in compared.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
@@ -106,11 +107,11 @@ def render(
     )
 
 
-def _beside(comparison: Comparison) -> list[Fact]:
+def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
     """Return the facts for a baseline's verdict; without a baseline, their module is not imported."""
-    from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
+    from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
 
-    return [*beside_verdicts(comparison), *apart(comparison.settings)]
+    return [*facts_of_tests_and_values(comparison), *apart(comparison.settings)]
 
 
 #: Package whose templates draw tables for pages of other packages.
@@ -129,21 +130,21 @@ def page_environment(needed: str, *rooms: str) -> Environment:
 
     loader = ChoiceLoader([PackageLoader(room, "page") for room in (*rooms, _ROOM)])
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    environment.filters["visible"] = _visible
+    environment.filters["visible"] = _escape_hidden
     return environment
 
 
 def html_table(table: TableBlock) -> str:
     """Return the table as HTML for a notebook, with every text escaped."""
-    heads = "".join(f"<th>{_escaped(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
+    heads = "".join(f"<th>{_escape(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
     lines = [f"<tr>{heads}</tr>"]
     for name, cells in table.rows:
         texts = [name, *(column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True))]
-        lines.append(f"<tr>{''.join(f'<td>{_escaped(text)}</td>' for text in texts)}</tr>")
+        lines.append(f"<tr>{''.join(f'<td>{_escape(text)}</td>' for text in texts)}</tr>")
     return "\n".join(["<table>", *lines, "</table>"])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(printable(text, None))
 
 
@@ -156,7 +157,7 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _visible(text: Any, limit: int | None = 300) -> str:
+def _escape_hidden(text: Any, limit: int | None = 300) -> str:
     return printable(str(text), limit)
 
 

@@ -105,7 +105,7 @@ def test_replay_without_a_record_is_an_engine_fault(
     ("content", "options", "message"),
     [
         (None, {}, "needs records: --jsbench-engine-option records=PATH"),
-        (None, {"records": "nowhere"}, "no run at nowhere: there is no such file or folder"),
+        (None, {"records": "nowhere"}, "no run at nowhere: no such file or directory"),
         (None, {"record": "x"}, "has no option 'record': did you mean 'records'?"),
         ("", {"records": "r.jsonl"}, "r.jsonl has no header line"),
         ('{"type": "record"}\n', {"records": "r.jsonl"}, "r.jsonl has no header line"),

@@ -58,7 +58,7 @@ def test_what_is_no_evaluation_is_named_once(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text("[]")
 
-    assert invalid(path).startswith(f"{path}: holds no JSON object; expected an evaluation")
+    assert invalid(path).startswith(f"{path}: is not a JSON object; expected an evaluation")
 
 
 def test_each_run_of_a_folder_is_checked_and_averaged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pages of runs, and what they hold."""
+"""Helpers to render pages of runs and to read their content."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.reports.html.pages import needs_jinja2, page, unpacked
 pytestmark = needs_jinja2
 
 
-def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() -> None:
+def test_page_shows_the_packed_schema_with_hidden_characters_visible() -> None:
     text = page(record("a", schema={"title": "\u202e\U000e0041\ufeff ##[error]x", "maximum": 12345678901234567890}))
 
     assert unpacked(text, "chunk0")[0]["schema"] == (
@@ -25,7 +25,7 @@ def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() 
     assert "JSON.stringify" not in text
 
 
-def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has() -> None:
+def test_page_shows_the_actual_value_next_to_a_wrong_expected_one() -> None:
     expected = Expected(value={"total": 99.5, "items": [{"n": 1}, {"n": 2}], "tags": [], "<b>": "a\u202e"})
     answer = {"total": 95.9, "items": [{"n": 1}], "tags": [], "<b>": "b", "more": 1}
     one = replace(record("a"), expected=expected, match=match(expected, answer))
@@ -56,7 +56,7 @@ def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has
     assert detail["values"].endswith("$.more: 1; expected no value")
 
 
-def test_what_is_huge_is_cut_and_says_where_the_rest_is() -> None:
+def test_huge_details_are_cut_with_a_pointer_to_the_rest() -> None:
     numbers = list(range(100_000))
     huge = record("a", generation=examples.completion("x" * 5_000_000), schema={"enum": numbers})
 
@@ -72,7 +72,7 @@ def test_what_is_huge_is_cut_and_says_where_the_rest_is() -> None:
     assert note == "… cut: all of it, 688,900 characters, is in records.jsonl"
 
 
-def test_the_list_stands_before_the_details_and_needs_none_of_them() -> None:
+def test_list_precedes_the_details_and_works_without_them() -> None:
     text = page(*(record(f"c{at}") for at in range(101)), record("bad", verdict=examples.VIOLATED))
 
     assert text.index('id="index"') < text.index('"use strict"') < text.index('id="chunk0"') < text.index('id="chunk1"')
@@ -82,7 +82,7 @@ def test_the_list_stands_before_the_details_and_needs_none_of_them() -> None:
     assert index["keywords"] == sorted({keyword for one in index["cases"] for keyword in one["keywords"]}) != []
 
 
-def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() -> None:
+def test_failed_attempts_come_first_in_a_long_list() -> None:
     verdicts = dict.fromkeys((7, 150), examples.VIOLATED) | {90: examples.EXCLUDED}
     text = page(*(record(f"c{at:03}", verdict=verdicts.get(at, examples.PASSED)) for at in range(151)))
 
@@ -94,7 +94,7 @@ def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() 
     assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
 
 
-def test_what_passed_and_is_not_right_says_so_and_comes_before_what_is() -> None:
+def test_passed_attempts_with_wrong_values_precede_correct_ones() -> None:
     expected = Expected(value={"total": 99.5})
     wrong, right = (match(expected, {"total": total}) for total in (95.9, 99.5))
     failed = OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
@@ -112,7 +112,7 @@ def test_what_passed_and_is_not_right_says_so_and_comes_before_what_is() -> None
     assert first[2:] == [("c60", "$.total: 95.9; expected 99.5"), ("c0", "")]
 
 
-def test_passed_attempts_are_listed_without_details_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passed_attempts_lose_their_details_first_in_a_full_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 8_000)
     noise = [hashlib.sha512(str(at).encode()).hexdigest() for at in range(300)]
     verdicts = [examples.PASSED] * 250 + [examples.VIOLATED] * 50
@@ -131,7 +131,7 @@ def test_passed_attempts_are_listed_without_details_where_the_page_has_no_room(m
     assert {one["outcome"] for one in index["cases"][50:]} == {"passed"}
 
 
-def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
+def test_page_counts_passed_attempts_that_its_list_omits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(case_list, "_ROOM_OF_LIST", 0)
@@ -143,7 +143,7 @@ def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
     assert (len(index["cases"]), index["unlisted"]) == (100, 151)
 
 
-def test_without_room_each_attempt_has_what_is_said_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_without_details_keep_their_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 1_000)
     monkeypatch.setattr(case_list, "CHUNK", 10)
     expected = Expected(value={"total": 99.5})

@@ -30,7 +30,7 @@ HOSTILE = (
 
 
 def in_browser(path: Path, name: str) -> str:
-    """The page's document when its script has shown the case of that name."""
+    """Return the page's document after its script has shown the case of that name."""
     options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}")
     return subprocess.run(
         ["chromium", *options, "--virtual-time-budget=3000", "--dump-dom", f"{path.as_uri()}#{quote(name, safe='')}"],
@@ -57,7 +57,7 @@ def hostile_record() -> Record:
 
 
 @needs_jinja2
-def test_the_page_holds_the_figures_and_every_case() -> None:
+def test_page_has_the_metrics_and_every_case() -> None:
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", verdict=examples.EXCLUDED))
     summary = summarize(run)
     before = summarize(examples.run(record("a", verdict=examples.VIOLATED), record("b"))).outcomes
@@ -119,7 +119,7 @@ def test_nothing_is_loaded_and_only_the_pages_own_script_may_run() -> None:
 
 
 @needs_jinja2
-def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
+def test_variants_have_a_table_and_attempts_name_their_variant() -> None:
     run = examples.compared(a="pv", b="pp")
 
     text = "".join(render(run, summarize(run)))
@@ -140,7 +140,7 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
 
 
 @needs_jinja2
-def test_what_variants_differ_in_is_counted_and_tokens_are_those_of_one_answer() -> None:
+def test_page_counts_differences_of_variants_and_shows_tokens_per_answer() -> None:
     metadata = examples.variants(a={"prompt": "schema"}, b={"prompt": "chat"})
     used = [
         replace(record(case, generation=examples.completion(tokens=tokens)), variant=name)
@@ -155,7 +155,7 @@ def test_what_variants_differ_in_is_counted_and_tokens_are_those_of_one_answer()
 
 
 @needs_jinja2
-def test_each_variant_says_what_changed_since_the_baseline() -> None:
+def test_each_variant_lists_changes_since_the_baseline() -> None:
     run = examples.compared(a="pv", b="pp")
     before = summarize(examples.compared(a="pp", b="pv")).variants
     summary = summarize(run)
@@ -186,7 +186,7 @@ def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path
 
 @needs_jinja2
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tmp_path: Path) -> None:
+def test_browser_shows_the_selected_case_and_runs_none_of_its_text(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(hostile_record(), record("plain"), model=HOSTILE), "utf-8")
     name = printable(str(hostile_record().key))
@@ -196,14 +196,14 @@ def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tm
     assert "1 of 2 attempts" in shown
     assert "<pre>&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<h3>Next step</h3><pre>the engine was sent &lt;/script&gt;&lt;script&gt;" in shown
-    # the layout of JSON is made in the page, and nothing in its strings is taken for a part of it
+    # The page formats the JSON itself, and takes nothing in its strings for part of it.
     assert "<pre>{\n  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<mark>  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<title>jsbench: scripted &lt;/script&gt;" in shown
     assert "<img" not in shown
 
 
-def test_without_jinja2_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jinja2_is_one_line_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[report\]'"):
