@@ -1,0 +1,1 @@
+"""What clients accept and the judge rejects, and the reverse."""
