@@ -30,8 +30,8 @@ _SCHEMAS = files("pytest_jsbench.datasets").joinpath("schemas")
 TASKS = ("simple", "medium", "hard", "very_hard")
 _KINDS = (
     "builtin, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-    "an OpenAPI document, tool definitions, package.module:name, a directory in the hub's layout, "
-    "or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
+    "an OpenAPI document, tool definitions, package.module:name, also with @serialization, "
+    "a directory in the hub's layout, or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
 )
 
 
@@ -106,7 +106,7 @@ def _open(selection: Selection) -> Listing:
         return _open_files(selection, [path], root=path.parent)
     if (point := _installed_datasets().get(source)) is not None:
         return _open_entry_point(selection, point)
-    if is_reference(source):
+    if _is_python(source):
         _reject_split(selection)
         from pytest_jsbench.datasets.sources.objects import open_object
 
@@ -152,8 +152,13 @@ def is_published(source: str) -> bool:
     path = Path(source).expanduser()
     if path.is_dir():
         return _has_tables(path)
-    own = path.is_file() or (is_reference(source) and source not in _installed_datasets()) or glob.has_magic(source)
+    own = path.is_file() or (_is_python(source) and source not in _installed_datasets()) or glob.has_magic(source)
     return not own
+
+
+def _is_python(source: str) -> bool:
+    """Return whether it is `package.module:name`, with `@MODE` or without."""
+    return is_reference(source.partition("@")[0])
 
 
 def revision_of(source: str) -> str | None:

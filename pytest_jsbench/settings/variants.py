@@ -456,7 +456,8 @@ def placed(value: Any, start: Path, here: Path) -> Any:
     if start == here or not isinstance(value, str):
         return value
     is_there = (start / value).exists()
-    is_pattern = glob.has_magic(value) and not is_reference(value)  # `package.module:*` is no path
+    is_module = is_reference(value.partition("@")[0])  # `package.module:*`, or `package.module:*@serialization`
+    is_pattern = glob.has_magic(value) and not is_module
     if not (is_there or is_pattern):
         return value
     try:

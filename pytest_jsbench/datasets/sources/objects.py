@@ -13,18 +13,22 @@ from dataclasses import replace
 from datetime import date, time
 from functools import partial
 from types import ModuleType
-from typing import Any, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.text import kind_of
+from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, schema_case
 from pytest_jsbench.datasets.sources import rows, tools
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
 from pytest_jsbench.schemas.keywords import KEYWORDS
+from pytest_jsbench.schemas.modes import MODES, read_mode
+
+if TYPE_CHECKING:
+    from pytest_jsbench.schemas.modes import Mode
 
 #: Task of cases that do not name one.
 TASK = "cases"
@@ -41,14 +45,27 @@ _CASES = (
 
 
 def open_object(selection: Selection) -> Listing:
-    """Open the schemas of an object, or of all models of a module for `package.module:*`."""
+    """Open the schemas of an object, or of all models of a module for `package.module:*`, with `@MODE` or without."""
     source = selection.source
+    reference, mode = _split_mode(source)
     try:
-        value = import_object(source, purpose=f"dataset '{source}'")
+        value = import_object(reference, purpose=f"dataset '{source}'")
     except ImportFailed as error:
         raise DatasetError(str(error)) from error
-    module, _, name = source.partition(":")
-    return Listing.of(selection, _schemas_of(source, value, task=module, name=name))
+    module, _, name = reference.partition(":")
+    return Listing.of(selection, _schemas_of(source, value, task=module, name=name, mode=mode))
+
+
+def _split_mode(source: str) -> tuple[str, Mode | None]:
+    """Return the reference, and the mode after its `@`; None if it has no mode."""
+    reference, at, mode = source.partition("@")
+    if not at:
+        return reference, None
+    try:
+        return reference, read_mode(mode)
+    except ValueError as error:
+        message = f"dataset '{printable(source)}': unknown mode '{printable(mode)}'; expected {error} after the @"
+        raise DatasetError(message, found=mode, expected=MODES, option="dataset") from None
 
 
 def open_in_memory(selection: Selection, value: object) -> Listing:
@@ -155,17 +172,21 @@ def _check_features(table: Any) -> None:
         raise DatasetError(message, found=kind, expected="string", where=column)
 
 
-def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | SkippedPart]:
+def _schemas_of(
+    source: str, value: object, *, task: str, name: str, mode: Mode | None = None
+) -> list[ListedCase | SkippedPart]:
     """
     Return the schemas of an object, in one task; raise DatasetError if there are none, or something
     else is among them.
     """
-    definitions = _defined_cases(value, task=task, name=name, where=source)
+    definitions = None if mode is not None else _defined_cases(value, task=task, name=name, where=source)
     if definitions is not None:
         return definitions
     parts = list(_named_parts(value, name))
     if not parts:
         raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
+    if mode is not None and not any(_is_type(part) for _, part in parts):
+        raise DatasetError(f"dataset '{source}' has no Python types; remove @{mode}, which is for types")
     cases: list[ListedCase | SkippedPart] = []
     for part_name, part in parts:
         definitions = _defined_cases(part, task=task, name=part_name, where=source)
@@ -173,7 +194,8 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Lis
             cases += definitions
             continue
         _check(source, part_name, part)
-        cases.append(ListedCase(task=task, name=part_name, where=source, read=partial(_read_schema, part)))
+        read = partial(_read_schema, part, mode or MODES[0])
+        cases.append(ListedCase(task=task, name=part_name, where=source, read=read))
     return cases
 
 
@@ -260,11 +282,11 @@ def _check(source: str, name: str, value: object) -> None:
         raise DatasetError(str(error)) from error
 
 
-def _read_schema(value: Any, key: CaseKey) -> Case:
-    """Return the case of a schema, as it would be read from JSON, or of a type."""
+def _read_schema(value: Any, mode: Mode, key: CaseKey) -> Case:
+    """Return the case of a schema as it is read from JSON, or of a type's schema in that mode."""
     if not _is_json_schema(value):
         try:
-            value = python_types.schema_of(value)
+            value = python_types.schema_of(value, mode)
         except ContractError as error:
             raise Unreadable(str(error), reason="not_a_schema") from None
     return schema_case(key, value if isinstance(value, bool) else _parse(_json_of(value)))

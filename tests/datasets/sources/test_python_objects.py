@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
 from tests.datasets.reading import keys, problem, schema
 
 SHOP = """
@@ -168,3 +171,67 @@ Alias = User
     monkeypatch.syspath_prepend(tmp_path)
 
     assert keys(f"{name}:*") == [f"{name}::{model}" for model in ("User", "Page", "Users", "Team", "UserPage", "Names")]
+
+
+TWO_SIDED = """
+from pydantic import BaseModel, Field, computed_field
+
+class Order(BaseModel):
+    number: str = Field(validation_alias="in", serialization_alias="out")
+
+    @computed_field
+    @property
+    def total(self) -> int:
+        return 1
+
+PLAIN = {"type": "object", "properties": {"n": True}}
+ORDERS = {"order": Order, "plain": PLAIN}
+"""
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    name = f"order_models_{next(_names)}"
+    (tmp_path / f"{name}.py").write_text(TWO_SIDED)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("mode", "properties"),
+    [("", {"in"}), ("@validation", {"in"}), ("@serialization", {"out", "total"})],
+)
+@pytest.mark.parametrize(("name", "case"), [("Order", "Order"), ("*", "Order"), ("ORDERS", "order")])
+def test_source_of_types_has_the_schema_of_its_mode(
+    orders: str, name: str, case: str, mode: str, properties: set[str]
+) -> None:
+    found = schema(f"{orders}:{name}{mode}", case)
+
+    assert set(found["properties"]) == properties
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (":Order@serialisation", "unknown mode 'serialisation'; expected 'validation' or 'serialization' after the @"),
+        (":Order@", "unknown mode ''; expected 'validation' or 'serialization' after the @"),
+        (":PLAIN@serialization", "has no Python types; leave @serialization out, it is for types"),
+    ],
+)
+def test_mode_that_is_unknown_or_has_no_types_is_an_error(orders: str, source: str, message: str) -> None:
+    with pytest.raises(DatasetError, match=re.escape(message)):
+        keys(orders + source)
+
+
+def test_both_modes_of_a_type_are_one_suite(orders: str) -> None:
+    source = f"{orders}:Order"
+    listing = open_dataset(Selection.over([source, f"{source}@serialization"]))
+
+    properties = []
+    for key in listing.keys():
+        case = listing.case(key)
+        assert isinstance(case, Case)
+        assert isinstance(case.schema, dict)
+        properties.append(set(case.schema["properties"]))
+    assert properties == [{"in"}, {"out", "total"}]
