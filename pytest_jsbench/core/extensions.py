@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,17 @@ from pytest_jsbench.core.text import described, kind_of, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
+
+
+#: Directories, besides the current one, from which `package.module:name` is imported.
+_directories: list[str] = []
+
+
+def add_import_directory(directory: Path) -> Callable[[], None]:
+    """Import references from this directory too, after all of `sys.path`; return a function that undoes it."""
+    added = str(directory)
+    _directories.append(added)
+    return partial(_directories.remove, added)
 
 
 def is_reference(text: str) -> bool:
@@ -29,10 +41,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise error(message, found=reference, expected="package.module:name")
     module_name, _, path = reference.partition(":")
-    # Last, so that no file in the user's directory shadows another module; permanently, since modules import lazily.
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
+    _extend_search_path()
     try:
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
@@ -46,6 +55,16 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
             raise error(message, found=name, expected=tuple(names), where=module_name)
         target = getattr(target, name)
     return target
+
+
+def _extend_search_path() -> None:
+    """Append the user's directories to `sys.path`, permanently, since modules import lazily."""
+    here = str(Path.cwd())
+    # last, so that no file of the user shadows another module
+    wanted = _directories if "" in sys.path else [here, *_directories]
+    for directory in wanted:
+        if directory not in sys.path:
+            sys.path.append(directory)
 
 
 #: Distribution name of this package, which provides its own extensions through entry points too.

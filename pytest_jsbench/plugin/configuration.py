@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.extensions import add_import_directory
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.pytest_options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
@@ -65,6 +66,12 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     return values
 
 
+def _import_from_ini_directory(config: pytest.Config) -> None:
+    """Let `package.module:name` in the ini file be next to it, in whichever directory pytest is started."""
+    directory = config.rootpath if config.inipath is None else config.inipath.parent
+    config.add_cleanup(add_import_directory(directory))
+
+
 def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
     Keep at most one of the options for recording and replaying answers.
@@ -91,6 +98,7 @@ def _refuse_other_machines(config: pytest.Config) -> None:
 
 def check_gates(config: pytest.Config) -> None:
     """Raise pytest.UsageError if a gate of the ini file is invalid, in a session without an engine."""
+    _import_from_ini_directory(config)
     values = read_options(config, (*GATES, "classify", "baseline", "preset"))
     values["gate"] = values["gate"] or []
     values["classify"] = values["classify"] or ()
@@ -151,6 +159,7 @@ class Settings:
         """Read the command line and the ini file; raise JSBenchError or pytest.UsageError for an invalid value."""
         _refuse_other_machines(config)
         _refuse_forked(config)
+        _import_from_ini_directory(config)
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
         typed, values = _typed_values(config), _read_values(config, given)
         targets = _take_targets(config, values, given)

@@ -43,6 +43,26 @@ def test_paths_of_the_ini_file_start_where_it_is(placed: Bench, source: str, mon
     assert len(list((placed.path / "kept").glob("*/records.jsonl"))) == 1
 
 
+@pytest.mark.parametrize("bench", ["plain", "xdist"], indirect=True)
+@pytest.mark.parametrize(
+    ("ini", "file"), [("", "place_of_ini.py"), ("pythonpath = src\n", "src/place_of_ini.py")], ids=["ini", "pythonpath"]
+)
+def test_module_next_to_the_ini_file_is_found_from_a_subdirectory(
+    placed: Bench, ini: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed.write({file: "NUMBERS = {'number': {'type': 'object', 'properties': {'n': {'type': 'integer'}}}}\n"})
+    placed.pytester.makeini(
+        f"[pytest]\n{ini}jsbench_engine = scripted\njsbench_dataset = place_of_ini:NUMBERS\n"
+        "jsbench_engine_option = answers=answers.json\n"
+    )
+    monkeypatch.chdir(placed.path / "tests" / "unit")
+
+    result = placed.run_only("-v")
+
+    result.assert_outcomes(passed=1)
+    assert "place_of_ini::number" in result.stdout.str()
+
+
 def test_paths_of_the_command_line_start_where_pytest_was_started(
     placed: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

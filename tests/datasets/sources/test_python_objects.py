@@ -216,7 +216,7 @@ def test_source_of_types_has_the_schema_of_its_mode(
     [
         (":Order@serialisation", "unknown mode 'serialisation'; expected 'validation' or 'serialization' after the @"),
         (":Order@", "unknown mode ''; expected 'validation' or 'serialization' after the @"),
-        (":PLAIN@serialization", "has no Python types; leave @serialization out, it is for types"),
+        (":PLAIN@serialization", "has no Python types; remove @serialization, which is for types"),
     ],
 )
 def test_mode_that_is_unknown_or_has_no_types_is_an_error(orders: str, source: str, message: str) -> None:
