@@ -17,6 +17,7 @@ from pytest_jsbench.datasets.documents import (
     YAML_SUFFIXES,
     DocumentFolder,
 )
+from pytest_jsbench.datasets.sources.tool_pages import ToolPages
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
@@ -42,7 +43,8 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
 
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
-    return Listing.of(selection, (entry for path in ordered for entry in _find(folder, path)))
+    pages = ToolPages(ordered, partial(_cursor_of, folder))
+    return Listing.of(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
 
 
 def _expectations(paths: Iterable[Path]) -> set[Path]:
@@ -53,7 +55,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
     return {path for path in paths if path.with_suffix("") in with_schema}
 
 
-def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | SkippedPart]:
+def _find(folder: DocumentFolder, path: Path, pages: ToolPages) -> Iterator[ListedCase | SkippedPart]:
     inner = path.relative_to(folder.root)
     # the directory's place on this machine must not be in node ids
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
@@ -69,11 +71,11 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | SkippedPa
 
             return parquet.find(folder.reader, path, task=file_task)
         case _:
-            return _find_in_document(folder, path, task, file_task)
+            return _find_in_document(folder, path, task, file_task, pages)
 
 
 def _find_in_document(
-    folder: DocumentFolder, path: Path, task: str, file_task: str
+    folder: DocumentFolder, path: Path, task: str, file_task: str, pages: ToolPages
 ) -> Iterator[ListedCase | SkippedPart]:
     document = _more_than_a_schema(folder, path)
     if document is None:
@@ -88,11 +90,31 @@ def _find_in_document(
     if definitions is None:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
         return
+    joined = pages.pages_with(path) if definitions.many else (path,)
+    if len(joined) > 1:
+        file_task = joined[0].relative_to(folder.root).with_suffix("").as_posix()
+    if path != joined[-1]:
+        definitions.cursor = ""  # its next page is among the files
     for definition in definitions.schemas:
         read = partial(_read_definition, folder, path, definition)
         name = path.stem if definition.name is None else definition.name
         yield ListedCase(task=file_task if definitions.many else task, name=name, where=str(path), read=read)
     yield from definitions.notes(str(path))
+
+
+def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:
+    """Return the `nextCursor` of a list of tools; empty if it has none, None if the file is not a list of tools."""
+    if path.suffix.lower() not in DOCUMENT_SUFFIXES:
+        return None
+    document = _more_than_a_schema(folder, path)
+    if document is None:
+        return None
+    from pytest_jsbench.datasets.sources import openapi, tools
+
+    if openapi.is_openapi(document):
+        return None
+    definitions = tools.read_definitions(document)
+    return definitions.cursor if definitions is not None and definitions.many else None
 
 
 def _find_in_api(

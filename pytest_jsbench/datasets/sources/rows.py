@@ -230,7 +230,7 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
             defined.add(definitions)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
-    if defined.skipped or defined.messages or defined.has_next:
+    if defined.skipped or defined.messages or defined.cursor:
         yield from defined.notes(str(path))
 
 

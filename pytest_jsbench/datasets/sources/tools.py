@@ -157,8 +157,8 @@ class Definitions:
     skipped: list[str] = field(default_factory=list)
     #: Descriptions of JSON-RPC messages without tools.
     messages: list[str] = field(default_factory=list)
-    #: True if the last page of the list names a next page.
-    has_next: bool = False
+    #: `nextCursor` of the last page of the list; empty if it has no next page.
+    cursor: str = ""
     #: True if the document is a list, not one tool or format.
     many: bool = False
 
@@ -166,7 +166,7 @@ class Definitions:
         """Add the skipped parts of another document of the same source, which may be the next page of this one."""
         self.skipped += other.skipped
         self.messages += other.messages
-        self.has_next = other.has_next
+        self.cursor = other.cursor
 
     def notes(self, where: str) -> Iterator[SkippedPart]:
         """Yield one message for each kind of skipped part."""
@@ -178,7 +178,7 @@ class Definitions:
         if self.messages:
             kinds = printable(", ".join(dict.fromkeys(self.messages)), 300)
             yield SkippedPart(f"{where}: skipped JSON-RPC messages without tools: {kinds}")
-        if self.has_next:
+        if self.cursor:
             yield SkippedPart(f"{where}: the list of tools is incomplete, as nextCursor is set; add the next page")
 
 
@@ -296,7 +296,8 @@ def _read_page(definitions: Definitions, steps: Steps, page: Mapping[str, Any]) 
     for inner, entries in lists:
         _read_list(definitions, (*steps, *inner), entries, untyped_is_function=inner[-1] != "tools")
         holder = follow(page, inner[:-1])
-        definitions.has_next = any(isinstance(holder.get(cursor), str) and holder[cursor] for cursor in _CURSORS)
+        cursors = (holder.get(name) for name in _CURSORS)
+        definitions.cursor = next((cursor for cursor in cursors if isinstance(cursor, str) and cursor), "")
     return True
 
 

@@ -333,6 +333,55 @@ def test_pages_of_a_tool_list_are_joined(tmp_path: Path, pages: Any) -> None:
     assert notes(source) == ()
 
 
+@pytest.mark.parametrize("names", [("p-1", "p-2", "p-3"), ("p09", "p10", "p11"), ("9", "10", "11")])
+@pytest.mark.parametrize("wrap", [lambda page: page, lambda page: {"jsonrpc": "2.0", "id": 7, "result": page}])
+def test_pages_in_numbered_files_are_one_task(tmp_path: Path, names: tuple[str, ...], wrap: Any) -> None:
+    pages = [PAGE_1, {**PAGE_2, "next_cursor": "y"}, {"tools": [{**MCP, "name": "rain"}]}]
+    source = write(tmp_path, {f"{name}.json": wrap(page) for name, page in zip(names, pages, strict=True)})
+
+    task = names[0]
+    assert sorted(keys(source)) == [f"{task}::rain", f"{task}::weather", f"{task}::wind"]
+    assert notes(source) == ()
+
+
+def test_numbered_pages_without_the_last_are_named_incomplete_once(tmp_path: Path) -> None:
+    source = write(tmp_path, {"p1.json": PAGE_1, "p2.json": {**PAGE_2, "nextCursor": "y"}})
+
+    assert keys(source) == ["p1::weather", "p1::wind"]
+    assert notes(source) == (
+        f"{tmp_path}/p2.json: nextCursor is set, so this is not the whole list of tools; add the next page",
+    )
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.json": PAGE_1, "b.json": PAGE_2},
+        {"p1.json": PAGE_1, "p3.json": PAGE_2},
+        {"p1.json": PAGE_1, "q2.json": PAGE_2},
+        {"p1.json": PAGE_1, "p2.json": PAGE_2, "p02.json": PAGE_2},
+        {"p1.json": PAGE_1, "p2.json": {**PAGE_2, "nextCursor": "x"}},
+        {"p1.json": PAGE_1, "p2.json": {"type": "object"}},
+        {"p1.json": PAGE_1, "sub/p2.json": PAGE_2},
+    ],
+    ids=["no numbers", "gap", "other name", "number twice", "same cursor", "a schema", "other directory"],
+)
+def test_files_that_may_not_be_pages_of_one_list_are_named(tmp_path: Path, files: dict[str, Any]) -> None:
+    source = write(tmp_path, files)
+
+    first = next(iter(files)).removesuffix(".json")
+    assert f"{first}::weather" in keys(source)
+    assert f"{first}::wind" not in keys(source)
+    assert any(note.startswith(f"{tmp_path}/{first}.json: nextCursor is set") for note in notes(source))
+
+
+def test_two_lists_in_one_series_of_numbers_stay_two_tasks(tmp_path: Path) -> None:
+    source = write(tmp_path, {"p1.json": PAGE_1, "p2.json": PAGE_2, "p3.json": PAGE_1, "p4.json": PAGE_2})
+
+    assert keys(source) == ["p1::weather", "p1::wind", "p3::weather", "p3::wind"]
+    assert notes(source) == ()
+
+
 @pytest.mark.parametrize("cursor", ["nextCursor", "next_cursor"])
 def test_page_with_a_next_page_is_named_incomplete(tmp_path: Path, cursor: str) -> None:
     source = write(tmp_path, {"t.json": {"tools": [MCP], cursor: "x"}})

@@ -1,0 +1,66 @@
+"""Pages of a tool list (`tools/list` of MCP) in numbered files, `page-1.json` and `page-2.json`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})", re.DOTALL)
+#: directory, name before the number, suffix
+_Series = tuple[Path, str, str]
+
+
+def _position(path: Path) -> tuple[_Series, int] | None:
+    """Return the series of a numbered file, and its number; None if its name does not end in one."""
+    named = _NUMBERED.fullmatch(path.stem)
+    return None if named is None else ((path.parent, named["stem"], path.suffix.lower()), int(named["number"]))
+
+
+class ToolPages:
+    """
+    The order of pages that are files of their own.
+
+    A response does not state which cursor it answers. So files are pages of one list only if their names differ by
+    consecutive numbers, all but the last have a `nextCursor`, and no two of these are equal.
+    """
+
+    def __init__(self, paths: Iterable[Path], cursor_of: Callable[[Path], str | None]) -> None:
+        """`cursor_of` returns the `nextCursor` of a file: empty if it has none, None if it is no list of tools."""
+        self._cursor_of = cache(cursor_of)
+        self._joined: dict[Path, tuple[Path, ...]] = {}
+        self._series: dict[_Series, dict[int, list[Path]]] = defaultdict(lambda: defaultdict(list))
+        for path in paths:
+            if (position := _position(path)) is not None:
+                self._series[position[0]][position[1]].append(path)
+
+    def pages_with(self, path: Path) -> tuple[Path, ...]:
+        """Return all pages of the list to which the page belongs, in order; only itself if it is not joined."""
+        if path not in self._joined:
+            pages = self._series_of(path)
+            cursors = [cursor for page in pages if (cursor := self._cursor_of(page))]
+            is_one_list = len(set(cursors)) == len(cursors)
+            self._joined |= {page: pages if is_one_list else (page,) for page in pages}
+        return self._joined[path]
+
+    def _series_of(self, path: Path) -> tuple[Path, ...]:
+        """Return the files with consecutive numbers around this one, from the first page to the last."""
+        first = path
+        while (before := self._neighbor(first, -1)) is not None and self._cursor_of(before):
+            first = before
+        pages = [first]
+        while self._cursor_of(pages[-1]) and (after := self._neighbor(pages[-1], 1)) is not None:
+            pages.append(after)
+        return tuple(pages)
+
+    def _neighbor(self, path: Path, step: int) -> Path | None:
+        """Return the only list of tools with the next or previous number; None if there is none, or several."""
+        position = _position(path)
+        if position is None:
+            return None
+        numbers = self._series[position[0]]
+        found = numbers.get(position[1] + step, [])
+        is_certain = len(numbers[position[1]]) == len(found) == 1
+        return found[0] if is_certain and self._cursor_of(found[0]) is not None else None
