@@ -84,6 +84,49 @@ def test_wrong_answers(jsbench):
     jsbench.generate()
 """
 
+PARTS = """
+def test_fails(subtests):
+    for n in range(3):
+        with subtests.test(n=n):
+            assert n == 1
+
+def test_passes(subtests):
+    with subtests.test():
+        pass
+"""
+ASKING_IN_PARTS = """
+import pytest
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TEXT = {"type": "object", "properties": {"n": {"type": "string"}}}
+
+@pytest.mark.jsbench(schema=NUMBER, prompt="One {part}.")
+def test_passes(jsbench, subtests):
+    for part in range(2):
+        with subtests.test(part=part):
+            jsbench.generate(part=part)
+
+@pytest.mark.jsbench(schema=NUMBER, prompt="Two.")
+def test_assertion_fails(jsbench, subtests):
+    number = jsbench.generate().instance["n"]
+    for least in (0, 2):
+        with subtests.test(least=least):
+            assert number >= least
+
+@pytest.mark.jsbench(schema=TEXT, prompt="Three {part}.")
+def test_answers_fail(jsbench, subtests):
+    for part in range(2):
+        with subtests.test(part=part):
+            jsbench.generate(part=part)
+
+@pytest.mark.jsbench(schema=TEXT, prompt="Four.")
+def test_one_answer_fails(jsbench, subtests):
+    with subtests.test():
+        jsbench.generate()
+"""
+
+needs_subtests = pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
+
 
 def _add_cases(bench: Bench) -> None:
     for name in "abcdef":
@@ -107,6 +150,21 @@ def _check_results(bench: Bench, result: pytest.RunResult) -> None:
     assert {record["id"] for record in records if record["verdict"]["failure_type"]} == WRONG
 
 
+def _failed_in_junit(bench: Bench) -> dict[str, int]:
+    """Count the failures of each test case in the JUnit file that has any; each test is there once."""
+    cases = [*ET.parse(bench.path / "junit.xml").iter("testcase")]
+    names = [case.get("name", "") for case in cases]
+    assert len(names) == len(set(names))
+    failures = {case.get("name", ""): len(case.findall("failure")) for case in cases}
+    return {name: count for name, count in failures.items() if count}
+
+
+def _names(because: str) -> tuple[str, set[str]]:
+    """Split a reason of the verdict into what happened and to which tests; workers end in any order."""
+    what, _, names = because.partition(": ")
+    return what, set(names.split(", "))
+
+
 def _use(bench: Bench, module: str) -> tuple[str, ...]:
     """Load this plugin and no other; return its options."""
     if find_spec(module) is None:
@@ -124,6 +182,58 @@ def test_results_are_the_same_with_another_plugin(bench: Bench, module: str) -> 
     result = bench.run(*KEPT, *options)
 
     _check_results(bench, result)
+
+
+@needs_subtests
+@both_ways
+def test_results_are_the_same_next_to_tests_with_subtests(bench: Bench) -> None:
+    _add_cases(bench)
+    bench.write({"test_parts.py": PARTS})
+
+    result = bench.run(*KEPT, ".")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = result.parseoutcomes()
+    # two cases, two subtests and the test that they are of; four cases and the other test
+    assert (outcomes["failed"], outcomes["passed"]) == (2 + 3, 4 + 1)
+    status, (own, cases) = verdict(bench, result)
+    assert (status, own) == ("failed", "test_parts.py::test_fails failed")
+    assert _names(cases) == ("2 tests failed", {"jsbench::orders::b", "jsbench::orders::e"})
+    assert "pass rate  4/6" in result.stdout.str()
+    assert _failed_in_junit(bench) == {**dict.fromkeys(WRONG, 1), "test_fails": 3}
+    records = bench.records()
+    assert len(records) == 6
+    assert {record["id"] for record in records if record["verdict"]["failure_type"]} == WRONG
+
+
+@needs_subtests
+@both_ways
+def test_a_project_test_with_subtests_counts_once(bench: Bench) -> None:
+    bench.write({"test_own.py": ASKING_IN_PARTS, "answers.py": "def one(prompt, **_): return '{\"n\": 1}'\n"})
+    engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers:one")
+
+    result = bench.run_only(*KEPT, *engine, "test_own.py")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = result.parseoutcomes()
+    # pytest counts each failed subtest, and the test that it is of
+    assert (outcomes["failed"], outcomes["passed"]) == (2 + 3 + 2, 1)
+    status, (assertion, answers) = verdict(bench, result)
+    assert (status, assertion) == ("failed", "test_own.py::test_assertion_fails failed")
+    by_answers = {"test_own.py::test_answers_fail", "test_own.py::test_one_answer_fails"}
+    assert _names(answers) == ("2 tests failed", by_answers)
+    result.stdout.fnmatch_lines(["tests      1/4 = 0.250*passed; answer 2, assertion 1"])
+    failing = {"test_assertion_fails": 2, "test_answers_fail": 3, "test_one_answer_fails": 2}
+    assert _failed_in_junit(bench) == failing
+    ends = {record["id"]: record["test_outcome"] for record in bench.records()}
+    assert {name: end["cause"] if end["end"] == "failed" else None for name, end in ends.items()} == {
+        "test_passes": None,
+        "test_passes@2": None,
+        "test_assertion_fails": "assertion",
+        "test_answers_fail": "answer",
+        "test_answers_fail@2": "answer",
+        "test_one_answer_fails": "answer",
+    }
 
 
 @both_ways
