@@ -86,9 +86,11 @@ def _register_worker(context: RunContext) -> Worker:
     config.pluginmanager.register(worker, "jsbench-worker")
     if context.settings.targets.project:
         from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, ProjectTests
+        from pytest_jsbench.plugin.repeat_rules import RepeatRules
 
         config.stash[PROJECT_TESTS] = ProjectTests(context)
         config.pluginmanager.register(config.stash[PROJECT_TESTS], "jsbench-project-tests")
+        config.pluginmanager.register(RepeatRules(), "jsbench-repeat-rules")
     return worker
 
 

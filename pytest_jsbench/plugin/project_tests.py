@@ -27,6 +27,7 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_runners import ProjectRunners, TestAnswers
+from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
 from pytest_jsbench.run.limits import Refused
@@ -79,7 +80,7 @@ class ProjectTest:
 
     @contextmanager
     def repeat(self, number: int) -> Iterator[None]:
-        """Run the test for the given repeat, from 0, and collect its failure; a skip ends the test as usual."""
+        """Run the test for the given repeat, from 0, and collect its failure; a skip or refusal ends the test."""
         __tracebackhide__ = True
         if number == 0:
             self._failures.clear()
@@ -89,7 +90,7 @@ class ProjectTest:
             yield
         except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             self._ended[number] = of_error(error, self._clean)
-            if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+            if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception | RepeatsRefused):
                 raise
             self._failures.append(error)
             return
@@ -287,13 +288,17 @@ class ProjectTests:
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """Return the object through which a test calls the engine."""
+        __tracebackhide__ = True
         self._requesting.add(item.nodeid)
+        terms = read_terms(item)
+        check_subtests(item, terms)
+        check_is_argument(item, terms)
         variant = variant_of(item)
         self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, and cannot run once for each")
         line = None if item.location[1] is None else item.location[1] + 1
         answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         answers = item.stash.setdefault(_ANSWERS, answers)
-        test = ProjectTest(read_terms(item), answers, self, partial(self._serve, variant), self._rerun(item))
+        test = ProjectTest(terms, answers, self, partial(self._serve, variant), self._rerun(item))
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
@@ -438,27 +443,13 @@ def _reject_endpoint(_: object) -> NoReturn:
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
 
 
-def read_terms(item: pytest.Item) -> MarkerArguments:
-    """Read the arguments of the test's markers; raise ContractError if one is invalid."""
-    return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
-
-
 def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
     for item in collected:
         if isinstance(item, pytest.Item) and uses(item, FIXTURE):
             try:
-                _check_subtests(item, read_terms(item))
+                check_subtests(item, read_terms(item))
             except JSBenchError as error:
                 yield f"{item.nodeid}: {error}"
-
-
-def _check_subtests(item: pytest.Item, terms: MarkerArguments) -> None:
-    """Raise ContractError if a failed repeat is allowed, but pytest would fail the test for its failed subtest."""
-    if terms.min_pass is not None and terms.min_pass < terms.repeats and uses(item, "subtests"):
-        raise ContractError(
-            f"min_pass={terms.min_pass} of repeats={terms.repeats} cannot be combined with the fixture subtests, since "
-            "pytest fails a test if any subtest failed: remove min_pass, or assert without subtests"
-        )
 
 
 def _attempt_line(result: AttemptResult) -> str:

@@ -13,8 +13,9 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
 from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of, mark
-from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, read_terms
+from pytest_jsbench.plugin.project_tests import PROJECT_TESTS
 from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
+from pytest_jsbench.plugin.repeat_rules import read_terms
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.plan import policy_of
 
@@ -40,6 +41,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:
     """Return the object through which a test calls the run's engine; skip if no model is called."""
+    __tracebackhide__ = True
     tests = _tests(request)
     made = tests.fixture(request.node)
     request.addfinalizer(partial(tests.close, request.node))

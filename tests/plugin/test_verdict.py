@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -272,3 +273,58 @@ def test_summary_error_of_another_plugin_is_in_the_verdict(bench: Bench) -> None
 
     assert verdict(bench, result) == ("failed", ["another plugin: ValueError: too slow"])
     assert "pass rate  1/1" in result.stdout.str()
+
+
+REQUESTED = """
+repeated = pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3, min_pass=2)
+
+@repeated
+def test_in_the_test(jsbench, request):
+    runs = request.getfixturevalue('subtests')
+    jsbench.generate()
+
+@pytest.fixture
+def parts(request):
+    return request.getfixturevalue('subtests')
+
+@repeated
+def test_in_a_fixture_after_jsbench(jsbench, parts):
+    jsbench.generate()
+
+@repeated
+def test_in_a_fixture_before_jsbench(parts, jsbench):
+    jsbench.generate()
+
+@pytest.fixture
+def application(request):
+    return request.getfixturevalue('jsbench')
+
+@repeated
+def test_with_jsbench_by_name(subtests, application):
+    application.generate()
+"""
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
+def test_min_pass_with_subtests_requested_by_name_is_an_error_before_a_call(bench: Bench) -> None:
+    result = run_one(bench, REQUESTED, *KEPT)
+
+    result.assert_outcomes(failed=1, errors=3)
+    refused = "*RepeatsRefused: min_pass=2 of repeats=3 cannot be combined with the fixture subtests*"
+    assert len([line for line in result.outlines if fnmatch(line, f"E  {refused}")]) == 4
+    assert not bench.calls()
+
+
+def test_repeats_of_a_test_that_requests_jsbench_while_it_runs_are_an_error(bench: Bench) -> None:
+    code = (
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3)\n"
+        "def test_it(request): request.getfixturevalue('jsbench').generate()\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "def test_once(request): request.getfixturevalue('jsbench').generate(text='{\"n\": 1}')\n"
+    )
+
+    result = run_one(bench, code)
+
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["E*repeats=3 needs the fixture jsbench before the test runs: make it an argument*"])
+    assert len(bench.calls()) == 1

@@ -1,0 +1,81 @@
+"""Refuses what cannot be combined with a marker's repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from pytest_jsbench.core.errors import ContractError
+from pytest_jsbench.fixture.marker import MarkerArguments
+from pytest_jsbench.plugin.context import FIXTURE, uses
+
+SUBTESTS = "subtests"
+
+#: Whether the function of an item is running.
+_RUNNING = pytest.StashKey[bool]()
+
+
+class RepeatsRefused(ContractError):
+    """A test requests while it runs what cannot be combined with its repeats; no further repeat is run."""
+
+
+def read_terms(item: pytest.Item) -> MarkerArguments:
+    """Read the arguments of the test's markers; ContractError where one cannot be read."""
+    return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
+
+
+def check_subtests(item: pytest.Item, terms: MarkerArguments) -> None:
+    """Raise RepeatsRefused if the test has both `min_pass` and the fixture `subtests` as an argument."""
+    if uses(item, SUBTESTS):
+        _refuse_min_pass(terms)
+
+
+def check_is_argument(item: pytest.Item, terms: MarkerArguments) -> None:
+    """Raise RepeatsRefused if a test with several repeats first requests the fixture while its function runs."""
+    __tracebackhide__ = True
+    if terms.repeats > 1 and item.stash.get(_RUNNING, False):
+        raise RepeatsRefused(
+            f"repeats={terms.repeats} needs the fixture {FIXTURE} before the test runs: "
+            f"make it an argument of the test instead of calling getfixturevalue"
+        )
+
+
+class RepeatRules:
+    """
+    Checks what tests request from pytest by name, which their arguments do not show.
+
+    The activation makes one in every process. pytest calls its hooks in the main thread: before each fixture is set up
+    and around each test function.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """Raise RepeatsRefused if a test with `min_pass` requests the fixture `subtests`."""
+        __tracebackhide__ = True
+        value = yield  # pytest expects that it sets up a fixture before an error is raised
+        if fixturedef.argname == SUBTESTS and isinstance(request.node, pytest.Item):
+            _refuse_min_pass(read_terms(request.node))
+        return value
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Note that the function of the test is running."""
+        __tracebackhide__ = True
+        pyfuncitem.stash[_RUNNING] = True
+        try:
+            return (yield)
+        finally:
+            pyfuncitem.stash[_RUNNING] = False
+
+
+def _refuse_min_pass(terms: MarkerArguments) -> None:
+    """Raise RepeatsRefused if a repeat may fail, since pytest fails the test for any failed subtest."""
+    __tracebackhide__ = True
+    if terms.min_pass is not None and terms.min_pass < terms.repeats:
+        raise RepeatsRefused(
+            f"min_pass={terms.min_pass} of repeats={terms.repeats} cannot be combined with the fixture subtests, since "
+            "pytest fails a test if any subtest failed: remove min_pass, or assert without subtests"
+        )
