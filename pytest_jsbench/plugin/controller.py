@@ -206,8 +206,8 @@ class Controller:
         return overruled
 
     def _can_decide(self, session: pytest.Session) -> bool:
-        """Return whether there are attempts, or gates that expect some."""
-        if self.state.count:
+        """Return whether there are attempts, tests that failed before one, or gates that expect some."""
+        if self.state.count or self.state.has_ended_tests:
             return True
         ends = {*_ENDS, pytest.ExitCode.NO_TESTS_COLLECTED}
         expected = self._context.settings.gates_typed or self._all_collected.any

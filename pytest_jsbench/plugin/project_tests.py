@@ -195,16 +195,7 @@ class ProjectTest:
         called = {result.result.repeat for result in self.outcomes}
         for repeat, ended in self._ended.items():
             if repeat not in called:
-                yield AttemptResult(
-                    result=Missing(
-                        key=self._answers.key,
-                        repeat=repeat,
-                        variant=self._answers.variant,
-                        reason=MissingReason.ERROR,
-                        test_outcome=ended.without_words(),
-                        is_planned=False,
-                    )
-                )
+                yield _without_call(self._answers.key, repeat, self._answers.variant, ended)
 
     def _with_test_outcome(self, result: AttemptResult) -> AttemptResult:
         ended = self._ended.get(result.result.repeat)
@@ -406,7 +397,8 @@ class ProjectTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Add the results to the report of the phase in which the attempts were made."""
         test = item.stash.get(_TEST, None)
-        if test is None and not uses(item, SHARED):
+        requests = uses(item, FIXTURE) or item.nodeid in self._requesting
+        if test is None and not requests and not uses(item, SHARED):
             return (yield)
         if test is not None:
             test.attempts.settle()
@@ -419,7 +411,10 @@ class ProjectTests:
         report = yield
         shared = self._shared_results[:]
         del self._shared_results[: len(shared)]  # another thread may add results meanwhile
-        own = [] if test is None else test.add_test_outcome(report, failed)
+        if test is not None:
+            own = test.add_test_outcome(report, failed)
+        else:
+            own = [*self._ended_early(item, report, failed)] if requests else []
         if report.failed and len(own) > 1:
             report.sections.append(("calls", "\n".join(map(_attempt_line, own))))
         redaction = self._context.handover.redaction
@@ -433,6 +428,31 @@ class ProjectTests:
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
         return report
+
+    def _ended_early(
+        self, item: pytest.Item, report: pytest.TestReport, error: BaseException | None
+    ) -> Iterator[AttemptResult]:
+        """Yield the outcome of a test that failed before it got the fixture `jsbench`."""
+        if report.passed or report.when == "teardown":
+            return
+        ended = of_report(report, error, self.secrecy.out_of)
+        if ended.end is not End.SKIPPED:
+            variant = variant_of(item)
+            yield _without_call(key_of(item.nodeid, variant), 0, variant, ended)
+
+
+def _without_call(key: CaseKey, repeat: int, variant: str, ended: OwnOutcome) -> AttemptResult:
+    """Return the result of a test, or of one of its repeats, that ended without a call."""
+    return AttemptResult(
+        result=Missing(
+            key=key,
+            repeat=repeat,
+            variant=variant,
+            reason=MissingReason.ERROR,
+            test_outcome=ended.without_words(),
+            is_planned=False,
+        )
+    )
 
 
 def _reject_endpoint(_: object) -> NoReturn:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
@@ -14,13 +15,12 @@ from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
-from pytest_jsbench.records.records import Cause, MissingReason
+from pytest_jsbench.records.records import Attempt, Cause, MissingReason
 from pytest_jsbench.records.setting_differences import RECORDED, distinguishing, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.case_outcomes import CaseOutcome
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
@@ -282,6 +282,8 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
+    if metadata.ended_tests:
+        yield "", f"failed before a call: {_named_tests(metadata)}"
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
@@ -320,6 +322,17 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "cost", dollars(total.cost) + _share_of_answers(total.priced, total.unpriced)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
+
+
+def _named_tests(metadata: RunMetadata) -> str:
+    """Name the first tests that failed before a call, each with its cause."""
+    ended = metadata.ended_tests
+    several = any(test.repeat for test in ended)
+    attempts = [Attempt(CaseKey(task=test.task, id=test.id), test.repeat, test.variant) for test in ended]
+    ends = zip(attempts, ended, strict=True)
+    names = [f"{printable(attempt.name(several=several))} ({test.cause})" for attempt, test in ends][:_MOST_NAMED]
+    more = f" and {len(ended) - _MOST_NAMED:,} more" if len(ended) > _MOST_NAMED else ""
+    return f"{', '.join(names)}{more}"
 
 
 def _repeats(summary: Summary, of: str) -> Iterator[Fact]:

@@ -82,6 +82,11 @@ class RunState:
         """True once each of the suite's attempts has its record."""
         return self.has_all(self.planned)
 
+    @property
+    def has_ended_tests(self) -> bool:
+        """Whether any of the project's tests failed without a recorded call."""
+        return any(True for _ in self._ended_tests())
+
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
         """Return whether all these attempts have records."""
         return all(attempt in self._outcomes for attempt in attempts)

@@ -210,6 +210,12 @@ def test_summary_counts_tests_that_ended_before_a_call(bench: Bench) -> None:
         "@pytest.fixture\n"
         "def broken(jsbench): raise OSError('no file')\n"
         "def test_breaks_in_its_setup(broken): answer(broken)\n"
+        "@pytest.fixture\n"
+        "def absent(): raise OSError('no file')\n"
+        "def test_breaks_before_jsbench_is_set_up(absent, jsbench): answer(jsbench)\n"
+        "@pytest.fixture\n"
+        "def skipping(): pytest.skip('later')\n"
+        "def test_is_skipped_in_its_setup(skipping, jsbench): answer(jsbench)\n"
         "def test_is_skipped(jsbench): pytest.skip('later')\n"
         "@pytest.mark.jsbench(repeats=2, min_pass=1)\n"
         "def test_repeats(jsbench): runs.append(1); assert len(runs) == 2\n"
@@ -219,12 +225,48 @@ def test_summary_counts_tests_that_ended_before_a_call(bench: Bench) -> None:
 
     run = bench.run_in()
     live = bench.run_json()["metrics"]
-    assert (live["tests_passed"], live["planned"], live["pass_rate"]) == (1 / 5, 1, 1.0)
-    assert live["test_failures"] == {"answer": 0, "type_refused": 0, "assertion": 1, "timeout": 1, "error": 2}
-    result.stdout.fnmatch_lines(["tests      1/5 = 0.200 passed; error 2, *"])
+    assert (live["tests_passed"], live["planned"], live["pass_rate"]) == (1 / 6, 1, 1.0)
+    assert live["test_failures"] == {"answer": 0, "type_refused": 0, "assertion": 1, "timeout": 1, "error": 3}
+    result.stdout.fnmatch_lines(["tests      1/6 = 0.167*passed; error 3, *"])
     judged = summarize(journal.read_run(run).run(run)).total
     assert judged.to_dict()["test_failures"] == live["test_failures"]
     assert judged.tests_passed.value == live["tests_passed"]
+
+
+@both_ways
+def test_a_run_without_any_call_has_a_summary_that_names_its_failed_tests(bench: Bench) -> None:
+    code = SAYING + (
+        "@pytest.fixture\n"
+        "def absent(): raise OSError('no file')\n"
+        "def test_breaks_the_contract(jsbench): jsbench.generate(txt='a')\n"
+        "def test_breaks_in_its_setup(absent, jsbench): pass\n"
+        "@pytest.mark.jsbench(repeats=2)\n"
+        "def test_repeats(jsbench): assert False\n"
+        "@pytest.mark.xfail\n"
+        "def test_is_to_fail(jsbench): assert False\n"
+    )
+
+    result = run_one(bench, code, "--jsbench-output=out", "-p", "no:randomly")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    said = " ".join(" ".join(result.outlines).split())
+    assert "tests 0/4 = 0.000 passed; assertion 2, error 2 failed before a call: " in said
+    names = {"breaks_the_contract[1] (error)", "breaks_in_its_setup[1] (error)"}
+    names |= {"repeats[1] (assertion)", "repeats[2] (assertion)"}
+    assert set(said.partition("before a call: ")[2].partition(" failures ")[0].split(", ")) == {
+        f"test_one::test_{name}" for name in names
+    }
+    run = bench.run_json()
+    assert run["verdict"]["status"] == "failed"
+    assert len(run["verdict"]["because"]) == 3
+    assert summarize(journal.read_run(bench.run_in()).run(bench.run_in())).total.tests_passed.n == 4
+
+
+def test_a_run_without_any_call_or_failed_test_has_no_summary(bench: Bench) -> None:
+    result = run_one(bench, SAYING + "def test_asks_nothing(jsbench): pass\n")
+
+    assert result.ret == pytest.ExitCode.OK
+    assert "verdict" not in result.stdout.str()
 
 
 def test_summary_counts_a_test_run_again_by_its_recorded_call(bench: Bench) -> None:
