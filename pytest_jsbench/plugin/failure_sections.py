@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,62 +13,77 @@ from pytest_jsbench.plugin.items import of_suite
 
 #: Maximum number of failing cases that are explained without -v; pytest's short summary lists all.
 MOST_EXPLAINED = 20
+#: The category of pytest's terminal reporter for setups and teardowns.
+_PHASES = ""
 
 
 class FailureSections:
     """
-    Hides the sections of further failing cases from pytest's terminal reporter while it writes FAILURES.
+    Keeps pytest's terminal reporter from writing, or searching, reports of cases while it writes its sections.
 
     The activation creates one in the process that reports. pytest calls its hooks in the main thread, at the end of the
-    session. Failures of a project's own tests are always shown.
+    session. Failures of a project's own tests are always shown. The reporter's own lists are never changed: shorter
+    ones take their place while it writes. Only another wrapper of the same hook can find those, before its `yield`.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        #: All reports of failed tests while some of them are hidden; None otherwise.
-        self._all_failed: list[object] | None = None
+        #: By category, the reporter's own lists while shorter ones take their place.
+        self._whole: dict[str, list[Any]] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
         """Hide reports before the terminal reporter writes its sections."""
-        self._hide(terminalreporter)
+        stats = terminalreporter.stats
+        self._shorten(stats, "failed", self._explained(stats.get("failed", [])))
+        self._shorten(stats, _PHASES, _with_output(stats.get(_PHASES, [])))
         try:
             return (yield)
         finally:
-            self._restore(terminalreporter)
+            self._restore(stats)
 
-    @pytest.hookimpl(specname="pytest_terminal_summary", tryfirst=True)
-    def pytest_terminal_summary_after_sections(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Restore the reports for the short summary, and print how many are not explained."""
-        hidden = self._restore(terminalreporter)
+    @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, trylast=True)
+    def pytest_terminal_summary_after_sections(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+        """Restore the reports before any plugin adds to the summary, and print how many are not explained."""
+        hidden = self._restore(terminalreporter.stats)
         if hidden and not terminalreporter.no_summary:
             kept = self._context.handover.folder is not None
             rest = "the page named below explains each" if kept else "-v explains each"
             cases = "1 more failing case is" if hidden == 1 else f"{hidden:,} more failing cases are"
             terminalreporter.write_line(f"jsbench: {cases} not explained here; {rest}")
+        return (yield)
 
-    def _hide(self, reporter: pytest.TerminalReporter) -> None:
-        """Leave only the first failed reports of cases among the reports of failed tests."""
+    def _explained(self, failed: list[Any]) -> Iterator[Any]:
+        """Yield the reports of failed tests that are written: of cases the first only, without -v."""
         option = self._context.config.option
-        failed = reporter.stats.get("failed", [])
         if self._context.config.get_verbosity() > 0 or option.tbstyle in {"no", "line"}:
+            yield from failed
             return
         explained = 0
-        shown = []
         for report in failed:
             is_case = of_suite(report.nodeid) and transport.failure_type_of(report)
             explained += bool(is_case)
             if not is_case or explained <= MOST_EXPLAINED:
-                shown.append(report)
-        if len(shown) < len(failed):
-            self._all_failed = failed
-            reporter.stats["failed"] = shown
+                yield report
 
-    def _restore(self, reporter: pytest.TerminalReporter) -> int:
-        """Undo `_hide`, and return how many reports were hidden."""
-        if self._all_failed is None:
-            return 0
-        hidden = len(self._all_failed) - len(reporter.stats["failed"])
-        reporter.stats["failed"] = self._all_failed
-        self._all_failed = None
+    def _shorten(self, stats: dict[str, list[Any]], category: str, shown: Iterator[Any]) -> None:
+        """Put a list of the shown reports in the place of the reporter's own."""
+        whole = stats.get(category)
+        shorter = [*shown]
+        if whole is not None and len(shorter) < len(whole):
+            self._whole[category] = whole
+            stats[category] = shorter
+
+    def _restore(self, stats: dict[str, list[Any]]) -> int:
+        """Undo `_shorten`, and return how many reports of failed tests were hidden."""
+        hidden = len(self._whole["failed"]) - len(stats["failed"]) if "failed" in self._whole else 0
+        stats.update(self._whole)
+        self._whole.clear()
         return hidden
+
+
+def _with_output(phases: list[Any]) -> Iterator[Any]:
+    """Yield setups and teardowns without those of cases that have no output: pytest searches all for each failure."""
+    for report in phases:
+        if report.sections or not of_suite(report.nodeid):
+            yield report

@@ -295,21 +295,9 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """
-        Remove reports that are not shown from pytest's terminal reporter, which keeps all of them.
-
-        In a single process and in xdist's controller these are setups and teardowns, which it searches for each
-        failure; in a worker all reports, since their content has been sent.
-        """
+        """In a worker, remove the results from a report after it was sent: the worker keeps its reports."""
         if self._context.worker is not None:
             transport.take(report)
-        if of_suite(report.nodeid):
-            reporter: Any = self._context.config.pluginmanager.get_plugin("terminalreporter")
-            stats: dict[str, list[object]] = {} if reporter is None else reporter.stats
-            for category in [""] if self._context.worker is None else list(stats):
-                reports = stats.get(category, [])
-                if reports and reports[-1] is report:
-                    reports.pop()
 
 
 def _clear_frames(noted: TracebackType) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.util import find_spec
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from pytest_jsbench.plugin.failure_sections import MOST_EXPLAINED
 from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_verdict import verdict
 
@@ -304,6 +306,66 @@ def test_an_exit_status_of_another_plugin_leaves_the_verdict_failed(bench: Bench
     assert result.ret == pytest.ExitCode.OK
     failed = "2 tests failed: jsbench::orders::b, jsbench::orders::e"
     assert verdict(bench, result) == ("failed", [failed, "another plugin has set the exit status to 0"])
+
+
+WATCH_REPORTS = """
+import json
+import pytest
+from pathlib import Path
+
+class Watch:
+    def __init__(self, reporter):
+        self.reporter, self.received, self.seen = reporter, [], {}
+
+    def pytest_runtest_logreport(self, report):
+        self.received.append(report)
+
+    def look(self, when):
+        kept = [report for reports in self.reporter.stats.values() for report in reports]
+        same = {id(report) for report in self.received} == {id(report) for report in kept}
+        self.seen[when] = same and len(kept) == len(self.received)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self):
+        self.look("sessionfinish")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self):
+        self.look("summary")
+
+    @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True)
+    def pytest_terminal_summary_2(self):
+        result = yield
+        self.look("after other summaries")
+        return result
+
+    def pytest_unconfigure(self, config):
+        self.look("unconfigure")
+        name = getattr(config, "workerinput", {}).get("workerid", "main")
+        Path(f"watch.{name}").write_text(json.dumps([len(self.received), self.seen]))
+
+def pytest_sessionstart(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    session.config.pluginmanager.register(Watch(reporter))
+"""
+
+
+@both_ways
+def test_other_plugins_find_all_reports_that_pytest_keeps(bench: Bench) -> None:
+    for number in range(MOST_EXPLAINED + 2):
+        bench.case(f"c{number}", '{"n": -1}')
+    bench.write({"conftest.py": WATCH_REPORTS})
+
+    result = bench.run(*KEPT, ".")
+
+    result.stdout.fnmatch_lines(["jsbench: 2 more failing cases are not explained here*"])
+    watched = {path.suffix: json.loads(path.read_text()) for path in bench.path.glob("watch.*")}
+    assert len(watched) == (3 if bench.workers else 1)
+    moments = ["sessionfinish", "summary", "after other summaries", "unconfigure"]
+    for received, seen in watched.values():
+        assert received
+        assert seen == dict.fromkeys(moments, True)
+    assert watched[".main"][0] == 3 * (MOST_EXPLAINED + 2)
 
 
 def test_another_plugin_reads_the_exception_of_a_failed_case(bench: Bench) -> None:
