@@ -131,8 +131,11 @@ def _serve(name: str, listening: socket.socket) -> None:
 def _import(name: str) -> None:
     import gc
     import importlib
+    import runpy
 
     if name == SESSION:
+        # by its path, since the folder of the tests is no part of what is forked
+        runpy.run_path(str(Path(__file__).with_name("remembered_packages.py")))["remember_packages"]()
         from _pytest.config import _prepareconfig
 
         # plugins are imported as in pytest, with rewritten assertions

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.remembered_packages import remember_packages
 from tests.warm_python import CHILD, OF_A_SESSION, SESSION, warm_python
 
 #: pytester unloads modules that a run in this process imported, and each run would import them again
@@ -21,6 +22,8 @@ for module in (
 ):
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
+
+remember_packages()
 
 #: Plugins that take longer to import than most tests here take to run, in each worker again.
 SLOW_PLUGINS = ("hypothesispytest", "anyio")
