@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.remembered_packages import Remembered, remember_packages
+from tests.warm_python import OF_A_SESSION
 
 
 def test_a_package_that_a_test_makes_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +38,10 @@ def test_installed_packages_have_the_metadata_that_is_on_disk() -> None:
     assert found["pytest"].files == on_disk.files
     with pytest.raises(importlib.metadata.PackageNotFoundError):
         importlib.metadata.version("no-such-package-of-ours")
+
+
+def test_modules_imported_once_for_all_sessions_exist() -> None:
+    ours = [name for name in OF_A_SESSION if name.startswith("pytest_jsbench.")]
+
+    assert len(ours) > 20
+    assert [name for name in ours if find_spec(name) is None] == []
