@@ -319,7 +319,7 @@ def test_repeats_of_a_test_that_requests_jsbench_while_it_runs_are_an_error(benc
     code = (
         "@pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3)\n"
         "def test_it(request): request.getfixturevalue('jsbench').generate()\n"
-        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
         "def test_once(request): request.getfixturevalue('jsbench').generate(text='{\"n\": 1}')\n"
     )
 
