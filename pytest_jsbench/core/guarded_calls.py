@@ -375,6 +375,11 @@ class GuardedCalls:
         self._end.pop_all()
         return child
 
+    def is_running(self) -> bool:
+        """Return whether a child runs."""
+        child = self._child
+        return child is not None and child.alive()
+
     def close(self) -> None:
         """End the child gracefully; a later call starts another."""
         if (child := self._forget()) is not None:

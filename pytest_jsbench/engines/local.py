@@ -8,12 +8,14 @@ A separate process serves the model (`local_server`); `prepare` starts it and al
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
@@ -23,6 +25,7 @@ from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address
 from pytest_jsbench.engines.engine_options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.http.calls import get
+from pytest_jsbench.engines.local_guard import RestartGuard, SharedState, Supervisor
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
@@ -30,11 +33,12 @@ from pytest_jsbench.engines.providers.provider import ProviderSettings
 from pytest_jsbench.schemas.contradictions import find_impossible_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.calls import Deadline
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout", "top_p"})
@@ -111,24 +115,49 @@ def find_model_file(config: EngineConfig) -> Path:
 @contextmanager
 def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
-    Serve the model inside the block, and yield the address; raise EngineError if it is not loaded in time.
+    Serve the model during the block, at the address that is yielded; EngineError if it is not loaded in time.
 
-    The server's process starts with the run, in its only process or in xdist's controller; workers get address and key
-    with the run's configuration. It ends with the block, or with the process that started it, when its standard input
-    is closed.
+    The server's process starts when the run starts, in the only process or in xdist's controller; workers get address
+    and key with the run's configuration. If it stops answering or ends, it is restarted at the same address (see
+    `local_guard`). It ends with the block, or with the process that started it: then its standard input ends.
     """
     calls = GuardedCalls(memory=None)  # no limit: the model needs as much memory as it needs
     try:
         address: str = calls.call(_SERVER, asdict(settings), seconds=timeout)
-    except (BoundExceeded, CallBroke, ChildNotStarted) as error:
+    except _NOT_STARTED as error:
         calls.close()
-        reason = f"no response {error}" if isinstance(error, BoundExceeded) else str(error)
-        message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
+        reason = _why_not_started(error, settings)
+        message = f"the local model server did not start with {settings.model}: {reason}"
         raise EngineError(message + (_INSTALL_OPENMP if "libgomp.so" in reason else "")) from None
+    again = replace(settings, port=urlsplit(address).port or 0)
+
+    def restart() -> str:
+        calls.kill()
+        try:
+            calls.call(_SERVER, asdict(again), seconds=timeout)
+        except _NOT_STARTED as error:
+            return _why_not_started(error, settings)
+        return ""
+
+    shared = SharedState(settings.key)
     try:
-        yield address
+        shared.create()
+        supervisor = Supervisor(shared, is_alive=calls.is_running, restart=restart)
+        try:
+            yield address
+        finally:
+            supervisor.stop(kill=calls.kill)
     finally:
         calls.close()
+        shutil.rmtree(shared.folder, ignore_errors=True)
+
+
+_NOT_STARTED = (BoundExceeded, CallBroke, ChildNotStarted)
+
+
+def _why_not_started(error: Exception, settings: ServerSettings) -> str:
+    reason = f"no response {error}" if isinstance(error, BoundExceeded) else str(error)
+    return one_line(reason, secret=settings.key)
 
 
 class LocalEngine(OpenAIEngine):
@@ -154,6 +183,17 @@ class LocalEngine(OpenAIEngine):
         )
         super().__init__(settings, info, key=Key(value=key))
         self._narrowing = local.narrowing
+        shared = SharedState(key)
+        self._guard: RestartGuard | None = None
+        if shared.folder.is_dir():
+            constrained = info.response_format is ResponseFormat.JSON_SCHEMA
+            self._guard = RestartGuard(
+                shared,
+                self._client,
+                self.beside("/slots"),
+                subject="the grammar of this schema" if constrained else "this request",
+                start_timeout=local.start_timeout,
+            )
 
     def generate(self, request: Request) -> Completion | Declined:
         """Make one call; the result contains the sent schema if it differs from the case's."""
@@ -182,6 +222,44 @@ class LocalEngine(OpenAIEngine):
             enforced_by=GRAMMAR,
         )
         return self.ask(replace(request, schema=schema), sent=sent)
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent | None = None,
+        deadline: Deadline | None = None,
+        settings: ProviderSettings | None = None,
+    ) -> Completion | Declined:
+        """Make one call, again if a restart of the server interrupted it; CallError of kind hang if it stops it."""
+        deadlines = iter([deadline])
+
+        def make() -> Completion | Declined:
+            ends = next(deadlines, None)
+            return super(LocalEngine, self).ask(request, sent=sent, deadline=ends, settings=settings)
+
+        return self.guarded(request, make)
+
+    def guarded(self, request: Request, make: Callable[[], Completion | Declined]) -> Completion | Declined:
+        """Make the call of a request; `make` may be called twice, if a restart of the server interrupts the first."""
+        if self._guard is None:
+            return make()
+        return self._guard.call(
+            make,
+            timeout=request.params.timeout,
+            test=request.origin.first or request.key,
+            repeatable=request.origin.exchange is None,
+        )
+
+    def ask_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the server a question about the model; nothing is returned where it does not know it."""
+        if self._guard is None:
+            return super().ask_server(url, body)
+        starts = self._guard.starts()
+        answer = super().ask_server(url, body)
+        if not answer and self._guard.interrupted(starts):
+            answer = super().ask_server(url, body)
+        return answer
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """Return the number of tokens of the prompt in the model's chat template, as counted by the server."""

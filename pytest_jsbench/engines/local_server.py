@@ -24,6 +24,8 @@ class ServerSettings:
     #: Tokens of prompt and answer in each slot.
     context: int
     threads: int
+    #: port to listen on; 0: any free one
+    port: int = 0
 
 
 def address_of(settings: dict[str, Any]) -> str:
@@ -46,6 +48,7 @@ def _server(settings: ServerSettings) -> Any:
     params.cors_origins = params.cors_methods = params.cors_headers = ""
     params.cors_credentials = False
     params.cors_origins_explicit = True
+    params.port = settings.port
     params.n_parallel = settings.slots
     params.n_ctx = settings.slots * settings.context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
