@@ -92,6 +92,10 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     IN_REASONING: "turn reasoning off in the engine's options, or use a server that separates it from the answer",
 }
 _RESUME = "check that the server answers; then rerun the case, or all failed calls with --jsbench-resume"
+_BREAKS_LIBRARY = (
+    "simplify the schema (--jsbench-adapt=narrow:openai does, if it can), leave the case out, or report it to the "
+    "decoding library; the others are not affected"
+)
 #: What to change after a failed call, by the kind of fault.
 _AFTER_FAULT: Mapping[str, str] = {
     FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
@@ -99,8 +103,8 @@ _AFTER_FAULT: Mapping[str, str] = {
     FaultKind.QUOTA: "raise the account's quota or balance; --jsbench-resume then makes only the missing calls",
     FaultKind.BAD_REQUEST: "check the model's name and the engine's options against the server's message",
     FaultKind.ENGINE: "fix what the message names; `jsbench engines` lists the engines and their options",
-    FaultKind.HANG: "report the schema to the decoding library, or leave the case out; the others are not affected",
-    FaultKind.CRASH: "report the schema to the decoding library, or leave the case out; the others are not affected",
+    FaultKind.HANG: _BREAKS_LIBRARY,
+    FaultKind.CRASH: _BREAKS_LIBRARY,
     **dict.fromkeys((FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE), _RESUME),
 }
 _SKIP = "or skip such cases with --jsbench-invalid-schemas=skip"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from pytest_jsbench.engines import local, local_guard
+from tests.engines.stand_in_server import ENDS, PIDS, STOPS
+from tests.plugin.conftest import NUMBER, Bench, both_ways
+
+#: Less patience with the server, for the workers.
+CONFTEST = """
+from pytest_jsbench.engines import local_guard
+
+local_guard._LEAST_PATIENCE = 0.5
+"""
+GOOD = 10
+
+pytest.importorskip("xllamacpp", reason="the local engine needs the package xllamacpp")
+
+
+@pytest.fixture
+def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Make cases that the stand-in answers, and a configuration for it."""
+    monkeypatch.setattr(local, "_SERVER", "tests.engines.stand_in_server:address_of")
+    monkeypatch.setattr(local_guard, "_LEAST_PATIENCE", 0.5)
+    bench.write({"conftest.py": CONFTEST, "model.gguf": "GGUF"})
+    for number in range(GOOD):
+        bench.case(f"good{number}")
+    return bench
+
+
+def run_locally(bench: Bench, *args: str) -> tuple[pytest.RunResult, float]:
+    start = time.perf_counter()
+    result = bench.run_only(
+        "--jsbench-engine=local",
+        "--jsbench-model=model.gguf",
+        "--jsbench-dataset=schemas",
+        "--jsbench-output=out",
+        "--jsbench-timeout=2",
+        *args,
+    )
+    return result, time.perf_counter() - start
+
+
+def servers(bench: Bench) -> list[int]:
+    """The process ids of all servers of the bench's runs."""
+    return [int(line) for line in (bench.path / PIDS).read_text().splitlines()]
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process runs, or is not waited for."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
+@both_ways
+@pytest.mark.parametrize(("word", "kind"), [(STOPS, "hang"), (ENDS, "crash")])
+def test_case_that_stops_the_local_server_fails_alone(served: Bench, word: str, kind: str) -> None:
+    served.case("guilty", schema={**NUMBER, "title": word}, task="another")
+
+    result, seconds = run_locally(served)
+
+    result.assert_outcomes(passed=GOOD, failed=1)
+    failed = [record for record in served.records() if record["verdict"]["failure_type"] is not None]
+    assert [(record["id"], record["verdict"]["reason"]) for record in failed] == [("guilty", kind)]
+    assert "the server was restarted" in failed[0]["generation"]["message"]
+    assert seconds < 30
+    assert 2 <= len(servers(served)) <= 3
+    assert not [process for process in servers(served) if is_running(process)]
+    (hint,) = [line for line in result.outlines if line.startswith("  next:   ")]
+    assert "simplify the schema" in hint
+    assert "--jsbench-timeout" not in hint
