@@ -1,4 +1,4 @@
-"""Find bounds of a schema that contradict each other, or that are not 64-bit integers."""
+"""Find bounds of a schema that contradict each other, or that decoding libraries cannot express as integers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ _PAIRS = (
 _INTEGER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 #: Smallest number that is too large. The ends of 64 bits are included, since libraries add 1 to a bound or negate it.
 _TOO_LARGE = 2**63 - 1
+#: Maximum number of digits of the bound of a range of integers that is open towards larger absolute values.
+_MOST_DIGITS = 16
 
 
 def find_impossible_bound(schema: Schema) -> str:
-    """
-    Describe the first bounds that no value meets or that need more than 64 bits; empty if there are
-    no such bounds.
-    """
+    """Describe the first bounds that no value meets, or that have too many digits; empty if there are none."""
     for path, node in located(schema):
-        problem = _contradiction(node) or _oversize(node)
+        problem = _contradiction(node) or _oversize(node) or _open_range(node)
         if problem:
             return f"{problem} at {pointer_of(path) or '/'}"
     return ""
@@ -58,6 +57,29 @@ def _oversize(node: Mapping[str, Any]) -> str:
         if isinstance(bound, int) and abs(bound) >= _TOO_LARGE:
             return f"{keyword} is not a 64-bit integer"
     return ""
+
+
+def _open_range(node: Mapping[str, Any]) -> str:
+    """Describe a range of integers from a bound of many digits on, towards larger absolute values without an end."""
+    if not _declares_integer(node):
+        return ""
+    for keyword, exclusive, other, sign in (
+        ("minimum", "exclusiveMinimum", "maximum", 1),
+        ("maximum", "exclusiveMaximum", "minimum", -1),
+    ):
+        ends = (_number(node.get(other)), _number(node.get(f"exclusive{other.capitalize()}")))
+        if any(end is not None for end in ends):
+            continue
+        for name, step in ((keyword, 0), (exclusive, 1)):
+            bound = _number(node.get(name))
+            if bound is not None and 10**_MOST_DIGITS <= sign * bound + step < _TOO_LARGE:
+                return f"{name} has more than {_MOST_DIGITS} digits, and there is no {other}"
+    return ""
+
+
+def _declares_integer(node: Mapping[str, Any]) -> bool:
+    declared = node.get("type")
+    return declared == "integer" or (isinstance(declared, list) and "integer" in declared)
 
 
 def _allows(node: Mapping[str, Any], kind: str) -> bool:

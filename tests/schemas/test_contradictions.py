@@ -60,6 +60,34 @@ def test_integer_bound_beyond_the_limit_is_found(bound: float, is_found: bool, m
 
 
 @pytest.mark.parametrize(
+    ("bounds", "problem"),
+    [
+        ({"minimum": 100}, "minimum has more than 2 digits, and there is no maximum at /"),
+        ({"minimum": 100.0}, "minimum has more than 2 digits, and there is no maximum at /"),
+        ({"exclusiveMinimum": 99}, "exclusiveMinimum has more than 2 digits, and there is no maximum at /"),
+        ({"maximum": -100}, "maximum has more than 2 digits, and there is no minimum at /"),
+        ({"exclusiveMaximum": -99}, "exclusiveMaximum has more than 2 digits, and there is no minimum at /"),
+        ({"minimum": 99}, ""),
+        ({"minimum": -100}, ""),
+        ({"maximum": 100}, ""),
+        ({"minimum": 100, "maximum": 200}, ""),
+        ({"minimum": 100, "exclusiveMaximum": 200}, ""),
+        ({"maximum": -100, "exclusiveMinimum": -200}, ""),
+        ({"minimum": 100, "type": "number"}, ""),
+        ({"minimum": 1e30}, ""),
+    ],
+)
+def test_open_range_of_large_integers_is_found(
+    bounds: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contradictions, "_MOST_DIGITS", 2)
+
+    assert find_impossible_bound({"type": "integer", **bounds}) == problem
+    if "type" not in bounds:
+        assert find_impossible_bound({"type": ["null", "integer"], **bounds}) == problem
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         True,
