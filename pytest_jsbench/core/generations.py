@@ -38,9 +38,9 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     ENGINE = "engine"
-    #: A decoding library did not return in time, and its process was terminated.
+    #: A decoding library, or the local server, did not return in time, and its process was terminated.
     HANG = "hang"
-    #: A decoding library raised an error, or its process died.
+    #: A decoding library, or the local server, raised an error, or its process died.
     CRASH = "crash"
 
 

@@ -21,6 +21,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.local import serving
+from pytest_jsbench.engines.local_guard import SharedState
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import fetch
@@ -119,6 +120,33 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
         os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
+def test_server_that_is_being_restarted_ends_with_its_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = tmp_path / "pids"
+    (tmp_path / "jsbench_short_lived.py").write_text(
+        "import os, pathlib, threading, time\n"
+        "def address_of(settings):\n"
+        f"    pids = pathlib.Path({str(pids)!r})\n"
+        "    first = not pids.exists()\n"
+        "    with pids.open('a') as file: file.write(f'{os.getpid()}\\n')\n"
+        "    if not first: time.sleep(60)\n"
+        "    threading.Timer(0.2, os._exit, (3,)).start()\n"
+        "    return 'http://127.0.0.1:1'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(local, "_SERVER", "jsbench_short_lived:address_of")
+    given = settings(tmp_path)
+    with serving(given, timeout=30):
+        assert within(20, lambda: len(pids.read_text().splitlines()) == 2)
+        assert SharedState(given.key).folder.is_dir()
+        start = time.perf_counter()
+    assert time.perf_counter() - start < 10
+    assert not SharedState(given.key).folder.exists()
+    for pid in pids.read_text().splitlines():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
 def test_server_ends_with_its_block_after_an_error(local_config: EngineConfig) -> None:
     config = EngineConfig(name="local", options={"slots": 1, "context": 256})
     serving_it = find("local").prepare(config)
@@ -149,7 +177,8 @@ def run_server_in_process(folder: Path) -> tuple[subprocess.Popen[str], str]:
     """Run another process with a server, in a directory with files named like the server's modules."""
     for name in ("json.py", "secrets.py", "xllamacpp.py"):
         (folder / name).write_text("raise SystemExit('the wrong module')")
-    environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONSAFEPATH": "1"}
+    # a process that is killed leaves the directory of its server's state
+    environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONSAFEPATH": "1", "TMPDIR": str(folder)}
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
     )

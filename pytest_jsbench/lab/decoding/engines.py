@@ -186,7 +186,11 @@ class MaskedEngine(_GrammarEngine):
         self._top_p = 1.0 if settings.top_p is None else settings.top_p
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Compile the schema, then choose token by token; waiting for a slot does not count in any time."""
+        """Compile the schema, then choose token by token; start again if the server was restarted."""
+        return self.guarded(request, lambda: self._generate(request))
+
+    def _generate(self, request: Request) -> Completion | Declined:
+        # waiting for a slot does not count in any time
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
             if (declined := self.declined(request.prompt)) is not None:
