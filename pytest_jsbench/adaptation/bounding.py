@@ -17,16 +17,23 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.always_true import always_true_keywords
-from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, disjoint, names_in, outline
+from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
+from pytest_jsbench.adaptation.merging import (
+    can_move_properties,
+    is_number,
+    may_exclude_alternatives,
+    merge_scalars,
+    spread_alternatives,
+)
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, NAMED, REFERENCES, Tokens, located, rebuild
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -87,8 +94,12 @@ def bounded(schema: Schema) -> Schema:
     """Return the narrowed schema as a copy."""
     if not isinstance(schema, Mapping):
         return schema
-    refers_into_all_of = any("allOf" in reference for reference in _texts_under(schema, REFERENCES))
-    original: Mapping[str, Any] = schema if refers_into_all_of else rebuild(schema, _merge_scalars)
+    original: Mapping[str, Any] = schema
+    if not any("allOf" in reference for reference in _texts_under(original, REFERENCES)):
+        original = rebuild(original, merge_scalars)
+    if can_move_properties(original):
+        exclusive = may_exclude_alternatives(original)
+        original = rebuild(original, partial(spread_alternatives, exclusive=exclusive))
     return _bounded(original)
 
 
@@ -111,50 +122,6 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
 def for_llama_cpp(schema: Schema) -> Schema:
     """Return the narrowed schema with references that llama.cpp follows."""
     return with_pointers(bounded(schema))
-
-
-def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
-    """Merge an `allOf` of scalars into one schema, since llama.cpp does not combine bounds from several."""
-    branches = node.get("allOf")
-    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _SCALAR_KEYWORDS:
-        return node
-    merged = {keyword: value for keyword, value in node.items() if keyword != "allOf"}
-    if _has_flag(node):
-        return node
-    for branch in branches:
-        if (
-            not isinstance(branch, Mapping)
-            or not branch.keys() <= _SCALAR_KEYWORDS | _DESCRIPTIONS
-            or _has_flag(branch)
-        ):
-            return node
-        for keyword, value in branch.items():
-            given = merged.get(keyword, value)
-            if keyword in _STRICTER and _is_number(given) and _is_number(value):
-                merged[keyword] = _STRICTER[keyword](given, value)
-            elif keyword in _DESCRIPTIONS or canonical(given) == canonical(value):
-                merged[keyword] = given
-            else:
-                return node
-    return merged
-
-
-def _has_flag(node: Mapping[str, Any]) -> bool:
-    """Return whether an exclusive bound is a boolean that modifies another keyword, as in draft 4."""
-    return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_SCALAR_KEYWORDS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
-_DESCRIPTIONS = frozenset({"title", "description", "$comment"})
-#: Function that returns the stricter of two values of a bound.
-_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
-    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
-    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
-}
 
 
 class _Walk:
@@ -260,7 +227,7 @@ def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
     """Keep the stricter of two bounds of a side, since llama.cpp reads only one of them."""
     exclusive = f"exclusive{inclusive.capitalize()}"
     bounds = [node.get(inclusive), node.get(exclusive)]
-    if not all(map(_is_number, bounds)):
+    if not all(map(is_number, bounds)):
         return
     del node[inclusive if sign * node[exclusive] >= sign * node[inclusive] else exclusive]
 

@@ -1,0 +1,184 @@
+"""Merge keywords of one instance into one schema, where llama.cpp reads only one of them and ignores the others."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pytest_jsbench.adaptation.document import canonical
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, REFERENCES, located
+
+_OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
+_DESCRIBING = frozenset({"title", "description", "$comment"})
+#: the stricter of two values of a bound
+_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
+}
+
+#: Keywords of an object that can be written in each of its alternatives instead.
+_OF_OBJECTS = (BY_KIND["object"] - {"unevaluatedProperties"}) | {"type"}
+#: Those of them next to which a property can be forbidden without another consequence.
+_SIMPLE = frozenset({"type", "properties", "required", "additionalProperties"})
+#: References whose target stays where it is.
+_UNMOVED = re.compile(r"#(?:/(?:\$defs|definitions)/[^/]+)?")
+_NAMES = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
+#: Keywords by which a schema may accept more when a subschema accepts less, or share an instance with it.
+_NOT_MONOTONE = frozenset(
+    {"not", "if", "propertyNames", "maxContains", "allOf", "dependentSchemas", "dependencies", "unevaluatedItems",
+     "unevaluatedProperties", "$dynamicRef", "$recursiveRef"}
+)  # fmt: skip
+#: Maximum number of alternatives, and of characters of the keywords that are written in each of them.
+_MOST_BRANCHES, _MOST_WRITTEN = 16, 20_000
+
+
+def merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
+    """Write an `allOf` of scalars as one schema, since llama.cpp reads no bounds of several."""
+    branches = node.get("allOf")
+    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
+        return node
+    merged = {keyword: value for keyword, value in node.items() if keyword != "allOf"}
+    if _has_flag(node):
+        return node
+    for branch in branches:
+        if not isinstance(branch, Mapping) or not branch.keys() <= _OF_SCALARS | _DESCRIBING or _has_flag(branch):
+            return node
+        for keyword, value in branch.items():
+            given = merged.get(keyword, value)
+            if keyword in _STRICTER and is_number(given) and is_number(value):
+                merged[keyword] = _STRICTER[keyword](given, value)
+            elif keyword in _DESCRIBING or canonical(given) == canonical(value):
+                merged[keyword] = given
+            else:
+                return node
+    return merged
+
+
+def _has_flag(node: Mapping[str, Any]) -> bool:
+    """Return whether an exclusive bound is a flag of its neighbour, as in draft 4."""
+    return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def can_move_properties(schema: Mapping[str, Any]) -> bool:
+    """Return whether no reference needs a subschema of a property to stay where it is."""
+    for path, part in located(schema):
+        if path and any(isinstance(part.get(name), str | bool) for name in _NAMES):
+            return False
+        references = (part.get(keyword) for keyword in REFERENCES)
+        if any(isinstance(target, str) and not _UNMOVED.fullmatch(target) for target in references):
+            return False
+    return True
+
+
+def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
+    """Return whether a node with `oneOf` may be made narrower wherever it is: nothing negates or counts it."""
+    for _, part in located(schema):
+        branches = part.get("oneOf", [])
+        if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):
+            return False
+        # a node in such a branch is counted
+        if not all(isinstance(branch, Mapping) and branch.keys() <= {"required"} | _DESCRIBING for branch in branches):
+            return False
+    return True
+
+
+def spread_alternatives(node: dict[str, Any], *, exclusive: bool) -> dict[str, Any]:
+    """
+    Write the keywords next to `anyOf` or `oneOf` into each branch, since llama.cpp ignores them where they are.
+
+    The result is equivalent, but if `exclusive`, each branch of a `oneOf` of required properties forbids one property
+    of every other branch, so that no object conforms to two of them.
+    """
+    keyword = "anyOf" if "anyOf" in node else "oneOf"
+    branches = node.get(keyword)
+    outside = {name: value for name, value in node.items() if name in ANNOTATIONS or name not in KEYWORDS}
+    shared = {name: value for name, value in node.items() if name != keyword and name not in outside}
+    if not isinstance(branches, list) or not 0 < len(branches) <= _MOST_BRANCHES or not shared:
+        return node
+    if not shared.keys() <= _OF_OBJECTS or len(branches) * len(json.dumps(shared)) > _MOST_WRITTEN:
+        return node
+    merged = [_merge_branch(shared, branch) for branch in branches]
+    whole = [branch for branch in merged if branch is not None]
+    if len(whole) < len(branches):
+        return node
+    if exclusive and keyword == "oneOf":
+        narrower = _exclude_each_other(shared, branches, whole)
+        if narrower:
+            return {**outside, "anyOf": narrower}
+    return {**outside, keyword: whole}
+
+
+def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | None:
+    """Merge the keywords of an object with one of its alternatives; None if that is not possible in general."""
+    if not isinstance(branch, Mapping) or not branch.keys() <= {"type", "properties", "required"} | _DESCRIBING:
+        return None
+    if not _well_formed(shared) or not _well_formed(branch):
+        return None
+    merged = {**branch, **shared}
+    if branch.get("type", merged.get("type")) != merged.get("type"):
+        return None
+    required = [*shared.get("required", []), *branch.get("required", [])]
+    if required:
+        merged["required"] = list(dict.fromkeys(required))
+    properties = dict(shared.get("properties", {}))
+    # a keyword for all properties that are not named does not hold for one that the alternative names
+    closed = not shared.keys().isdisjoint({"additionalProperties", "patternProperties"})
+    for name, schema in branch.get("properties", {}).items():
+        if name not in properties and closed:
+            return None
+        both = _merge_schemas(properties.get(name, True), schema)
+        if both is None:
+            return None
+        properties[name] = both
+    if properties:
+        merged["properties"] = properties
+    return merged
+
+
+def _merge_schemas(one: Any, other: Any) -> Any:
+    """Merge two schemas of the same instance; None if that is not possible in general."""
+    if one is True or canonical(one) == canonical(other):
+        return other
+    if other is True:
+        return one
+    merged = merge_scalars({"allOf": [one, other]})
+    return None if "allOf" in merged else merged
+
+
+def _exclude_each_other(
+    shared: Mapping[str, Any], branches: Sequence[Any], merged: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Forbid in each branch a property that another one requires; empty if that is not possible in general."""
+    properties = shared.get("properties", {})
+    if not shared.keys() <= _SIMPLE or shared.get("additionalProperties", False) is not False:
+        return []
+    if shared.get("type") != "object" or any("properties" in branch for branch in branches):
+        return []
+    forbidden: list[set[str]] = [set() for _ in branches]
+    for one, other in itertools.permutations(range(len(branches)), 2):
+        own = merged[one].get("required", [])
+        wanted = [name for name in branches[other].get("required", []) if name not in own]
+        if not wanted:
+            return []
+        forbidden[one].add(wanted[0])
+    exclusive = []
+    for branch, names in zip(merged, forbidden, strict=True):
+        left = {name: schema for name, schema in properties.items() if name not in names}
+        if not left.keys() >= set(branch.get("required", [])):
+            return []
+        exclusive.append({**branch, "properties": left, "additionalProperties": False})
+    return exclusive
+
+
+def _well_formed(node: Mapping[str, Any]) -> bool:
+    required = node.get("required", [])
+    named = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    return named and isinstance(node.get("properties", {}), Mapping)
