@@ -48,6 +48,10 @@ _RESTATED = {
 #: Keywords that may contain the violated one: an engine that ignores them ignores everything in them.
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+#: Keywords of an object that llama.cpp ignores next to one with branches.
+_NEXT_TO_BRANCHES, _BRANCHES = frozenset({"properties", "required", "additionalProperties"}), {"anyOf", "oneOf"}
+#: First word of what the engine `local` names as its grammar.
+_LLAMA_CPP = "llama.cpp"
 #: Maximum number of steps in a range that an enum can replace.
 _FEW = 20
 #: Character classes by a letter, in a pattern.
@@ -274,14 +278,17 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
             "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
         )
     ways: dict[str, list[str]] = {}
+    library = _library(generation)
     for keyword in broken:
         way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
+        if not way and library.startswith(_LLAMA_CPP) and _is_next_to_branches(blamed[keyword], schema):
+            way = "whole objects in each branch"
         if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
     advice = f"rewrite {restated}" if restated else "`jsbench probe` shows what it enforces"
     them = "them" if len(broken) > 1 else "it"
-    if library := _library(generation):
+    if library:
         # a grammar decides which tokens are allowed, whatever the model is
         return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
     return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or try a larger model"
@@ -325,6 +332,18 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
         if not (pattern.startswith("^") and pattern.endswith("$")):
             return "one from ^ to $"
     return ""
+
+
+def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
+    """Return whether a keyword of an object was violated that has `anyOf` or `oneOf` next to it, or such a keyword."""
+    way = tokens_of(violation.schema_path)
+    for length, keyword in enumerate(way):
+        node = follow(schema, way[:length]) if isinstance(schema, Mapping) else None
+        if isinstance(node, Mapping) and keyword in _NEXT_TO_BRANCHES | _BRANCHES:
+            others = _NEXT_TO_BRANCHES if keyword in _BRANCHES else _BRANCHES
+            if not others.isdisjoint(node):
+                return True
+    return False
 
 
 def _unenforced_keyword(violation: Violation) -> str:

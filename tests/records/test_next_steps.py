@@ -181,6 +181,30 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
     assert "larger model" not in step
 
 
+@pytest.mark.parametrize(
+    ("path", "is_named"),
+    [
+        ("/required", True),
+        ("/properties/a/type", True),
+        ("/anyOf", True),
+        ("/properties/b/anyOf", False),
+        ("/properties/b/anyOf/0/required", False),
+    ],
+)
+def test_next_step_after_llama_cpp_names_branches_next_to_properties(path: str, is_named: bool) -> None:
+    answer = answered("{}")
+    assert answer.sent is not None
+    branches = {"anyOf": [{"type": "object", "required": ["a"]}]}
+    b_alone = {"properties": {"b": branches}}
+    schema = {"properties": {"a": {"type": "string"}}, **branches} if is_named else b_alone
+    held = replace(answer, sent=replace(answer.sent, enforced_by="llama.cpp's grammar"))
+
+    step = next_step(broken(path), held, PARAMS, schema)
+
+    assert ("as whole objects in each branch" in step) is is_named
+    assert "each branch" not in next_step(broken(path), answer, PARAMS, schema)
+
+
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
 def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
