@@ -273,12 +273,13 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
         return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
-    if isinstance(generation, Completion) and _is_schema(generation.text, schema):
+    library = _library(generation)
+    # a grammar that let a schema through is at fault, not the model
+    if not library and isinstance(generation, Completion) and _is_schema(generation.text, schema):
         return (
             "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
         )
     ways: dict[str, list[str]] = {}
-    library = _library(generation)
     for keyword in broken:
         way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
         if not way and library.startswith(_LLAMA_CPP) and _is_next_to_branches(blamed[keyword], schema):

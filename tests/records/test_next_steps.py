@@ -205,6 +205,16 @@ def test_next_step_after_llama_cpp_names_branches_next_to_properties(path: str, 
     assert "each branch" not in next_step(broken(path), answer, PARAMS, schema)
 
 
+def test_next_step_after_a_grammar_let_a_schema_through_names_the_grammar() -> None:
+    answer = answered('{"type": "object", "properties": {"a": {"type": "string"}}}')
+    assert answer.sent is not None
+    held = replace(answer, sent=replace(answer.sent, enforced_by="llama.cpp's grammar"))
+    schema = {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
+
+    assert next_step(broken("/anyOf"), answer, PARAMS, schema).startswith("the answer is a schema")
+    assert next_step(broken("/anyOf"), held, PARAMS, schema).startswith("llama.cpp's grammar was given anyOf")
+
+
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
 def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
