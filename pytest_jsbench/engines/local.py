@@ -251,14 +251,14 @@ class LocalEngine(OpenAIEngine):
             repeatable=request.origin.exchange is None,
         )
 
-    def ask_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask the server a question about the model; nothing is returned where it does not know it."""
+    def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Query the server about the model, again if it was restarted; return an empty object if it does not know."""
         if self._guard is None:
-            return super().ask_server(url, body)
+            return super().query_server(url, body)
         starts = self._guard.starts()
-        answer = super().ask_server(url, body)
+        answer = super().query_server(url, body)
         if not answer and self._guard.interrupted(starts):
-            answer = super().ask_server(url, body)
+            answer = super().query_server(url, body)
         return answer
 
     def count_tokens(self, prompt: Prompt) -> int | None:
