@@ -192,26 +192,26 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
     ],
 )
 def test_next_step_after_llama_cpp_names_branches_next_to_properties(path: str, is_named: bool) -> None:
-    answer = answered("{}")
-    assert answer.sent is not None
+    free = answer("{}")
+    assert free.sent is not None
     branches = {"anyOf": [{"type": "object", "required": ["a"]}]}
     b_alone = {"properties": {"b": branches}}
     schema = {"properties": {"a": {"type": "string"}}, **branches} if is_named else b_alone
-    held = replace(answer, sent=replace(answer.sent, enforced_by="llama.cpp's grammar"))
+    held = replace(free, sent=replace(free.sent, enforced_by="llama.cpp's grammar"))
 
     step = next_step(broken(path), held, PARAMS, schema)
 
     assert ("as whole objects in each branch" in step) is is_named
-    assert "each branch" not in next_step(broken(path), answer, PARAMS, schema)
+    assert "each branch" not in next_step(broken(path), free, PARAMS, schema)
 
 
 def test_next_step_after_a_grammar_let_a_schema_through_names_the_grammar() -> None:
-    answer = answered('{"type": "object", "properties": {"a": {"type": "string"}}}')
-    assert answer.sent is not None
-    held = replace(answer, sent=replace(answer.sent, enforced_by="llama.cpp's grammar"))
+    free = answer('{"type": "object", "properties": {"a": {"type": "string"}}}')
+    assert free.sent is not None
+    held = replace(free, sent=replace(free.sent, enforced_by="llama.cpp's grammar"))
     schema = {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
 
-    assert next_step(broken("/anyOf"), answer, PARAMS, schema).startswith("the answer is a schema")
+    assert next_step(broken("/anyOf"), free, PARAMS, schema).startswith("the answer is a schema")
     assert next_step(broken("/anyOf"), held, PARAMS, schema).startswith("llama.cpp's grammar was given anyOf")
 
 
