@@ -15,7 +15,7 @@ from importlib.metadata import Distribution
 from typing import Any
 
 
-class Remembered(Distribution):
+class CachedAnswer(Distribution):
     """An installed package whose metadata is read once."""
 
     def __init__(self, found: Distribution) -> None:
@@ -38,8 +38,8 @@ class Remembered(Distribution):
 
 for _name in ("metadata", "entry_points", "files"):
     _remembered = functools.cached_property(getattr(Distribution, _name).fget)
-    _remembered.__set_name__(Remembered, _name)
-    setattr(Remembered, _name, _remembered)
+    _remembered.__set_name__(CachedAnswer, _name)
+    setattr(CachedAnswer, _name, _remembered)
 
 
 def remember_packages() -> None:
@@ -50,8 +50,8 @@ def remember_packages() -> None:
     fixed = {path for path in sys.path if path.endswith("site-packages")}
 
     @functools.cache
-    def installed(path: str, **name: str) -> tuple[Remembered, ...]:
-        return tuple(map(Remembered, read(path=[path], **name)))
+    def installed(path: str, **name: str) -> tuple[CachedAnswer, ...]:
+        return tuple(map(CachedAnswer, read(path=[path], **name)))
 
     def discover(**context: Any) -> Iterator[Distribution]:
         if not context.keys() <= {"name"}:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remembered_packages import Remembered, remember_packages
+from tests.remembered_packages import CachedAnswer, remember_packages
 from tests.warm_python import OF_A_SESSION
 
 
@@ -28,7 +28,7 @@ def test_a_package_that_a_test_makes_is_found_at_once(tmp_path: Path, monkeypatc
 
 def test_installed_packages_have_the_metadata_that_is_on_disk() -> None:
     remember_packages()
-    found = {each.name: each for each in importlib.metadata.distributions() if isinstance(each, Remembered)}
+    found = {each.name: each for each in importlib.metadata.distributions() if isinstance(each, CachedAnswer)}
 
     assert importlib.metadata.version("pytest") == found["pytest"].version == pytest.__version__
     (root,) = {Path(str(found["pytest"].locate_file("")))}

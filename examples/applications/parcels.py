@@ -24,5 +24,5 @@ class Parcel(BaseModel):
 
 
 def asked(text: str) -> str:
-    """What a model is asked."""
+    """Return the prompt."""
     return f"Extract the parcel as JSON with number and weight.\n\n{text}\n"

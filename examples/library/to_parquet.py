@@ -7,7 +7,7 @@ from pytest_jsbench import Case, Dataset, Request, evaluate
 
 
 def answer(request: Request) -> str:
-    """The place of your own model: this one knows nothing but the names of the properties that are required."""
+    """Replace this by your own model; this one knows only the names of the required properties."""
     schema = request.schema if isinstance(request.schema, dict) else {}
     return json.dumps(dict.fromkeys(schema.get("required", []), "?"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from pytest_jsbench.core.arguments import respelled
+from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.settings.options import BY_NAME
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
+def flag_names_in_errors(options: argparse.Namespace) -> Iterator[None]:
     """Replace options such as `--jsbench-gate` in errors by the command's own, `--gate`, if it has one."""
 
     def spell(name: str) -> str:
@@ -27,7 +27,7 @@ def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except JSBenchError as error:
-        error.args = (respelled(str(error), spell),)
+        error.args = (respell_options(str(error), spell),)
         raise
 
 

@@ -30,7 +30,7 @@ from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.plan import policy_changes
-from pytest_jsbench.values.comparers import comparers_again
+from pytest_jsbench.values.comparers import restore_comparers
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline
 
@@ -62,7 +62,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         )
         raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
     policy = policy_of(run.metadata.policy, policy_changes(vars(options)))
-    every, missing = comparers_again(run.metadata.comparers, comparers)
+    every, missing = restore_comparers(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
 
     def records(judge: Judge) -> Iterator[Record]:

@@ -19,7 +19,7 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
-from pytest_jsbench.core.extensions import MEND, installed, origin, reinstall
+from pytest_jsbench.core.extensions import FIX_PACKAGE, installed, origin, reinstall_hint
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.core.version import __version__
@@ -62,14 +62,14 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
         return bool(command(options, out))
     point = installed("command", error=JSBenchError)[name]
     if not callable(command):
-        message = f"command '{name}': {origin(point)} sets no function: parser.set_defaults(command=...); {MEND}"
+        message = f"command '{name}': {origin(point)} sets no function: parser.set_defaults(command=...); {FIX_PACKAGE}"
         raise JSBenchError(message, found=name, expected="a function that takes the options and the output")
     try:
         return bool(command(options, out))
     except (JSBenchError, BrokenPipeError):
         raise
     except THIRD_PARTY_ERRORS as error:
-        message = f"command '{name}': {origin(point)} raised {one_line(described(error))}; {MEND}"
+        message = f"command '{name}': {origin(point)} raised {one_line(described(error))}; {FIX_PACKAGE}"
         raise JSBenchError(message, found=name) from error
 
 
@@ -106,12 +106,14 @@ def _add_installed(commands: Any, named: str) -> None:
     points = installed("command", error=JSBenchError)
     if named and named not in points:
         message = f"unknown command '{printable(named)}': {nearest(named, {*commands.choices, *points})}"
-        raise JSBenchError(message + reinstall(), found=named)
+        raise JSBenchError(message + reinstall_hint(), found=named)
     for name in [named] if named else sorted(points.keys() - commands.choices.keys()):
         try:
             points[name].load()(commands)
         except THIRD_PARTY_ERRORS as error:
-            message = f"command '{name}': cannot add {origin(points[name])}: {one_line(described(error))}; {MEND}"
+            message = (
+                f"command '{name}': cannot add {origin(points[name])}: {one_line(described(error))}; {FIX_PACKAGE}"
+            )
             if named:
                 raise JSBenchError(message, found=named) from error
             commands.add_parser(name, help=message.replace("%", "%%"))

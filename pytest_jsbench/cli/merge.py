@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option, said_to_commands
+from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors
 from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import printable
@@ -52,7 +52,7 @@ def add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace, out: Output) -> bool:
-    with said_to_commands(options):
+    with flag_names_in_errors(options):
         gates = gates_of(vars(options))
         with at_hand(options.runs) as (paths, originals):
             form: dict[str, Any] = {"as_json": options.json, "originals": originals}

@@ -15,7 +15,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import FileReader, inside, parse_json
 from pytest_jsbench.core.text import counted, described, printable
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.folders import is_of_tools
+from pytest_jsbench.datasets.folders import has_tool_schemas
 from pytest_jsbench.datasets.registry import BUILTIN, open_dataset
 
 #: directories without sources of the project itself
@@ -90,7 +90,7 @@ def _files(root: Path) -> Iterator[Path]:
     """Yield the files of the project that may contain schemas, in the order of their names."""
     count = 0
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not is_of_tools(Path(folder) / name))
+        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not has_tool_schemas(Path(folder) / name))
         for name in sorted(names):
             path = Path(folder) / name
             # no link to nowhere, and none out of the project

@@ -189,6 +189,6 @@ def one_of(what: str, *kinds: Any) -> Reader:
     return read
 
 
-def respelled(message: str, spell: Callable[[str], str]) -> str:
+def respell_options(message: str, spell: Callable[[str], str]) -> str:
     """Spell the options in a message as another entry point accepts them, except in pytest commands."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

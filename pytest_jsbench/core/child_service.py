@@ -63,7 +63,7 @@ class Alarm:
             faulthandler.cancel_dump_traceback_later()
 
 
-def best_alarm() -> AlarmKind:
+def create_alarm() -> AlarmKind:
     """Return the best alarm of this platform: the kernel's timer, or on Windows a thread of faulthandler."""
     return "signal" if hasattr(signal, "setitimer") else "thread"
 
@@ -80,7 +80,7 @@ class Service:
         os.dup2(2, 1)
         #: Ends the process when a step exceeds its time limit.
         self.alarm = Alarm(alarm)
-        Alarm(best_alarm()).off()  # set by the boot program, in case the start hangs
+        Alarm(create_alarm()).off()  # set by the boot program, in case the start hangs
         # imported objects stay, and nearly all other objects are freed without the collector
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)

@@ -70,7 +70,7 @@ def _extend_search_path() -> None:
 #: Distribution name of this package, which provides its own extensions through entry points too.
 _OURS = "pytest-jsbench"
 _LONGEST = 160
-MEND = "update that package, or uninstall it"
+FIX_PACKAGE = "update that package, or uninstall it"
 
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
@@ -94,12 +94,12 @@ def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
     """Load the extension with this name, ours included; an error suggests the most similar name."""
     points = installed(kind, error=error)
     if name not in points:
-        message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall()}"
+        message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall_hint()}"
         raise error(message, found=name, expected=sorted(points))
     return load(points[name], kind=kind, error=error)
 
 
-def reinstall() -> str:
+def reinstall_hint() -> str:
     """Return advice to reinstall if this package's installed metadata is older than its code; else an empty string."""
     newest = metadata.entry_points(group="pytest_jsbench.publications")
     if any(map(_is_ours, newest)):
@@ -113,7 +113,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
         return point.load()
     except THIRD_PARTY_ERRORS as reason:
         words = one_line(described(reason, _LONGEST))
-        message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {MEND}"
+        message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {FIX_PACKAGE}"
         raise error(message, found=point.value) from reason
 
 

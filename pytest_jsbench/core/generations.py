@@ -79,7 +79,7 @@ class GenerationParams:
     #: Seconds for the whole call, without retries.
     timeout: float = 120.0
 
-    def of_repeat(self, repeat: int) -> GenerationParams:
+    def for_repeat(self, repeat: int) -> GenerationParams:
         """
         Return the parameters of the n-th attempt, from 0: the seed plus n, as the same seed would
         repeat the answer.
@@ -380,7 +380,7 @@ class CallError(JSBenchError):
         *,
         status: int | None = None,
         retry_after: float | None = None,
-        broke_off: bool = False,
+        was_truncated: bool = False,
         closed: bool = False,
     ) -> None:
         super().__init__(message)
@@ -390,7 +390,7 @@ class CallError(JSBenchError):
         #: Seconds that the provider asked to wait.
         self.retry_after = retry_after
         #: Whether a connection existed, but the answer was truncated.
-        self.broke_off = broke_off
+        self.was_truncated = was_truncated
         #: Whether the server accepted the connection and then closed it, which the request may have caused.
         self.closed = closed
 
@@ -401,7 +401,7 @@ class CallError(JSBenchError):
             message,
             status=self.status,
             retry_after=self.retry_after,
-            broke_off=self.broke_off,
+            was_truncated=self.was_truncated,
             closed=self.closed,
         )
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, best_alarm
+from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, create_alarm
 from pytest_jsbench.core.json_values import as_dict
 
 #: How a child ended in the middle of a reply.
@@ -303,7 +303,7 @@ class GuardedCalls:
         """Limit the child's memory to `memory` bytes of mapped memory, or only `private` memory; None: no limit."""
         self._memory = memory
         self._private = private
-        self._alarm: AlarmKind = alarm or best_alarm()
+        self._alarm: AlarmKind = alarm or create_alarm()
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None

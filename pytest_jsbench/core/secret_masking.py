@@ -50,7 +50,7 @@ class Secrets:
         """Return the text with each character of a secret as `*`, or `1` for a number, so that JSON stays valid."""
         return self._replace(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
 
-    def out_of_message(self, text: str) -> str:
+    def mask_message(self, text: str) -> str:
         """Return the text with each secret replaced by `[key]`, including one that is truncated at the end."""
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
@@ -68,7 +68,7 @@ class Secrets:
         """Return JSON values with the secrets in all strings and keys replaced."""
         match value:
             case str():
-                return self.out_of_message(value)
+                return self.mask_message(value)
             case Mapping():
                 return {self.out_of(name): self.out_of(each) for name, each in value.items()}
             case list() | tuple():
@@ -117,7 +117,7 @@ def _character(escape: re.Match[str]) -> str:
 def one_line(text: str, *, secret: str | None = None) -> str:
     """Return one line of at most 300 characters, with the secret and anything in the form of a key replaced."""
     if secret:
-        text = Secrets([secret]).out_of_message(text)
+        text = Secrets([secret]).mask_message(text)
     return sentence(key_like_hidden(text[: 100 * LONGEST], REDACTED))
 
 

@@ -18,14 +18,14 @@ def files_below(folder: Path) -> Iterator[Path]:
     """Yield the files of a directory at any depth and links to missing files; follow no link to a directory."""
     for place, inner, names in os.walk(folder):
         here = Path(place)
-        inner[:] = sorted(name for name in inner if not is_of_tools(here / name))
+        inner[:] = sorted(name for name in inner if not has_tool_schemas(here / name))
         for name in sorted(names):
             path = here / name
             if not name.startswith(_METADATA) and (path.is_file() or path.is_symlink()):
                 yield path
 
 
-def is_of_tools(folder: Path) -> bool:
+def has_tool_schemas(folder: Path) -> bool:
     """Return whether a directory belongs to a tool and has no schemas of the user."""
     if folder.name.startswith(".") or folder.name in _OF_TOOLS:
         return True
@@ -37,4 +37,4 @@ def is_user_file(path: Path, *, root: Path) -> bool:
     if path.name.startswith(_METADATA):
         return False
     parents = path.relative_to(root).parents
-    return not any(is_of_tools(root / parent) for parent in parents if parent != Path())
+    return not any(has_tool_schemas(root / parent) for parent in parents if parent != Path())

@@ -50,7 +50,7 @@ class TokenCounter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class CachedAnswer:
     """A recorded answer to the same request, and the model that gave it."""
 
     answer: Completion | Declined
@@ -58,10 +58,10 @@ class Remembered:
 
 
 @runtime_checkable
-class Rememberer(Protocol):
+class CachingEngine(Protocol):
     """An engine that may have a recorded answer, which needs no call and costs nothing."""
 
-    def remembered(self, request: Request) -> Remembered | None:
+    def remembered(self, request: Request) -> CachedAnswer | None:
         """Return the recorded answer; None if a call is needed. Raise CallError if a recording cannot be read."""
 
 
@@ -89,7 +89,7 @@ class Acceptance:
     library: str = ""
 
 
-class Acceptor(Protocol):
+class GrammarMatcher(Protocol):
     """A grammar that determines which answers it accepts, without a model; called from several threads at once."""
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
@@ -210,10 +210,10 @@ class ServingFactory(Protocol):
 
 
 @runtime_checkable
-class AcceptorFactory(Protocol):
+class GrammarMatcherFactory(Protocol):
     """A factory of an engine that can also report which answers its grammar accepts."""
 
-    def build_acceptor(self, config: EngineConfig) -> Acceptor:
+    def build_matcher(self, config: EngineConfig) -> GrammarMatcher:
         """Build the acceptor of the engine's grammar."""
 
 

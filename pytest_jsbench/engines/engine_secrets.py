@@ -231,7 +231,7 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
             yield name, str(value)
 
 
-class DiscreetEngine:
+class RedactingEngine:
     """
     An engine that calls another one, replaces secrets in its answers and errors, and counts calls and tokens.
 
@@ -256,20 +256,20 @@ class DiscreetEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """Return the engine's answer; any exception becomes a CallError, because its message may quote a key."""
         try:
-            answer = out_of_generation(self._engine.generate(request), self._secrets)
+            answer = mask_generation(self._engine.generate(request), self._secrets)
             with self._lock:
                 self.calls += 1
                 self.usage = Usage.total([self.usage, answer.usage])
             return answer
         except CallError as error:
-            raise out_of_fault(error, self._secrets) from None
+            raise mask_fault(error, self._secrets) from None
         except JSBenchError:
             raise
         except THIRD_PARTY_ERRORS as error:
             if exhausted(error):  # its message contains no third-party text
                 raise
             # a bug of the engine, with the same message as from the runner
-            message = self._secrets.out_of_message(f"{type(error).__name__}: {error}")
+            message = self._secrets.mask_message(f"{type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from None
 
     def count_tokens(self, prompt: Prompt) -> int | None:
@@ -285,21 +285,21 @@ class DiscreetEngine:
         self._engine.close()
 
 
-def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> DiscreetEngine:
+def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> RedactingEngine:
     """Build the factory's engine, with the secrets of all engines of the run replaced in its results."""
-    with errors_freed(config, *others) as secrets:
-        return DiscreetEngine(factory.build(config), secrets)
+    with errors_without_secrets(config, *others) as secrets:
+        return RedactingEngine(factory.build(config), secrets)
 
 
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
     """Describe the engine, without secrets."""
-    with errors_freed(config) as secrets:
+    with errors_without_secrets(config) as secrets:
         return _redact_info(factory.describe(config), secrets)
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
     """Check that the engine can be built; raise errors without secrets."""
-    with errors_freed(config):
+    with errors_without_secrets(config):
         factory.check(config)
 
 
@@ -307,7 +307,7 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
 def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConfig]:
     """Start what the engines of a run share, and stop it at the end; raise errors of the start without secrets."""
     with ExitStack() as resources:
-        with errors_freed(config):
+        with errors_without_secrets(config):
             prepared = resources.enter_context(factory.prepare(config))
         yield prepared
 
@@ -315,16 +315,16 @@ def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConf
 Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion | Declined | Failed)
 
 
-def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
+def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
     """Return the answer without secrets; mark a completion whose text or calls contained one."""
     if isinstance(generation, Failed):
-        return structs.replace(generation, message=secrets.out_of_message(generation.message))
+        return structs.replace(generation, message=secrets.mask_message(generation.message))
     server = generation.server
     if server is not None:
         body = secrets.out_of_answer(server.body)
         server = replace(server, body=_redact_events(body, secrets) if server.streamed else body)
     if isinstance(generation, Declined):
-        return structs.replace(generation, message=secrets.out_of_message(generation.message), server=server)
+        return structs.replace(generation, message=secrets.mask_message(generation.message), server=server)
     text, reasoning, beside = map(secrets.out_of_answer, (generation.text, generation.reasoning, generation.beside))
     calls = tuple(
         replace(call, name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
@@ -332,7 +332,7 @@ def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
     )
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
     redacted = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
-    word = secrets.out_of_message(generation.finish_word)
+    word = secrets.mask_message(generation.finish_word)
     return structs.replace(redacted, server=server, secret_replaced=replaced, finish_word=word)
 
 
@@ -380,24 +380,24 @@ def _redact_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
     return replace(info, **redacted)
 
 
-def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
+def mask_fault(error: CallError, secrets: Secrets) -> CallError:
     """Return the same error without a secret in its message."""
-    return error.with_message(secrets.out_of_message(error.message))
+    return error.with_message(secrets.mask_message(error.message))
 
 
 @contextmanager
-def errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
+def errors_without_secrets(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
     """Reduce errors raised inside the block to one line, without secrets of these configurations."""
     secrets = find_secrets(config, *others)
     try:
         yield secrets
     except EngineError as error:
         # change the error itself: its class may have another constructor
-        error.args = (secrets.out_of_message(str(error)),)
+        error.args = (secrets.mask_message(str(error)),)
         error.found, error.expected, error.where = map(secrets.out_of, (error.found, error.expected, error.where))
         raise error from None
     except JSBenchError:
         raise
     except THIRD_PARTY_ERRORS as error:
         message = f"engine '{config.name}' cannot be used: {described(error, 10 * LONGEST)}"
-        raise EngineError(sentence(secrets.out_of_message(message))) from None
+        raise EngineError(sentence(secrets.mask_message(message))) from None

@@ -200,7 +200,7 @@ class LocalEngine(OpenAIEngine):
         if request.origin.exchange is not None:
             place = partial(_with_schema_and_limit, max_tokens=request.params.max_tokens)
             return self.ask(request, settings=replace(self._settings, place=place))
-        request = replace(request, params=at_zero(request.params))
+        request = replace(request, params=with_default_temperature(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)
         if request.schema is False:
@@ -292,7 +292,7 @@ def _with_schema_and_limit(
     return path, body
 
 
-def at_zero(params: GenerationParams) -> GenerationParams:
+def with_default_temperature(params: GenerationParams) -> GenerationParams:
     """Set the temperature to 0 if it is not set."""
     return params if params.temperature is not None else replace(params, temperature=0.0)
 
@@ -337,7 +337,7 @@ class LocalFactory:
                 "bounded": settings.narrowing,
                 "slots": settings.slots,
                 "context": settings.context,
-                **top_p_said(settings.top_p),
+                **top_p_details(settings.top_p),
             },
         )
 
@@ -352,7 +352,7 @@ class LocalFactory:
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
         """Return the parameters with temperature 0, unless it is set."""
-        return at_zero(params)
+        return with_default_temperature(params)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
@@ -382,7 +382,7 @@ def served(config: EngineConfig) -> tuple[str, str]:
     return config.base_url, config.api_key
 
 
-def top_p_said(top_p: float | None) -> dict[str, float]:
+def top_p_details(top_p: float | None) -> dict[str, float]:
     """Return top_p for an engine's details, if it is set."""
     return {} if top_p is None else {"top_p": top_p}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, UnknownEngine, nearest
-from pytest_jsbench.core.extensions import import_object, installed, load, reinstall
+from pytest_jsbench.core.extensions import import_object, installed, load, reinstall_hint
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -25,7 +25,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, kind_of, plain_value
-from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
+from pytest_jsbench.engines.base import BatchFactory, GrammarMatcherFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.engine_secrets import public_options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
@@ -67,16 +67,16 @@ def find(name: str) -> EngineFactory:
         return _to_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
         return _to_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
-    offer = f"{nearest(name, names())}; an engine of your own is package.module:Factory{reinstall()}"
+    offer = f"{nearest(name, names())}; an engine of your own is package.module:Factory{reinstall_hint()}"
     raise UnknownEngine(f"unknown engine '{name}': {offer}", found=name, expected=names(), option="engine")
 
 
-def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
+def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
     """Return the factory if its engine can test its grammar without a model; else raise EngineError."""
-    if isinstance(factory, AcceptorFactory):
+    if isinstance(factory, GrammarMatcherFactory):
         return factory
     problem = f"engine '{name}' has no grammar to test with labelled answers"
-    raise _unsupported(problem, name, lambda other: isinstance(other, AcceptorFactory))
+    raise _unsupported(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
@@ -87,7 +87,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     raise _unsupported(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
 
 
-def require_passing(factory: EngineFactory, name: str, path: str) -> None:
+def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
     """Raise EngineError unless the engine forwards an application's calls of that API."""
     apis = factory.passes_on if isinstance(factory, PassingFactory) else ()
     if path not in apis:

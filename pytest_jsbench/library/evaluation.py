@@ -42,7 +42,7 @@ from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE
 from pytest_jsbench.settings.plan import Cases, Plan
-from pytest_jsbench.settings.variants import Variant, errors_of, ways_to_ask
+from pytest_jsbench.settings.variants import Variant, errors_of, resolve_variant_values
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
@@ -103,7 +103,7 @@ class CaseEvaluation:
         if engine is None:
             here = Path.cwd()
             folder = None if values["variants"] is None else here
-            return ways_to_ask({**values, "engine": None}, {}, folder=folder, here=here)[0], {}
+            return resolve_variant_values({**values, "engine": None}, {}, folder=folder, here=here)[0], {}
         if values["variants"] is not None:
             message = "evaluate: both variants and an engine are given: pass only one of them"
             raise EngineError(message, found=values["variants"], option="variants")

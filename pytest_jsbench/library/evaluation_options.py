@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respelled
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
-from pytest_jsbench.settings.plan import RateLimits, refuse_recording, refuse_together
+from pytest_jsbench.settings.plan import RateLimits, check_conflicts, check_recording
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -166,7 +166,7 @@ EVALUATION_DEFAULTS: Values = {
 def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> dict[str, Any]:
     """Parse the arguments of an evaluation into values of the option table; JSBenchError names the wrong one."""
     read = read_all(given, READERS, of="evaluate")
-    refuse_together({**read, "dataset": dataset})
+    check_conflicts({**read, "dataset": dataset})
     values = {**DEFAULTS, "output": RUNS, **(read.get("preset") or {}), **read}
     if (limits := read.get("limits")) is not None:
         parts = {
@@ -180,7 +180,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True continues a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
-    refuse_recording(values, read.keys() if engine is None else {*read, "engine"})
+    check_recording(values, read.keys() if engine is None else {*read, "engine"})
     values["gate"] = values.pop("gates", ())
     values["comparer"] = values.pop("comparers", {})
     return values
@@ -199,4 +199,4 @@ def argument_names_in_errors() -> Iterator[None]:
 def with_argument_names(message: str) -> str:
     """Return the message with argument names for options; an engine option becomes an argument of its own name."""
     own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
-    return respelled(own, lambda name: _ARGUMENTS.get(name, name))
+    return respell_options(own, lambda name: _ARGUMENTS.get(name, name))

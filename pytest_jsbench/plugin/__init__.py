@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.pytest_options import NO_ENGINE, add_options, check_ini_keys, typed_for_a_run, value_of
+from pytest_jsbench.plugin.pytest_options import NO_ENGINE, add_options, check_ini_keys, find_run_argument, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)
-    elif flag := typed_for_a_run(config):
+    elif flag := find_run_argument(config):
         message = (
             f"{flag} is given, but no engine is named: add --jsbench-engine=NAME (`jsbench engines` lists them), "
             "or set jsbench_engine in the ini file"

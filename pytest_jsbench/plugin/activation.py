@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
-from pytest_jsbench.plugin.output_masking import Secrecy, quieten
+from pytest_jsbench.plugin.output_masking import Secrecy, silence_loggers
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
 from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
@@ -46,7 +46,7 @@ def activate(config: pytest.Config) -> None:
 
 def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     settings, given = Settings.from_config(config), WorkerInput.of(config)
-    secrecy.learn(*settings.ways.values())
+    secrecy.add_from_options(*settings.ways.values())
     classify, suite = config.hook.pytest_jsbench_classify, settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
@@ -77,7 +77,7 @@ def _register_worker(context: RunContext) -> Worker:
     """Register what every process has: secret masking, the suite, and the worker."""
     config = context.config
     if context.plan.redact:
-        quieten(config)
+        silence_loggers(config)
     worker = Worker(context)
     config.stash[RESULT_OF] = worker.result
     config.pluginmanager.register(Interruption(context), "jsbench-interruption")

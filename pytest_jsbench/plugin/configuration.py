@@ -13,10 +13,10 @@ import pytest
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.extensions import add_import_directory
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.pytest_options import named_of_suite, read_options
+from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
-from pytest_jsbench.settings.plan import GATES, gates_of, refuse_recording, refuse_together, selection_of
-from pytest_jsbench.settings.variants import placed, ways_to_ask
+from pytest_jsbench.settings.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
+from pytest_jsbench.settings.variants import placed, resolve_variant_values
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
@@ -52,7 +52,7 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     values, here, ini = read_options(config), config.invocation_params.dir, config.inipath
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
     _choose_recording(values, given)
-    refuse_together(values)
+    check_conflicts(values)
     values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
     values |= {name: placed(values[name], starts[name], here) for name in _FILES}
     if values["dataset"] is not None:
@@ -80,7 +80,7 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
     asks = not given.isdisjoint({"engine", "record"})
     values["replay" if values["replay"] is None or asks else "record"] = None
-    refuse_recording(values, given)
+    check_recording(values, given)
     if values["record"] is None:
         values["record_mode"] = None
 
@@ -166,7 +166,7 @@ class Settings:
         named = {"variants": values["variants"]} if "variants" in given else {}
         folder = config.rootpath if config.inipath is None else config.inipath.parent
         here = config.invocation_params.dir
-        ways, left_out = ways_to_ask(values, {**typed, **named}, folder=folder, here=here)
+        ways, left_out = resolve_variant_values(values, {**typed, **named}, folder=folder, here=here)
         return cls(
             values=values,
             ways=ways,
@@ -191,7 +191,7 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
     a dataset on the command line adds the suite. Settings of the ini file do not change what pytest runs, except that
     its dataset is added to a run without a path.
     """
-    if chosen := named_of_suite(config):
+    if chosen := find_suite_arguments(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
         return Targets(chosen=chosen, suite=True, project=bool(config.args))
     if config.args_source is pytest.Config.ArgsSource.ARGS:

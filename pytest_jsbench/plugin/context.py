@@ -110,7 +110,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
     return Cases(source=source, said=description, labelled=labelled, strict=selection.strict), marks
 
 
-def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
+def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
     """Write the cases to a directory; return the arguments of `select` as JSON values."""
     from pytest_jsbench.datasets.prepared import prepare
 

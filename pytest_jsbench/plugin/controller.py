@@ -17,7 +17,7 @@ from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import counted, described, printable
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.context import RunContext, hand_over, key_of
+from pytest_jsbench.plugin.context import RunContext, key_of, write_selection
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
@@ -107,7 +107,7 @@ class Controller:
         """Start the services that workers share, once, and pass each worker its input."""
         if self._input is None:
             self._input = self._prepare(steals=node.config.getoption("dist") == "worksteal")
-        self._input.hand_to(node)
+        self._input.send_to_worker(node)
 
     def _prepare(self, *, steals: bool) -> WorkerInput:
         plan, handover = self._context.plan, self._context.handover
@@ -119,7 +119,7 @@ class Controller:
         if handover.redaction is None:  # otherwise the workers read the dataset themselves
             folder = handover.shared / "selected"
             make_private_folder(folder)
-            selected = hand_over(plan.cases, self._context.marks, folder)
+            selected = write_selection(plan.cases, self._context.marks, folder)
         return WorkerInput(handover=handover, prepared=prepared, selected=selected, steals=steals)
 
     @pytest.hookimpl(optionalhook=True)
@@ -222,7 +222,7 @@ class Controller:
         from pytest_jsbench.metrics.summary import summarize
         from pytest_jsbench.reports.run_files import problem_of
 
-        self._worker.leave_records()
+        self._worker.redirect_records()
         # there may be attempts that were made and not reported
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         if stopped or session.exitstatus not in _ENDS or not self.state.complete:
@@ -245,10 +245,10 @@ class Controller:
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
         if (self._context.plan.record or self._context.plan.replay) is not None:
-            from pytest_jsbench.plugin.unused_recordings import note_unasked
+            from pytest_jsbench.plugin.unused_recordings import note_unused
 
             finished = None if self._ending.lacks_tests else self._ending.finished
-            self.unasked, problem = note_unasked(session, self._context, run, self._all_collected, finished)
+            self.unasked, problem = note_unused(session, self._context, run, self._all_collected, finished)
             self.state.warn(problem)
         for exporter, path in self._exporters:
             self.state.warn(problem_of(partial(exporter.write, path, run, summary)))

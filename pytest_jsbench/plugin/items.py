@@ -384,7 +384,7 @@ class Collected:
     @classmethod
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
         """Count the tests that will run, and those collected before any was deselected."""
-        chosen = [item for item in items if would_ask(item)]
+        chosen = [item for item in items if makes_attempts(item)]
         return cls(
             project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
             sharing=tuple(item.nodeid for item in chosen if uses(item, SHARED)),
@@ -397,7 +397,7 @@ class Collected:
         """Whether any collected test makes calls."""
         return self.selected + self.deselected > 0
 
-    def hand_back(self, config: pytest.Config) -> None:
+    def send_to_controller(self, config: pytest.Config) -> None:
         """Pass the counts to the controller through xdist, in a worker."""
         if (output := getattr(config, "workeroutput", None)) is not None:
             output[_KEY] = to_json(self)
@@ -409,6 +409,6 @@ class Collected:
         return None if data is None else from_json(cls, data)
 
 
-def would_ask(item: pytest.Item) -> bool:
+def makes_attempts(item: pytest.Item) -> bool:
     """Return whether this test makes attempts when it runs."""
     return isinstance(item, JSBenchCase) or uses(item, FIXTURE) or uses(item, SHARED)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.engine_secrets import find_secrets, out_of_generation
+from pytest_jsbench.engines.engine_secrets import find_secrets, mask_generation
 from pytest_jsbench.plugin.pytest_options import value_of
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ class Secrecy:
         for name in values:
             with suppress(pytest.UsageError):  # any option may be the invalid one
                 values[name] = value_of(config, name)
-        self.learn(values)
+        self.add_from_options(values)
         make = logging.getLogRecordFactory()
         # SDKs log URLs and headers at DEBUG, to any handler that the user or pytest has installed
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
-    def learn(self, *ways: Mapping[str, Any]) -> None:
+    def add_from_options(self, *ways: Mapping[str, Any]) -> None:
         """Add the secrets in the options of each variant, before it is known whether its engine exists."""
         self.add(
             *(
@@ -80,13 +80,13 @@ class Secrecy:
     def out_of(self, text: str) -> str:
         """Return the text with the known secrets masked."""
         for secrets in self._secrets:
-            text = secrets.out_of_message(text)
+            text = secrets.mask_message(text)
         return text
 
     def out_of_answer(self, answer: Completion) -> Completion:
         """Return the answer with the known secrets masked; a text with one is marked."""
         for secrets in self._secrets:
-            answer = out_of_generation(answer, secrets)
+            answer = mask_generation(answer, secrets)
         return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -138,7 +138,7 @@ class Secrecy:
         return clean_record
 
 
-def quieten(config: pytest.Config) -> None:
+def silence_loggers(config: pytest.Config) -> None:
     """Let packages that call models log only warnings and errors during the session."""
     for logger in map(logging.getLogger, _LOGGERS):
         config.add_cleanup(partial(logger.setLevel, logger.level))

@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_passing, sampled
+from pytest_jsbench.engines.registry import find, require_forwarding, sampled
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.application_call import ApplicationCall
-    from pytest_jsbench.fixture.conformance import HandedIn
+    from pytest_jsbench.fixture.conformance import ExternalAnswer
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.records import Missing
@@ -264,7 +264,7 @@ class ProjectRunners:
             structs.replace(record, answered_by=record.answered_by or self._other_engine(runner)), asked_by
         )
 
-    def _write_submitted(self, question: Question, given: HandedIn, asked_by: AskedBy) -> SeenResult:
+    def _write_submitted(self, question: Question, given: ExternalAnswer, asked_by: AskedBy) -> SeenResult:
         """Write the record of an answer that the test submits; no engine, limit or recording is involved."""
         answer = self._secrecy.out_of_answer(given.generation)
         judge, comparers = self._run.judge(), self._run.plan.comparers
@@ -300,7 +300,7 @@ class ProjectRunners:
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
-        params = self._params(question, config).of_repeat(question.repeat)
+        params = self._params(question, config).for_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.said}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
@@ -336,7 +336,7 @@ class ProjectRunners:
     def _passing_runner(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:
         """Return the runner of an application's call, which is passed on unchanged; only the application retries it."""
         factory = find(config.name)
-        require_passing(factory, config.name, call.path)
+        require_forwarding(factory, config.name, call.path)
         # a server started by the run has one model under any name, and a recording knows its model
         named = not factory.shared and config.name not in RECORDED
         model = call.model if named and call.model not in ("", runner.engine.info.model) else None

@@ -29,13 +29,13 @@ from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_runners import ProjectRunners, TestAnswers
 from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
 from pytest_jsbench.records.outcomes import AttemptOutcome
-from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
+from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, ProjectTestOutcome, Record
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
-    from pytest_jsbench.records.records import OwnOutcome
+    from pytest_jsbench.records.records import ProjectTestOutcome
     from pytest_jsbench.records.redaction import Redaction
 
 
@@ -59,11 +59,11 @@ class ProjectTest:
         #: True while the test's function runs; a report is then one of a subtest.
         self.running = False
         #: Outcomes of the repeats that have ended, by repeat.
-        self._ended: dict[int, OwnOutcome] = {}
+        self._ended: dict[int, ProjectTestOutcome] = {}
         #: Outcome of the function; None before its end.
-        self._function_end: OwnOutcome | None = None
+        self._function_end: ProjectTestOutcome | None = None
         #: Outcomes of this repeat's failed subtests.
-        self._subtests: list[OwnOutcome] = []
+        self._subtests: list[ProjectTestOutcome] = []
         #: Errors of the failed repeats.
         self._failures: list[BaseException] = []
         self._answers = answers
@@ -441,7 +441,7 @@ class ProjectTests:
             yield _without_call(key_of(item.nodeid, variant), 0, variant, ended)
 
 
-def _without_call(key: CaseKey, repeat: int, variant: str, ended: OwnOutcome) -> AttemptResult:
+def _without_call(key: CaseKey, repeat: int, variant: str, ended: ProjectTestOutcome) -> AttemptResult:
     """Return the result of a test, or of one of its repeats, that ended without a call."""
     return AttemptResult(
         result=Missing(
@@ -449,7 +449,7 @@ def _without_call(key: CaseKey, repeat: int, variant: str, ended: OwnOutcome) ->
             repeat=repeat,
             variant=variant,
             reason=MissingReason.ERROR,
-            test_outcome=ended.without_words(),
+            test_outcome=ended.without_messages(),
             is_planned=False,
         )
     )
@@ -507,21 +507,23 @@ _WHERE = re.compile(r" \+ +where ")
 _FAILED = pytest.fail.Exception
 
 
-def of_report(report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
+def of_report(
+    report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]
+) -> ProjectTestOutcome:
     """Return the outcome of a test whose last phase ended with this report; `clean` removes secrets from a message."""
     if report.passed:
-        return OwnOutcome(end=End.PASSED)
+        return ProjectTestOutcome(end=End.PASSED)
     if hasattr(report, "wasxfail"):
-        return OwnOutcome(end=End.XFAILED, message=one_line(clean(str(report.wasxfail))))
+        return ProjectTestOutcome(end=End.XFAILED, message=one_line(clean(str(report.wasxfail))))
     if error is None:  # a strict xfail test passed
-        return OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message=one_line(clean(str(report.longrepr))))
+        return ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION, message=one_line(clean(str(report.longrepr))))
     return of_error(error, clean)
 
 
-def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
+def of_error(error: BaseException | None, clean: Callable[[str], str]) -> ProjectTestOutcome:
     """Return the outcome of a repeat that raised this error; without an error it passed."""
     if error is None:
-        return OwnOutcome(end=End.PASSED)
+        return ProjectTestOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     # a skip or xfail counts, even if the test caught an error before
@@ -549,7 +551,9 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
         field, message = refused(error)
     elif cause is Cause.ERROR:
         message = described(error)
-    return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message)))
+    return ProjectTestOutcome(
+        end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message))
+    )
 
 
 def _informative_error(error: BaseException) -> BaseException:

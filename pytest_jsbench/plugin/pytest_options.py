@@ -119,14 +119,14 @@ def check_ini_keys(config: pytest.Config) -> None:
             raise pytest.UsageError(f"unknown key {key} in {config.inipath}: {hint}") from None
 
 
-def typed_for_a_run(config: pytest.Config) -> str:
+def find_run_argument(config: pytest.Config) -> str:
     """Return the first option or case on the command line that has no effect without an engine; empty if none."""
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
     flags = (option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING)
-    return next(flags, "") or ("" if config.option.pyargs else next(iter(named_of_suite(config)), ""))
+    return next(flags, "") or ("" if config.option.pyargs else next(iter(find_suite_arguments(config)), ""))
 
 
-def named_of_suite(config: pytest.Config) -> tuple[str, ...]:
+def find_suite_arguments(config: pytest.Config) -> tuple[str, ...]:
     """Return the suite's node ids among pytest's arguments; existing files and directories are not node ids."""
     named = (arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
     return tuple(arg for arg in named if not (config.invocation_params.dir / arg).exists())

@@ -263,9 +263,9 @@ def _most_cost(context: RunContext) -> str:
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
     if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:
         return ""
-    from pytest_jsbench.run.estimate import most_cost
+    from pytest_jsbench.run.estimate import max_cost_of
 
-    cost = most_cost(plan, context.handover.metadata)
+    cost = max_cost_of(plan, context.handover.metadata)
     return "" if cost is None else f"at most {dollars(cost)} by the published price; details with --jsbench-dry-run"
 
 

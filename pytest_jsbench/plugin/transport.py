@@ -50,7 +50,7 @@ class WorkerInput:
             return None
         return replace(from_json(cls, json.loads(given[_INPUT])), workers=int(given.get("workercount", 1)))
 
-    def hand_to(self, node: Any) -> None:
+    def send_to_worker(self, node: Any) -> None:
         """Pass the input to a worker as one JSON text, since xdist carries only builtins."""
         node.workerinput[_INPUT] = json.dumps(to_json(self))
 

@@ -13,14 +13,14 @@ from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
-from pytest_jsbench.settings.variants import holds_run
+from pytest_jsbench.settings.variants import is_run_path
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.items import Collected
     from pytest_jsbench.records.outcomes import Run
 
 
-def note_unasked(
+def note_unused(
     session: pytest.Session, context: RunContext, run: Run, collected: Collected, finished: set[str] | None
 ) -> tuple[int, str]:
     """
@@ -32,7 +32,7 @@ def note_unasked(
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
     if folder is None or not ended or session.shouldstop or session.shouldfail or finished is None:
         return 0, ""
-    if holds_run(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
+    if is_run_path(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
         return 0, ""
     paths = list(_find(config, context, run, collected, finished, folder))
     try:

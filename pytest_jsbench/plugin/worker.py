@@ -17,7 +17,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.plugin.context import RunContext, variant_of
-from pytest_jsbench.plugin.items import Collected, JSBenchCase, would_ask
+from pytest_jsbench.plugin.items import Collected, JSBenchCase, makes_attempts
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
@@ -54,17 +54,17 @@ class Worker:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
         """Count the tests that make calls, and how many of them remain selected."""
-        before = sum(map(would_ask, items))
+        before = sum(map(makes_attempts, items))
         yield
         self.collected = Collected.of(items, before=before)
-        self.collected.hand_back(config)
+        self.collected.send_to_controller(config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the records' file, and build what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
         self._only_cases = len(cases) == len(session.items)
-        asking = any(map(would_ask, session.items))
+        asking = any(map(makes_attempts, session.items))
         self._run.begin(item.attempt for item in cases)
         if self._context.settings.only_looks or not asking:
             return
@@ -83,7 +83,9 @@ class Worker:
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests call, and the look-ahead for the cases."""
         of_cases = {item.attempt.variant for item in cases}
-        of_tests = {variant_of(item) for item in session.items if would_ask(item) and not isinstance(item, JSBenchCase)}
+        of_tests = {
+            variant_of(item) for item in session.items if makes_attempts(item) and not isinstance(item, JSBenchCase)
+        }
         with self._context.secrecy.usage_errors():
             self._run.open(cases=of_cases, tests=of_tests)
         if cases:
@@ -102,7 +104,7 @@ class Worker:
         self._stop()
         self._run.close()
 
-    def leave_records(self) -> None:
+    def redirect_records(self) -> None:
         """Begin no more attempts; calls still in flight write to another file, because the run is being summarized."""
         self._stop()
         self._run.leave()

@@ -97,8 +97,8 @@ class Journal:
 
     Each worker creates one for its own file and opens it before any call. The threads of attempts append each record as
     soon as it exists; the first one writes the header line first. At the end the worker redirects late records to
-    another file (`go_on_in`) and closes this one; a record that comes even later is still written, and leaves no file
-    open.
+    another file (`continue_in`) and closes this one; a record that comes even later is still written, and leaves no
+    file open.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -134,7 +134,7 @@ class Journal:
             message = f"{problem}; the record of {record.key} is not on disk"
             raise JournalError(message, found=problem, where=self.path) from error
 
-    def go_on_in(self, path: Path) -> None:
+    def continue_in(self, path: Path) -> None:
         """Leave the file to be rewritten; later records go to another file."""
         with self._lock:
             self._close()
@@ -270,7 +270,9 @@ def find_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if not (runs := find_runs(path)):
-        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or directories with one"
+        message = (
+            f"no run in {path}, which is {describe_content(path)}; expected records.jsonl, or directories with one"
+        )
         raise JournalError(message, expected="records.jsonl, or directories with one", where=path)
     return _files(runs[-1])
 
@@ -303,7 +305,7 @@ def _size(file: Path) -> int:
         return 0
 
 
-def what_is_in(folder: Path) -> str:
+def describe_content(folder: Path) -> str:
     """Describe a directory's content for someone who expected something else in it."""
     runs = find_runs(folder)
     if runs == [folder]:

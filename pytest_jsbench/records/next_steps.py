@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.keywords import keywords_on
-from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
+from pytest_jsbench.schemas.pattern_syntax import describe_foreign_syntax
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.schemas.schema_warnings import schema_faults
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
@@ -300,7 +300,7 @@ def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
     for violation in verdict.violations:
         way = tokens_of(violation.schema_path)
         pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
-        words = foreign_syntax_in_words(pattern) if isinstance(pattern, str) else ""
+        words = describe_foreign_syntax(pattern) if isinstance(pattern, str) else ""
         if words:
             return f"fix the pattern: it has {words}"
     return ""

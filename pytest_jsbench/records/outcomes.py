@@ -21,7 +21,7 @@ from pytest_jsbench.core.generations import Decided, Failed, FaultKind, Generati
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import parse_line
-from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, End, OwnOutcome, Record
+from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, End, ProjectTestOutcome, Record
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
@@ -133,7 +133,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     #: Number of correct values, without names; None if none are expected, or there is no answer.
     match: Match | None = None
     #: End of the project's test that made the call, without its messages; None without a test, or if it has not ended.
-    test_outcome: OwnOutcome | None = None
+    test_outcome: ProjectTestOutcome | None = None
     #: Id of the application's last call for the same; empty if this is the last one.
     called_again: str = ""
     #: Counts of the project's own metrics by name: a part and its whole.
@@ -233,7 +233,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
             batch=record.batch is not None,
             variant=sys.intern(record.variant),
             match=None if record.match is None else record.match.counts(),
-            test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
+            test_outcome=None if record.test_outcome is None else record.test_outcome.without_messages(),
         )
 
 

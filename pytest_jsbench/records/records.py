@@ -61,7 +61,7 @@ class Missing(Struct, frozen=True, kw_only=True, tag="missing", tag_field="type"
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
     #: How the project's own test ended; None for a case of the dataset.
-    test_outcome: OwnOutcome | None = None
+    test_outcome: ProjectTestOutcome | None = None
     #: False if no call was due: the test ended before its first.
     is_planned: bool = True
 
@@ -133,7 +133,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnOutcome:
+class ProjectTestOutcome:
     """How a project's own test, or one of its repeats, ended; not part of the verdict."""
 
     #: In pytest's terms; xfailed: failed as its marker expected.
@@ -150,7 +150,7 @@ class OwnOutcome:
         """Whether the test passed; None if it neither passed nor failed."""
         return {End.PASSED: True, End.FAILED: False}.get(self.end)
 
-    def without_words(self, instead: str = "") -> OwnOutcome:
+    def without_messages(self, instead: str = "") -> ProjectTestOutcome:
         """Return it without the test's messages and names of fields."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
 
@@ -278,7 +278,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: Variant of the run; absent in a run without variants.
     variant: str = ""
     #: How the project's test ended; absent for a case of the dataset, or if the test has not ended.
-    test_outcome: OwnOutcome | None = None
+    test_outcome: ProjectTestOutcome | None = None
     #: Id of the application's last call for the same, which counts instead of this one.
     called_again: str = ""
 

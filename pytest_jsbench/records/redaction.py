@@ -64,7 +64,7 @@ class Redaction:
             ),
             expected=None,
             match=record.match and _counts(record.match),
-            test_outcome=record.test_outcome and record.test_outcome.without_words(REDACTED),
+            test_outcome=record.test_outcome and record.test_outcome.without_messages(REDACTED),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -90,7 +90,7 @@ class Redaction:
                 assert_never(generation)
 
 
-def asked_the_same(record: Record, prompt: Prompt) -> bool:
+def has_same_prompt(record: Record, prompt: Prompt) -> bool:
     """Return whether a record's prompt, redacted or not, equals this one."""
     if record.prompt is None:
         return False

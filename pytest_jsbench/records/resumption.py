@@ -21,7 +21,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.records.questions import difference, match, unmatched_variants
 from pytest_jsbench.records.records import Attempt, Record
-from pytest_jsbench.records.redaction import Redaction, asked_the_same
+from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def resume(
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
         if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
             return False
-        return asked_the_same(record, prompt_of(case, templates[record.variant]))
+        return has_same_prompt(record, prompt_of(case, templates[record.variant]))
 
     answers = tuple(outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if is_asked(record))
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
@@ -165,7 +165,7 @@ def resume(
     )
 
 
-def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
+def newest_matching_run(folder: Path | None, ours: RunMetadata) -> Path | None:
     """Return the newest run in a directory with the same engine and settings; None if there is none."""
     for run in reversed(journal.find_runs(folder)) if folder is not None and folder.is_dir() else ():
         with suppress(JSBenchError):  # one that was killed before it could write, or another program's

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
-from pytest_jsbench.core.extensions import find_function, installed, reinstall
+from pytest_jsbench.core.extensions import find_function, installed, reinstall_hint
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
@@ -87,5 +87,5 @@ def find(name: str) -> Exporter:
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):
         return Exporter(name=name, origin=place[0], function=place[1])
     offer = f"{nearest(name, points)}; one of your own is package.module:function"
-    message = f"unknown exporter '{printable(name)}': {offer}{reinstall()}"
+    message = f"unknown exporter '{printable(name)}': {offer}{reinstall_hint()}"
     raise ExportError(message, found=name, expected=sorted(points))

@@ -408,7 +408,7 @@ def _read_folder(folder: Path) -> Evaluation:
     if len(runs) == 1:
         return _read_folder(runs[0])
     hint = "name one of them" if runs else "expected a run's directory or a file"
-    message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
+    message = f"no run.json and no records.jsonl in {folder}, which is {journal.describe_content(folder)}: {hint}"
     raise RecordError(message, where=folder)
 
 

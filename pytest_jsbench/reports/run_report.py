@@ -273,8 +273,15 @@ def facts(run: Run, summary: Summary) -> list[Fact]:
 
 
 def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
+    yield from _facts_of_rates(run, summary)
+    yield from _facts_of_recordings(run)
+    yield from _facts_of_grammars(summary.total)
+    yield from _facts_of_failures(run.metadata, summary.total)
+    yield from _facts_of_usage(run.metadata, summary)
+
+
+def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
     total = summary.total
-    metadata = run.metadata
     rate = total.pass_rate
     share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
     yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
@@ -282,8 +289,8 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    if metadata.ended_tests:
-        yield "", f"failed before a call: {_named_tests(metadata)}"
+    if run.metadata.ended_tests:
+        yield "", f"failed before a call: {_named_tests(run.metadata)}"
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
@@ -293,13 +300,18 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
             yield "comparers", f"no expected value for {', '.join(map(printable, idle))}"
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
-            yield from _settings(metadata.of_variant(name), f"{names[name]}: " if name else "")
-    yield from _facts_of_recordings(run)
+            yield from _settings(run.metadata.of_variant(name), f"{names[name]}: " if name else "")
+
+
+def _facts_of_grammars(total: Metrics) -> Iterator[Fact]:
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
         yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
     if total.mask_time.count:
         yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
+
+
+def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:
     if total.floor.successes:
         answer = next(iter(total.trivial_counts))
         others = _share(total.pass_rate_nontrivial)
@@ -316,6 +328,10 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
     for at, name in enumerate(dict.fromkeys([*metadata.metrics, *total.scores])):
         rate = total.scores.get(name, proportion(0, 0))
         yield "" if at else "scores", f"{printable(name)} {_share(rate)}{_interval(rate)}"
+
+
+def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
+    total = summary.total
     if not metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:

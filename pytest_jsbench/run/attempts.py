@@ -46,7 +46,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
-from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
+from pytest_jsbench.engines.base import CachingEngine, Engine, GrammarMatcher, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import matched, verdict_on
 from pytest_jsbench.records.setting_differences import REMEMBERED
@@ -157,7 +157,7 @@ class Runner:
             started_at=started_at,
             queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
             retries=tries.retries,
-            params=(sent and sent.params) or self.params.of_repeat(repeat),
+            params=(sent and sent.params) or self.params.for_repeat(repeat),
             changes=changes,
             reference=case.reference,
             tags=case.tags,
@@ -190,7 +190,7 @@ class Runner:
                 repeat=repeat,
                 prompt=prompt,
                 schema=copy_of(adapted.schema),
-                params=self.params.of_repeat(repeat),
+                params=self.params.for_repeat(repeat),
                 origin=self.origin,
             )
         return CaseQuestion(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
@@ -283,13 +283,13 @@ class Runner:
 
     def _call(self, request: Request, tries: _Tries) -> Completion | Declined:
         """Make one try, within the limits that all processes of the run share."""
-        if isinstance(self.engine, Rememberer) and (memory := self.engine.remembered(request)) is not None:
+        if isinstance(self.engine, CachingEngine) and (memory := self.engine.remembered(request)) is not None:
             tries.answered_by = AnsweredBy(engine=REMEMBERED, model=memory.model)
             return memory.answer
         admission = self.admission
         if admission is None:
             return _checked(self.engine.generate(request))
-        permit = admission.enter(lambda: most_of(request))
+        permit = admission.enter(lambda: maximum_usage(request))
         tries.waited += permit.waited
         in_flight = admission.in_flight
         usage = None
@@ -301,7 +301,7 @@ class Runner:
             end = CallEnd()
         except CallError as error:
             usage = Usage() if error.kind in _MAY_COST else None
-            if error.broke_off and (most := max(in_flight, admission.in_flight)) > 1:
+            if error.was_truncated and (most := max(in_flight, admission.in_flight)) > 1:
                 error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
             end = CallEnd.of(error)
             tries.fault = error
@@ -357,7 +357,7 @@ class _Tries:
     retries: int = 0
 
 
-def most_of(request: Request) -> Estimate:
+def maximum_usage(request: Request) -> Estimate:
     """
     Estimate the most that a call can use; the schema counts in addition to the prompt, as most
     engines send it too.
@@ -422,7 +422,7 @@ class AcceptanceRunner:
     A run's session creates one; its threads call `attempt` concurrently. It keeps no state between attempts.
     """
 
-    acceptor: Acceptor
+    acceptor: GrammarMatcher
     judge: Judge
 
     def attempt(

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Request, Usage
 from pytest_jsbench.core.text import counted, dollars
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.run.attempts import most_of
+from pytest_jsbench.run.attempts import maximum_usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -32,7 +32,7 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
         yield from _estimates(plan, variant, metadata.of_variant(name), of_variant)
 
 
-def most_cost(plan: Plan, metadata: RunMetadata) -> float | None:
+def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
     """Return the maximum cost of all calls of the suite; None, without reading a prompt, if a price is unknown."""
     try:
         prices = {name: price_of(metadata.of_variant(name), batch=plan.batch is not None) for name in plan.variants}
@@ -65,7 +65,7 @@ def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Req
 
 
 def _max_usage(requests: list[Request]) -> Usage:
-    most = [most_of(request) for request in requests]
+    most = [maximum_usage(request) for request in requests]
     return Usage(
         input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
     )

@@ -23,7 +23,7 @@ from pytest_jsbench.records.rejudging import judge_again, matched
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.records import OwnOutcome
+    from pytest_jsbench.records.records import ProjectTestOutcome
     from pytest_jsbench.records.resumption import Recorded
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.settings.plan import Plan
@@ -180,16 +180,16 @@ class RecordKeeper:
             result = self._write(record)
         return replace(result, resumed=True, classifier_errors=errors), record
 
-    def add_test_outcome(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
+    def add_test_outcome(self, made: AttemptResult, ended: ProjectTestOutcome, *, called_again: str) -> AttemptResult:
         """
         Add the outcome of the calling test to an attempt, and write its record again with that.
 
         If the disk is full, the earlier record stays; the metrics of the run include the outcome all the same.
         """
         if isinstance(made.result, Missing):
-            return replace(made, result=structs.replace(made.result, test_outcome=ended.without_words()))
+            return replace(made, result=structs.replace(made.result, test_outcome=ended.without_messages()))
         if self._redaction is not None:
-            ended = ended.without_words(REDACTED)
+            ended = ended.without_messages(REDACTED)
         record = made.result.read()
         concluded = structs.replace(record, test_outcome=ended, called_again=called_again)
         if concluded == record:
@@ -198,7 +198,7 @@ class RecordKeeper:
         with contextlib.suppress(JournalError):
             source = concluded if isinstance(source, Record) else self._journal.append(concluded)
         outcome = structs.replace(
-            made.result, source=source, test_outcome=ended.without_words(), called_again=called_again
+            made.result, source=source, test_outcome=ended.without_messages(), called_again=called_again
         )
         return replace(made, result=outcome)
 

@@ -41,17 +41,17 @@ from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
-from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
+from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
 from pytest_jsbench.engines.engine_secrets import build, check, describe
 from pytest_jsbench.engines.engine_secrets import prepare as prepare_engine
-from pytest_jsbench.engines.registry import require_acceptor
+from pytest_jsbench.engines.registry import require_matcher
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
-from pytest_jsbench.records.resumption import Recorded, newest_alike, resume
+from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
 from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
 from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.description import describe_run
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
 
-T = TypeVar("T", Engine, Acceptor)
+T = TypeVar("T", Engine, GrammarMatcher)
 
 
 class RunSession:
@@ -157,7 +157,7 @@ class RunSession:
                 Recordings(variant.recording.path).require_writable()
         texts = Redaction.new() if plan.redact else None
         resumption = None
-        earlier = newest_alike(plan.output, metadata) if plan.resume == "newest" else plan.resume
+        earlier = newest_matching_run(plan.output, metadata) if plan.resume == "newest" else plan.resume
         if earlier is not None:
             keys = plan.keys if plan.suite else ()
             templates = {name: variant.template.render for name, variant in plan.variants.items()}
@@ -305,7 +305,7 @@ class RunSession:
         """
         self.stop()
         if self._journal is not None:
-            self._journal.go_on_in(self._journal.path.with_name(journal.LATE))
+            self._journal.continue_in(self._journal.path.with_name(journal.LATE))
 
     def finish(self, state: RunState) -> Run:
         """Return the run with its records merged into one file; warn in the state if a file could not be written."""
@@ -359,8 +359,8 @@ class RunSession:
     def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
         """Return a runner for labelled answers, for a provider's batches, or for the variant's engine."""
         if self.plan.cases.labelled is not None:
-            factory = require_acceptor(variant.factory, variant.engine.name)
-            acceptor: Acceptor = self._build(variant, factory.build_acceptor)
+            factory = require_matcher(variant.factory, variant.engine.name)
+            acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
             return AcceptanceRunner(acceptor=acceptor, judge=self.judge())
         if self.plan.batch is None:
             return self.runner(variant.name)

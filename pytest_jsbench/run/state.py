@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
-from pytest_jsbench.records.records import Attempt, EndedTest, Missing, MissingReason, OwnOutcome
+from pytest_jsbench.records.records import Attempt, EndedTest, Missing, MissingReason, ProjectTestOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ class RunState:
         self._outcomes: dict[Attempt, AttemptOutcome] = {}
         self._missing: dict[Attempt, Missing] = {}
         #: Outcomes of the project's tests that made no attempt, or whose attempt is missing.
-        self._test_ends: dict[Attempt, OwnOutcome] = {}
+        self._test_ends: dict[Attempt, ProjectTestOutcome] = {}
         self._resumed: set[Attempt] = set()
         #: One line for each problem in writing or reading.
         self.warnings: list[str] = []

@@ -51,7 +51,7 @@ def foreign_syntax(pattern: str) -> dict[str, str]:
     return found
 
 
-def foreign_syntax_in_words(pattern: str) -> str:
+def describe_foreign_syntax(pattern: str) -> str:
     """Return the first such construct and what to write instead; empty if the pattern has none."""
     found = foreign_syntax(pattern)
     return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in found.items()), "")

@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, NAMES, Dialect, dialect_of
 from pytest_jsbench.schemas.keywords import KEYWORDS, find_misspelled, schemas_in
-from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
+from pytest_jsbench.schemas.pattern_syntax import describe_foreign_syntax
 from pytest_jsbench.schemas.references import Path, json_path
 
 #: Keywords of draft 3, which all later drafts ignore, and their replacements.
@@ -58,7 +58,7 @@ def _faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
         if isinstance(part.get(keyword), bool) and dialect != DRAFT_4:
             yield f"a boolean `{keyword}` is of draft 4: write the number there instead of `{bound}`"
     for pattern in _patterns(part):
-        if words := foreign_syntax_in_words(pattern):
+        if words := describe_foreign_syntax(pattern):
             yield f"the pattern {printable(pattern, 40)} has {words}"
 
 

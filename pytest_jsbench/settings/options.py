@@ -107,7 +107,7 @@ MOST_REPEATS = 10_000
 def publication(name: str) -> dict[str, Any]:
     """Return the options of a publication from an installed package."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
-    from pytest_jsbench.core.extensions import MEND, extension
+    from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
     from pytest_jsbench.core.text import described
 
@@ -118,7 +118,7 @@ def publication(name: str) -> dict[str, Any]:
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except THIRD_PARTY_ERRORS as error:
-        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {MEND}") from error
+        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {FIX_PACKAGE}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
 from pytest_jsbench.engines.presets import adaptation
-from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
+from pytest_jsbench.engines.registry import find, require_batches, require_matcher, sampled
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
@@ -158,7 +158,7 @@ def make_variants(
             else:
                 variant = Variant.of(name, values, factory=engine, workers=workers)
             if values["instances"] is not None:
-                require_acceptor(variant.factory, variant.engine.name)
+                require_matcher(variant.factory, variant.engine.name)
             if values["batch"] is not None:
                 require_batches(variant.factory, variant.engine.name)
         variants[name] = variant
@@ -198,7 +198,7 @@ def _engine(values: Values) -> EngineConfig:
 def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
     """Return the engine that replays a variant from a directory of recordings or the records of a run."""
     strict = values["replay_strict"] == "on"
-    if holds_run(path):
+    if is_run_path(path):
         options = {"records": str(path), "strict": strict, **({"variant": variant} if variant else {})}
         return EngineConfig(name="replay", options=options)
     folder = path / safe_name(variant) if variant else path
@@ -317,7 +317,7 @@ def _kind_of(value: object) -> str:
     return "an empty string" if value == "" else kinds.get(type(value), kind_of(value))
 
 
-def ways_to_ask(
+def resolve_variant_values(
     values: Values, typed: Mapping[str, Sequence[str]], *, folder: Path | None, here: Path
 ) -> tuple[dict[str, Values], str]:
     """
@@ -349,13 +349,13 @@ def ways_to_ask(
 def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
     """Return the values of each variant of a replayed run; empty if it cannot be read."""
     try:
-        variants = journal.read_header(path).variants if holds_run(path) else ()
+        variants = journal.read_header(path).variants if is_run_path(path) else ()
     except JSBenchError:  # the replay engine reports the problem
         variants = ()
     return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
 
 
-def holds_run(path: Path) -> bool:
+def is_run_path(path: Path) -> bool:
     """Return whether the path is a run's records or its directory, rather than a directory of recordings."""
     return path.is_file() or (path / "records.jsonl").is_file()
 

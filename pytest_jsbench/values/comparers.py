@@ -132,7 +132,7 @@ def comparer_of(how: str) -> Comparer:
     raise ValueError(f"{expected}, found {how!r}")
 
 
-def comparers_again(
+def restore_comparers(
     named: Mapping[str, str], given: Mapping[str, Comparer]
 ) -> tuple[dict[str, Comparer], dict[str, str]]:
     """

@@ -206,12 +206,12 @@ def start_of_answer(text: str) -> int | None:
     return None if match is None else match.end()
 
 
-def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
+def explain_rejection(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
     """Return the reason and the message for a text that the decoder rejected, without surrounding white space."""
     visible = text.strip(_BLANK)
     if visible != text and not text.startswith("\ufeff"):
         if (inner := Decoder().fault(visible)) is not None:
-            return why_not(visible, inner)
+            return explain_rejection(visible, inner)
         return NotJson(SyntaxReason.WHITE_SPACE, _EXPLANATIONS[SyntaxReason.WHITE_SPACE])
     if isinstance(error, RefusedError) and (text[0] in _OPENERS or not any(map(str.isspace, text))):
         return NotJson(error.reason, str(error))
@@ -401,7 +401,7 @@ def _read(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJ
     try:
         instance = decoder.decode(text)
     except (RefusedError, json.JSONDecodeError) as error:
-        return replace(why_not(text, error), notes=notes)
+        return replace(explain_rejection(text, error), notes=notes)
     if decoder.duplicate_key is not None:
         notes = (*notes, Note.DUPLICATE_KEYS)
     return AnswerDocument(instance=instance, notes=notes, duplicate_key=decoder.duplicate_key)

@@ -88,7 +88,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
         _drop_fragments_of_ids(schema, dialect)
     notes: tuple[Note, ...] = ()
     may_refer = 'ef"' in text or "\\u00" in text
-    if may_refer and isinstance(schema, dict) and _mend_references(schema, dialect):
+    if may_refer and isinstance(schema, dict) and _percent_encode_references(schema, dialect):
         notes = (Note.UNENCODED_REFERENCE,)
     return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds, notes=notes)
 
@@ -121,7 +121,7 @@ def _text_of(schema: dict[str, Any], keyword: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
+def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
     """Percent-encode references, and refer to resources at their place; return whether a reference was encoded."""
     schemas = list(walk(root))
     encoded = False

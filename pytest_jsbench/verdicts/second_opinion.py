@@ -18,7 +18,7 @@ from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.schemas.keywords import last_keyword, walk
-from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
+from pytest_jsbench.schemas.pattern_syntax import describe_foreign_syntax
 from pytest_jsbench.schemas.references import json_path, place_of
 from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
 from pytest_jsbench.verdicts.extra_fields import FieldNames
@@ -276,7 +276,7 @@ def _is_pattern(value: object) -> bool:
 
 def _bad_pattern(pattern: str, path: str) -> Verdict:
     fault = f"is not an ECMA-262 pattern: {pattern_fault(pattern)}"
-    foreign = foreign_syntax_in_words(pattern)
+    foreign = describe_foreign_syntax(pattern)
     remark = f"; it has {foreign}" if foreign else ""
     return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}{remark}")
 

@@ -10,7 +10,7 @@ from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.engines.recorded.recordings import Recordings
 from tests import examples
 from tests.cli.commands import failed, shown
-from tests.engines.asking import request
+from tests.engines.calls import request
 from tests.engines.recorded.test_engine import record
 
 

@@ -32,7 +32,7 @@ SECRETS = Secrets([KEY])
 def test_secret_is_replaced_in_every_encoding_and_other_text_is_kept(written: str) -> None:
     around = 'a \\u0041 %20 "b\\n" &amp; {} &lt;c'
     assert SECRETS.out_of_answer(around.format(written)) == around.format("*" * len(KEY))
-    assert SECRETS.out_of_message(f"<{written}>") == "<[key]>"
+    assert SECRETS.mask_message(f"<{written}>") == "<[key]>"
 
 
 @pytest.mark.parametrize("before", range(4))
@@ -51,9 +51,9 @@ def test_answer_without_a_secret_is_unchanged() -> None:
 
 def test_a_short_secret_is_a_word_of_messages_at_most() -> None:
     assert (
-        Secrets(["hunter2", "x"]).out_of_message("hunter2 was wrong, hunter22 is x") == "[key] was wrong, hunter22 is x"
+        Secrets(["hunter2", "x"]).mask_message("hunter2 was wrong, hunter22 is x") == "[key] was wrong, hunter22 is x"
     )
-    assert Secrets([], told=["me:PW@"]).out_of_message("http://me:PW@h/") == "http://[key]h/"
+    assert Secrets([], told=["me:PW@"]).mask_message("http://me:PW@h/") == "http://[key]h/"
 
 
 def test_a_number_stays_a_number() -> None:
@@ -61,7 +61,7 @@ def test_a_number_stays_a_number() -> None:
 
 
 def test_a_secret_that_was_cut_off_with_its_message_is_not_shown_by_half() -> None:
-    assert SECRETS.out_of_message(f"you sent {KEY[:12]}…") == "you sent [key]…"
+    assert SECRETS.mask_message(f"you sent {KEY[:12]}…") == "you sent [key]…"
 
 
 def test_names_and_texts_of_json_values_are_freed_of_secrets() -> None:

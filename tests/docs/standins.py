@@ -73,7 +73,7 @@ class StandInFactory:
 class AcceptingFactory(StandInFactory):
     """Factory for an engine with a grammar."""
 
-    def build_acceptor(self, config: EngineConfig) -> AcceptsEverything:
+    def build_matcher(self, config: EngineConfig) -> AcceptsEverything:
         return AcceptsEverything()
 
 

@@ -13,7 +13,7 @@ from pytest_jsbench.engines.http.calls import Deadline, enclosed, reading, settl
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.providers.provider import WireFormat
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import request
+from tests.engines.calls import request
 from tests.engines.openai_wire import SECRET
 
 SENT = Sent(response_format=ResponseFormat.TOOL)

@@ -14,7 +14,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from tests.engines import anthropic_wire, openai_wire
-from tests.engines.asking import completion_of, fault_of, request
+from tests.engines.calls import completion_of, fault_of, request
 from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
 from tests.engines.providers.test_answers import ROWS
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker

@@ -16,7 +16,7 @@ from pytest_jsbench.engines.engine_secrets import (
     check,
     find_secrets,
     mark,
-    out_of_generation,
+    mask_generation,
     outline,
     public,
     public_extras,
@@ -26,7 +26,7 @@ from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import FunctionFactory, find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.asking import request
+from tests.engines.calls import request
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -190,7 +190,7 @@ PIECES: dict[str, Callable[[str], str]] = {
 def masked(body: str, path: str = "/chat/completions") -> str:
     server = ServerAnswer(path=path, status=200, content_type="text/event-stream", body=body)
     answer = Completion(text="", finish_reason=FinishReason.STOP, timing=None, server=server)
-    found = out_of_generation(answer, Secrets([KEY])).server
+    found = mask_generation(answer, Secrets([KEY])).server
     assert found is not None
     return found.body
 

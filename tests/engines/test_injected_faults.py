@@ -30,7 +30,7 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
-from tests.engines.asking import CITY
+from tests.engines.calls import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker

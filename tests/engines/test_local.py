@@ -30,7 +30,7 @@ from pytest_jsbench.engines.local import GRAMMAR
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
-from tests.engines.asking import CITY, complete, completion_of, decline, fault_of, fetch, request
+from tests.engines.calls import CITY, complete, completion_of, decline, fault_of, fetch, request
 from tests.engines.contract import EngineContract, ServedByAModel
 from tests.engines.provider import unreachable_url
 from tests.fuzzing import each

@@ -242,5 +242,5 @@ class Grammars(UnsharedFactory):
     def build(self, _config: EngineConfig) -> StandIn:
         raise AssertionError("an engine for no model")
 
-    def build_acceptor(self, _config: EngineConfig) -> Digits:
+    def build_matcher(self, _config: EngineConfig) -> Digits:
         return Digits()

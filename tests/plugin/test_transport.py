@@ -109,7 +109,7 @@ def test_a_worker_knows_all_that_the_controller_does(handover: Handover, steals:
     given = WorkerInput(handover=handover, prepared=PREPARED, selected=selected, steals=steals, workers=3)
     config: Any = SimpleNamespace(workerinput={"workercount": 3})
 
-    given.hand_to(config)
+    given.send_to_worker(config)
 
     assert WorkerInput.of(config) == given
 

@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal, read
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.records.records import AskedBy, End, OwnOutcome
+from pytest_jsbench.records.records import AskedBy, End, ProjectTestOutcome
 from tests import examples
 from tests.examples import record, replace
 
@@ -226,7 +226,7 @@ def test_record_without_memory_is_one_error_and_damages_no_line(
 
 def test_record_of_an_ended_test_replaces_the_earlier_one(tmp_path: Path) -> None:
     asked = replace(record("a"), asked_by=AskedBy(test="test_a.py::test_a", terms="t"))
-    ended = replace(asked, test_outcome=OwnOutcome(end=End.PASSED))
+    ended = replace(asked, test_outcome=ProjectTestOutcome(end=End.PASSED))
     broken = replace(asked, generation=examples.failed(), verdict=examples.BROKEN)
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked, record("b"), ended, broken])
 

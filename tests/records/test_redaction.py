@@ -16,7 +16,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.metrics.summary import by_keyword
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.redaction import Redaction, asked_the_same
+from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 from pytest_jsbench.values import match
 from tests import examples
 from tests.conversation import PROMPT as CONVERSATION
@@ -87,9 +87,9 @@ def test_a_prompt_is_known_again_by_any_later_run(redacted: bool) -> None:
     record = Redaction.new().record(answered()) if redacted else answered()
     reworded = Prompt(messages=(*PROMPT.messages[:1], Message(role="user", content="no")))
 
-    assert asked_the_same(record, PROMPT)
-    assert not asked_the_same(record, reworded)
-    assert not asked_the_same(replace(record, prompt=None), PROMPT)
+    assert has_same_prompt(record, PROMPT)
+    assert not has_same_prompt(record, reworded)
+    assert not has_same_prompt(replace(record, prompt=None), PROMPT)
 
 
 def test_redaction_is_idempotent() -> None:
@@ -103,5 +103,5 @@ def test_redaction_removes_tool_calls_and_keeps_the_prompt_comparable() -> None:
 
     message = json.dumps(record.to_dict()["prompt"])
     assert not [word for word in ("find_order", "Oslo", "lost", "7}") if word in message]
-    assert asked_the_same(Record.from_dict(json.loads(json.dumps(record.to_dict()))), CONVERSATION)
-    assert not asked_the_same(record, Prompt(messages=CONVERSATION.messages[:5]))
+    assert has_same_prompt(Record.from_dict(json.loads(json.dumps(record.to_dict()))), CONVERSATION)
+    assert not has_same_prompt(record, Prompt(messages=CONVERSATION.messages[:5]))

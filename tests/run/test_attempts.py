@@ -32,8 +32,8 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.secret_masking import Secrets
-from pytest_jsbench.engines.base import Remembered
-from pytest_jsbench.engines.engine_secrets import DiscreetEngine
+from pytest_jsbench.engines.base import CachedAnswer
+from pytest_jsbench.engines.engine_secrets import RedactingEngine
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -115,8 +115,8 @@ def test_a_fault_that_may_mend_is_tried_again_and_no_other(kind: FaultKind, judg
 class Remembering(Misbehaving):
     """An engine with a cached answer to everything."""
 
-    def remembered(self, request: Request) -> Remembered | None:
-        return Remembered(answer=self.answer, model=f"m of {request.key}")
+    def remembered(self, request: Request) -> CachedAnswer | None:
+        return CachedAnswer(answer=self.answer, model=f"m of {request.key}")
 
 
 def test_cached_answer_needs_no_call_and_has_no_cost(judge: Judge, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_run_that_gave_up_makes_no_more_attempts(
 def test_truncated_answer_among_other_calls_suggests_concurrency_1(
     judge: Judge, admission: Admission, beside: int, *, hinted: bool
 ) -> None:
-    broken = CallError(FaultKind.BAD_RESPONSE, "broke off", broke_off=True, retry_after=float("inf"))
+    broken = CallError(FaultKind.BAD_RESPONSE, "broke off", was_truncated=True, retry_after=float("inf"))
     for _ in range(beside):
         admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
 
@@ -473,7 +473,7 @@ def test_answer_is_kept_unjudged_if_the_judge_runs_out_of_memory(
 def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Judge, tmp_path: Path) -> None:
     engine = Misbehaving(faults=[MemoryError()])
     admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
-    limited = replace(runner(engine, judge), engine=DiscreetEngine(engine, Secrets()), admission=admission)
+    limited = replace(runner(engine, judge), engine=RedactingEngine(engine, Secrets()), admission=admission)
 
     record = limited.attempt(CASE)
 

@@ -6,7 +6,14 @@ import jsonschema_specifications  # type: ignore[import-untyped]
 import pytest
 
 from pytest_jsbench.schemas.dialects import DIALECTS
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, last_keyword, misspelt, used_keywords
+from pytest_jsbench.schemas.keywords import (
+    ANNOTATIONS,
+    BY_KIND,
+    KEYWORDS,
+    find_misspelled_keywords,
+    last_keyword,
+    used_keywords,
+)
 
 
 def published() -> set[str]:
@@ -67,20 +74,25 @@ def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used:
     ],
 )
 def test_only_words_in_place_of_keywords_count_as_misspelled(schema: Any) -> None:
-    assert misspelt(schema) == []
+    assert find_misspelled_keywords(schema) == []
 
 
 def test_object_without_keywords_gets_a_question() -> None:
-    (sentence,) = misspelt({"hello": 3, "name": "shop"})
+    (sentence,) = find_misspelled_keywords({"hello": 3, "name": "shop"})
 
     assert sentence == "it has no keyword of JSON Schema, so that every answer is valid; is it a schema?"
-    assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
+    assert (
+        find_misspelled_keywords({})
+        == find_misspelled_keywords({"title": "anything"})
+        == find_misspelled_keywords(True)
+        == []
+    )
 
 
 def test_misspelled_keyword_is_found_in_any_subschema() -> None:
     schema = {"anyOf": [{"items": {"propertes": {}}}], "not": {"$defs": {"a": {"minlength": 1}}}, "Required": []}
 
-    assert sorted(misspelt(schema)) == [
+    assert sorted(find_misspelled_keywords(schema)) == [
         "unknown keyword 'Required': did you mean 'required'?",
         "unknown keyword 'minlength': did you mean 'minLength'?",
         "unknown keyword 'propertes': did you mean 'properties'?",
@@ -98,7 +110,7 @@ def test_misspelled_keyword_is_found_in_any_subschema() -> None:
     ],
 )
 def test_misspelt_keyword_is_found_in_definitions_and_between_separators(schema: Any) -> None:
-    assert len(misspelt(schema)) == 1
+    assert len(find_misspelled_keywords(schema)) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.arguments import respelled
+from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, MOST_REPEATS, OPTIONS
-from pytest_jsbench.settings.plan import refuse_together
+from pytest_jsbench.settings.plan import check_conflicts
 from tests.packages import install
 
 PUBLISHING = """
@@ -117,20 +117,22 @@ def test_conflicting_options_are_rejected(options: dict[str, Any], message: str)
     nothing = dict.fromkeys(BY_NAME)
 
     with pytest.raises(JSBenchError) as refused:
-        refuse_together({**nothing, **options})
+        check_conflicts({**nothing, **options})
 
     assert str(refused.value).startswith(message)
     assert refused.value.option in options
     for name in options:
-        refuse_together({**nothing, name: options[name]})
-    refuse_together({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
+        check_conflicts({**nothing, name: options[name]})
+    check_conflicts({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
 
 
 def test_message_names_options_in_the_form_of_each_entry_point() -> None:
     flags = {option.name: option.flag for option in OPTIONS}
 
-    assert all(respelled(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items())
-    assert respelled("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"
+    assert all(
+        respell_options(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items()
+    )
+    assert respell_options("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"
 
 
 def test_repeats_are_bounded() -> None:

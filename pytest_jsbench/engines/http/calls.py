@@ -178,7 +178,7 @@ def items(part: object, name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def text_or(value: object, otherwise: str) -> str:
+def text_or_default(value: object, otherwise: str) -> str:
     """Return the value if it is a non-empty string; else the other text."""
     return value if isinstance(value, str) and value else otherwise
 

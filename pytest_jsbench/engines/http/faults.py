@@ -463,12 +463,12 @@ def connection_fault(
     causes = list(_causes(error))
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
-    broke_off = begun and not slow
-    prefix = "the answer was interrupted: " if broke_off else ""
+    was_truncated = begun and not slow
+    prefix = "the answer was interrupted: " if was_truncated else ""
     message = f"{_without_credentials(address)}: {prefix}{_reason(causes)}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
     closed = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
-    return CallError(kind, one_line(message, secret=secret), broke_off=broke_off, closed=closed)
+    return CallError(kind, one_line(message, secret=secret), was_truncated=was_truncated, closed=closed)
 
 
 def _reason(causes: list[BaseException]) -> str:

@@ -288,7 +288,7 @@ class AnswerBuilder:
         characters = sum(map(len, self._pieces))
         if self._finish is None:
             message = f"the answer ended without a finish reason; {counted(characters, 'character')} of it dropped"
-            raise CallError(FaultKind.BAD_RESPONSE, message, broke_off=True)
+            raise CallError(FaultKind.BAD_RESPONSE, message, was_truncated=True)
         word, meaning, detail = self._finish
         match meaning:
             case FaultKind():

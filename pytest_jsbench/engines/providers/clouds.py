@@ -20,7 +20,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import Secrets, one_line
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, from_environment, missing
-from pytest_jsbench.engines.engine_secrets import out_of_fault, out_of_generation
+from pytest_jsbench.engines.engine_secrets import mask_fault, mask_generation
 from pytest_jsbench.engines.providers.anthropic_messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
 
@@ -218,9 +218,9 @@ class CloudEngine(ProviderEngine):
         """Make one call; signatures and tokens are removed from the result and from errors."""
         self._sent_secrets.texts = ()
         try:
-            return out_of_generation(super().generate(request), self._secrets())
+            return mask_generation(super().generate(request), self._secrets())
         except CallError as error:
-            raise out_of_fault(error, self._secrets()) from None
+            raise mask_fault(error, self._secrets()) from None
         except Exception as error:
             cloud = self._settings.cloud
             kind = None if cloud is None else cloud.fault_of(error)

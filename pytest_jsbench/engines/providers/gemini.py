@@ -15,7 +15,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, find_model, read_reasoning
-from pytest_jsbench.engines.http.calls import get, items, parts, text_or
+from pytest_jsbench.engines.http.calls import get, items, parts, text_or_default
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
@@ -119,7 +119,7 @@ def _add_response(answer: AnswerBuilder, part: object) -> None:
     answer.update_usage(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
         words = get(part, "promptFeedback", "blockReasonMessage")
-        answer.add_refusal(text_or(words, f"the provider blocked the prompt: {blocked}"))
+        answer.add_refusal(text_or_default(words, f"the provider blocked the prompt: {blocked}"))
     for candidate in items(part, "candidates")[:1]:
         for piece in parts(get(candidate, "content", "parts")):
             _add_part(answer, piece)

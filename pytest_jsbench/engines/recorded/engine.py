@@ -30,7 +30,7 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.engines.base import FORWARDABLE_APIS, Remembered, TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, CachedAnswer, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
@@ -262,7 +262,7 @@ def _errors_of(config: EngineConfig) -> Iterator[None]:
 
 
 def _nothing_in(folder: Path) -> str:
-    return f"no recorded answers in {folder}, which is {journal.what_is_in(folder)}"
+    return f"no recorded answers in {folder}, which is {journal.describe_content(folder)}"
 
 
 FACTORY = RecordedFactory()
@@ -309,7 +309,7 @@ class RecordingEngine:
         """The identity of the wrapped engine."""
         return self._engine.info
 
-    def remembered(self, request: Request) -> Remembered | None:
+    def remembered(self, request: Request) -> CachedAnswer | None:
         """Return the recorded answer to the same prompt and schema; raise CallError if a recording cannot be read."""
         if not self._only_new:
             return None
@@ -321,7 +321,7 @@ class RecordingEngine:
             return None
         if self._strict and recording.asked_otherwise(request):
             return None
-        return Remembered(answer=recording.answer_to(request), model=recording.file.model)
+        return CachedAnswer(answer=recording.answer_to(request), model=recording.file.model)
 
     def generate(self, request: Request) -> Completion | Declined:
         """Call the engine, and write its answer to a file."""

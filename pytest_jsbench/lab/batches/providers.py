@@ -36,7 +36,7 @@ from pytest_jsbench.engines.http.calls import (
     parse_json,
     reading,
     settle,
-    text_or,
+    text_or_default,
     to_json,
 )
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, explain_error, retry_after
@@ -212,7 +212,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
     return _WAIT * 2 ** (state.attempt_number - 1) if seconds is None else min(seconds, TIMEOUT)
 
 
-def sound_id(value: object, of: str = "the batch") -> str:
+def check_id(value: object, of: str = "the batch") -> str:
     """Return the id that the server sent if it is safe to print; raise CallError if not."""
     if isinstance(value, str) and value and printable(value, _LONGEST_ID) == value:
         return value
@@ -271,14 +271,14 @@ class OpenAIBatches(ProviderBatches):
         """Upload the input file; return a function that creates the batch."""
         parts = (("purpose", "batch"), ("file", ("jsbench.jsonl", b"\n".join([*lines, b""]), "application/jsonl")))
         data, kind = encode_multipart_formdata(parts)
-        file = sound_id(self.ask("/files", data, content_type=kind).get("id"), of="the file")
+        file = check_id(self.ask("/files", data, content_type=kind).get("id"), of="the file")
         body = {"input_file_id": file, "endpoint": f"/v1{self._settings.path}", "completion_window": "24h"}
-        return lambda: sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
+        return lambda: check_id(self.ask("/batches", to_json(body), once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
         """Query the batch's state."""
         answer = self._query(batch)
-        ended = text_or(answer.get("status"), "") in _OPENAI_ENDINGS
+        ended = text_or_default(answer.get("status"), "") in _OPENAI_ENDINGS
         counts = [count(get(answer, "request_counts", name)) or 0 for name in ("completed", "failed", "total")]
         return BatchState(
             ended=ended,
@@ -294,12 +294,12 @@ class OpenAIBatches(ProviderBatches):
         answer = self._query(batch)
         for field in ("output_file_id", "error_file_id"):
             if (file := answer.get(field)) is not None:
-                yield from self.read_results(f"/files/{quote(sound_id(file), safe='')}/content", sent)
+                yield from self.read_results(f"/files/{quote(check_id(file), safe='')}/content", sent)
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """Read a line of the output file or of the error file."""
         error, response = line.get("error"), line.get("response")
-        if (code := text_or(get(error, "code"), "")) in _OPENAI_NOT_MADE:
+        if (code := text_or_default(get(error, "code"), "")) in _OPENAI_NOT_MADE:
             raise CallError(*_OPENAI_NOT_MADE[code])
         if not isinstance(response, dict):
             return self.classify(ProviderError.parse(error), sent)
@@ -365,7 +365,7 @@ class AnthropicBatches(ProviderBatches):
         """
         self.ask(f"{_MESSAGE_BATCHES}?limit=1")
         data = b'{"requests":[%b]}' % b",".join(lines)
-        return lambda: sound_id(self.ask(_MESSAGE_BATCHES, data, once=True).get("id"))
+        return lambda: check_id(self.ask(_MESSAGE_BATCHES, data, once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
         """Query the batch's state."""
@@ -391,7 +391,7 @@ class AnthropicBatches(ProviderBatches):
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """Read a line of the results file."""
-        kind = text_or(get(line, "result", "type"), "")
+        kind = text_or_default(get(line, "result", "type"), "")
         if kind in _ANTHROPIC_NOT_MADE:
             raise CallError(*_ANTHROPIC_NOT_MADE[kind])
         if kind == "succeeded":
@@ -446,10 +446,10 @@ class GeminiBatches(ProviderBatches):
         if not place:
             raise CallError(FaultKind.BAD_RESPONSE, "the server did not return an upload address for the file")
         answer = self.ask(place, data, x_goog_upload_command="upload, finalize", x_goog_upload_offset="0")
-        name = sound_id(get(answer, "file", "name"), of="the file")
+        name = check_id(get(answer, "file", "name"), of="the file")
         body = to_json({"batch": {"inputConfig": {"fileName": name}, "displayName": "jsbench"}})
         model = self._settings.path.partition(":")[0]
-        return lambda: sound_id(self.ask(f"{model}:batchGenerateContent", body, once=True).get("name"))
+        return lambda: check_id(self.ask(f"{model}:batchGenerateContent", body, once=True).get("name"))
 
     def state(self, batch: str) -> BatchState:
         """Query the batch's state."""

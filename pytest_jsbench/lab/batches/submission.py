@@ -33,14 +33,14 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.engines.base import BatchState
-from pytest_jsbench.engines.engine_secrets import errors_freed, out_of_fault, out_of_generation
+from pytest_jsbench.engines.engine_secrets import errors_without_secrets, mask_fault, mask_generation
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.lab.batches import ledger
 from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
 from pytest_jsbench.records.records import MissingReason, Record
-from pytest_jsbench.run.attempts import Runner, most_of
+from pytest_jsbench.run.attempts import Runner, maximum_usage
 from pytest_jsbench.run.batch_attempts import BatchPart
 from pytest_jsbench.run.limits import Refused
 
@@ -78,11 +78,11 @@ def name_of(request: Request) -> str:
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
     """Build the factory's batches, with the run's secrets redacted."""
-    with errors_freed(config) as secrets:
-        return DiscreetBatches(factory.build_batches(config), secrets)
+    with errors_without_secrets(config) as secrets:
+        return RedactingBatches(factory.build_batches(config), secrets)
 
 
-class DiscreetBatches:
+class RedactingBatches:
     """Submits batches and redacts the run's secrets in the provider's responses."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
@@ -100,13 +100,13 @@ class DiscreetBatches:
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the requests; return a function that creates the batch and returns its id, to be recorded."""
-        with _faults_freed(self._secrets):
+        with _faults_without_secrets(self._secrets):
             create = self._batches.upload(lines)
 
         def created() -> str:
-            with _faults_freed(self._secrets):
+            with _faults_without_secrets(self._secrets):
                 batch = create()
-            if self._secrets.out_of_message(batch) != batch:
+            if self._secrets.mask_message(batch) != batch:
                 raise CallError(
                     FaultKind.BAD_RESPONSE, "the batch's id contains a secret of this run and is not recorded"
                 )
@@ -116,16 +116,16 @@ class DiscreetBatches:
 
     def state(self, batch: str) -> BatchState:
         """Query the state of a batch."""
-        with _faults_freed(self._secrets):
+        with _faults_without_secrets(self._secrets):
             state = self._batches.state(batch)
         left = state.unanswered
-        return state if left is None else replace(state, unanswered=out_of_generation(left, self._secrets))
+        return state if left is None else replace(state, unanswered=mask_generation(left, self._secrets))
 
     def results(self, batch: str) -> Iterator[Result]:
         """Yield the name and the result of each request in a batch."""
-        with _faults_freed(self._secrets):
+        with _faults_without_secrets(self._secrets):
             for name, result in self._batches.results(batch):
-                yield self._secrets.out_of_message(name), out_of_generation(result, self._secrets)
+                yield self._secrets.mask_message(name), mask_generation(result, self._secrets)
 
     def close(self) -> None:
         """Close the provider's client."""
@@ -133,11 +133,11 @@ class DiscreetBatches:
 
 
 @contextlib.contextmanager
-def _faults_freed(secrets: Secrets) -> Iterator[None]:
+def _faults_without_secrets(secrets: Secrets) -> Iterator[None]:
     try:
         yield
     except CallError as error:
-        raise out_of_fault(error, secrets) from None
+        raise mask_fault(error, secrets) from None
 
 
 class BatchAnswers:
@@ -335,7 +335,7 @@ class Submission:
 
     def _line(self, name: str, request: Request) -> bytes | None:
         """Return a request as an item of a batch; None if it may not be sent."""
-        most = most_of(request)
+        most = maximum_usage(request)
         worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
         cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
         if self.most is not None and (self._full or self.spent + cost > self.most):

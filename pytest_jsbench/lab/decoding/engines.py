@@ -143,7 +143,7 @@ class LLGuidanceEngine(_GrammarEngine):
         if isinstance(grammar, Declined):
             return grammar
         # One more token for the canary.
-        params = replace(local.at_zero(request.params), max_tokens=request.params.max_tokens + 1)
+        params = replace(local.with_default_temperature(request.params), max_tokens=request.params.max_tokens + 1)
         body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
         # The grammar replaces the schema.
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
@@ -191,7 +191,7 @@ class MaskedEngine(_GrammarEngine):
 
     def _generate(self, request: Request) -> Completion | Declined:
         # waiting for a slot does not count in any time
-        with self._grammars.loaded() as process, self._slots.lent() as slot:
+        with self._grammars.loaded() as process, self._slots.lend() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
             if (declined := self.declined(request.prompt)) is not None:
                 return declined
@@ -314,7 +314,7 @@ class Slots:
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
     @contextmanager
-    def lent(self) -> Iterator[int]:
+    def lend(self) -> Iterator[int]:
         """Yield the number of a free slot, waiting for one if necessary; free it at the end of the block."""
         from filelock import FileLock, Timeout
 
@@ -386,7 +386,7 @@ class DecodingFactory:
             "xllamacpp": package_version("xllamacpp"),
             "bounded": settings.bounded,
             "compile_timeout": settings.compile_timeout,
-            **local.top_p_said(settings.server.top_p),
+            **local.top_p_details(settings.server.top_p),
         }
         return replace(local.FACTORY.describe(server_config(config)), streaming=not self.masked, details=details)
 
@@ -406,9 +406,9 @@ class DecodingFactory:
         local.served(config)
         settings = DecodingSettings.from_config(config)
         engine = MaskedEngine if self.masked else LLGuidanceEngine
-        return engine(config, settings.server, self.describe(config), self.build_acceptor(config))
+        return engine(config, settings.server, self.describe(config), self.build_matcher(config))
 
-    def build_acceptor(self, config: EngineConfig) -> Grammars:
+    def build_matcher(self, config: EngineConfig) -> Grammars:
         """Build a matcher that decides which answers the grammar accepts, without a server."""
         settings = DecodingSettings.from_config(config)
         model, memory, patience = model_file(config), settings.memory << 30, settings.server.start_timeout

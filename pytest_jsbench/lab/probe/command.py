@@ -13,7 +13,7 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option, reading, said_to_commands
+from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, reading
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
@@ -122,7 +122,7 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.settings.variants import Variant
 
     values = {option.name: option.default for option in OPTIONS}
-    with said_to_commands(options):
+    with flag_names_in_errors(options):
         return _run(
             options, Variant.of("", {**values, **{name: getattr(options, name) for name in _ENGINE_OPTIONS}}), out
         )
@@ -142,7 +142,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
                 modes = counted(len(plan.ways), "mode")
-                calls = counted(plan.most_calls, "call")
+                calls = counted(plan.max_calls, "call")
                 engine = f"{info.engine} {info.model}"
                 out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
             controls = probe.ask_controls()

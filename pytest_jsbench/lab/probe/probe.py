@@ -104,7 +104,7 @@ class ProbePlan:
         return max(self.calls, in_flight, under_load)
 
     @property
-    def most_calls(self) -> int:
+    def max_calls(self) -> int:
         """Number of calls, without retries, if no faults are found."""
         modes = len(self.ways) * sum(map(self.at_level, self.levels))
         formats = {mode.response_format for mode in self.ways} & WITH_SCHEMA

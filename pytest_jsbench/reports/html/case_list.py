@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.records.records import OwnOutcome, Record
+    from pytest_jsbench.records.records import ProjectTestOutcome, Record
     from pytest_jsbench.verdicts import Verdict
 
 #: Number of attempts in one compressed chunk, and in one step of the list.
@@ -201,7 +201,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
     yield f"second opinion: {verdict.second_opinion}"
 
 
-def _test(test: OwnOutcome | None) -> str:
+def _test(test: ProjectTestOutcome | None) -> str:
     """Return how its test ended; empty without a test, or if it ended like the verdict."""
     if test is None or test.cause is Cause.ANSWER:
         return ""

@@ -254,7 +254,7 @@ def test_torn_body_is_a_truncated_answer(client: Client, provider: Provider, end
     with pytest.raises(CallError) as caught:
         ask(client)
     assert caught.value.message == f"{client.address.url}: the answer was interrupted: {words}"
-    assert (caught.value.kind, caught.value.broke_off) == (FaultKind.CONNECTION, True)
+    assert (caught.value.kind, caught.value.was_truncated) == (FaultKind.CONNECTION, True)
 
 
 def test_request_that_is_not_read_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError, connection_fault, explain_error, retry_after
 from tests.engines import anthropic_wire, openai_wire
-from tests.engines.asking import classify_without_answer
+from tests.engines.calls import classify_without_answer
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
 WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
@@ -167,8 +167,8 @@ def test_a_broken_connection_quotes_no_key() -> None:
 def test_connection_fault_distinguishes_interrupted_missing_and_slow(*, begun: bool) -> None:
     reset, slow = ConnectionResetError("reset by peer"), TimeoutError("timed out")
 
-    assert connection_fault(reset, address="http://h", begun=begun).broke_off is begun
-    assert connection_fault(slow, address="http://h", begun=begun).broke_off is False
+    assert connection_fault(reset, address="http://h", begun=begun).was_truncated is begun
+    assert connection_fault(slow, address="http://h", begun=begun).was_truncated is False
 
 
 COMPLAINTS = [row for row in BODIES if row[4] is not None]

@@ -21,7 +21,7 @@ from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.registry import find
 from tests.conversation import PROMPT
-from tests.engines.asking import request
+from tests.engines.calls import request
 from tests.engines.reading import events, outcome
 
 WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GENERATE_CONTENT}

@@ -15,7 +15,7 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
-from tests.engines.asking import CITY, completion_of, fault, fault_of, generation_of, request
+from tests.engines.calls import CITY, completion_of, fault, fault_of, generation_of, request
 from tests.engines.cloud_wire import (
     AWS,
     BEDROCK,

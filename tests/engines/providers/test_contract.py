@@ -21,7 +21,7 @@ from pytest_jsbench.engines import engine_options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import complete, completion_of, request
+from tests.engines.calls import complete, completion_of, request
 from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
 from tests.engines.contract import SLOW, EngineContract, ServedByAModel
 from tests.engines.provider import Asked, Provider, Reply, keep_open, stream_reply

@@ -20,7 +20,7 @@ from pytest_jsbench.engines.providers.openai import Api
 from pytest_jsbench.engines.registry import find, names
 from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
-from tests.engines.asking import CITY, complete, completion_of, fault_of, request
+from tests.engines.calls import CITY, complete, completion_of, fault_of, request
 from tests.engines.openai_wire import AZURE_VERSION, chunk, usage_chunk
 from tests.engines.openai_wire import azure as configured
 from tests.engines.provider import DONE, Provider, event
@@ -174,7 +174,7 @@ def test_presets_use_their_providers_address_and_key(preset: ProviderPreset, mon
         with pytest.raises(MissingRequirement, match=rf"engine '{preset.name}' needs a key: set {preset.key}, "):
             factory.check(config)
         monkeypatch.setenv(preset.key, "a-short-key")
-        assert "a-short-key" not in engine_secrets.find_secrets(config).out_of_message("my a-short-key")
+        assert "a-short-key" not in engine_secrets.find_secrets(config).mask_message("my a-short-key")
     engine = factory.build(config)
     client = engine._client  # type: ignore[attr-defined]
     assert client.address.url == preset.base_url

@@ -32,7 +32,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.verdicts import FailureType, Judge, decide
 from tests.conversation import PROMPT
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.asking import CITY, complete, completion_of, decline, fault, fault_of, generation_of, request
+from tests.engines.calls import CITY, complete, completion_of, decline, fault, fault_of, generation_of, request
 from tests.engines.openai_wire import chunk, configured
 from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
 

@@ -26,7 +26,7 @@ from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, json_change, prompt_change
 from tests import examples
 from tests.conversation import PROMPT, TURNS
-from tests.engines.asking import request
+from tests.engines.calls import request
 from tests.examples import replace
 
 NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'

@@ -21,10 +21,10 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, read_lines, sound_id
+from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, check_id, read_lines
 from pytest_jsbench.lab.batches.submission import build_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
-from tests.engines.asking import request
+from tests.engines.calls import request
 from tests.engines.provider import Asked, Provider, Reply, json_reply, keep_open
 from tests.examples import replace
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
@@ -311,8 +311,8 @@ def test_an_engine_without_batches_is_one_line(name: str) -> None:
 @pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])
 def test_an_id_that_is_no_text_or_not_fit_to_be_shown_was_not_said(said: object) -> None:
     with pytest.raises(CallError, match="did not return the batch's id"):
-        sound_id(said)
-    assert sound_id("batch_67f-A.1") == "batch_67f-A.1"
+        check_id(said)
+    assert check_id("batch_67f-A.1") == "batch_67f-A.1"
 
 
 @pytest.mark.parametrize("api", ["chat", "messages"], indirect=True)

@@ -28,9 +28,9 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import (
     Acceptance,
-    AcceptorFactory,
     Engine,
     EngineConfig,
+    GrammarMatcherFactory,
     TextTokenizer,
     TokenCounter,
 )
@@ -39,7 +39,7 @@ from pytest_jsbench.engines.http.client import Client
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.conversation import PROMPT
-from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.calls import CITY, complete, decline, fault, request
 from tests.engines.contract import EngineContract, ServedByAModel
 
 Decoding = Callable[[str], tuple[EngineConfig, Engine]]
@@ -244,8 +244,8 @@ def test_the_canary_begins_the_grammar_and_no_document() -> None:
 def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -> None:
     config, _ = decoding(name)
     factory = find(name)
-    assert isinstance(factory, AcceptorFactory)
-    acceptor = factory.build_acceptor(replace(config, base_url=None, api_key=None))
+    assert isinstance(factory, GrammarMatcherFactory)
+    acceptor = factory.build_matcher(replace(config, base_url=None, api_key=None))
     texts = ['{"city": "Lima", "old": true}', '{"city": "Lima"}', '{"city": "Lima", "old": 1}', "{}", "[]"]
     acceptance = acceptor.accepts(CITY, texts)
     assert isinstance(acceptance, Acceptance)
@@ -294,12 +294,12 @@ def slots_key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def test_a_slot_is_lent_to_one_at_a_time_whoever_asks(slots_key: str) -> None:
     # Two objects, like those of two processes.
     here, there = Slots(2, key=slots_key), Slots(2, key=slots_key)
-    with here.lent() as first, there.lent() as second:
+    with here.lend() as first, there.lend() as second:
         assert {first, second} == {0, 1}
         waiting = threading.Event()
 
         def wait() -> None:
-            with here.lent():
+            with here.lend():
                 waiting.set()
 
         thread = threading.Thread(target=wait)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pytest_jsbench.core.cases import Expected
-from pytest_jsbench.records.records import Cause, End, OwnOutcome
+from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 from pytest_jsbench.reports.html import case_list
 from pytest_jsbench.values import match
 from tests import examples
@@ -97,7 +97,7 @@ def test_failed_attempts_come_first_in_a_long_list() -> None:
 def test_passed_attempts_with_wrong_values_precede_correct_ones() -> None:
     expected = Expected(value={"total": 99.5})
     wrong, right = (match(expected, {"total": total}) for total in (95.9, 99.5))
-    failed = OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
+    failed = ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
     special = {
         5: replace(record("c5"), expected=expected, match=right),
         60: replace(record("c60"), expected=expected, match=wrong),
