@@ -38,8 +38,8 @@ class BatchFile:
     """
     The batches of a run, written to disk before and after each step that costs money.
 
-    The controller makes one for the run, with the batches of the earlier run that it resumes; `Submission` changes it
-    in one thread. The file stays in the run's folder.
+    The controller creates it, with the batches of the earlier run that is resumed; `Submission` updates it from one
+    thread. The file stays in the run's directory.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
