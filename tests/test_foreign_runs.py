@@ -203,7 +203,7 @@ def test_hostile_recordings_are_replayed_or_rejected_in_one_line(tmp_path: Path)
     said(survive("recordings", attempt))
 
 
-def test_a_hostile_state_of_batches_is_gone_on_with_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_hostile_batch_state_is_resumed_or_rejected_in_one_line(tmp_path: Path) -> None:
     part = BatchPart(id="batch_1", handed_in_at="2026-11-21T10:00:00+00:00", requests=("a", "b"))
     BatchFile(tmp_path / journal.BATCHES, METADATA, [part, replace(part, ended=True)])
     data = (tmp_path / journal.BATCHES).read_bytes()

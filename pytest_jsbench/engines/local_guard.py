@@ -73,7 +73,7 @@ class InFlight:
     def is_only(self) -> bool:
         """Return whether no other call is in flight; other calls are then kept from starting, or from returning."""
         try:
-            # a commit succeeds only while nobody else has a shared lock
+            # a commit succeeds only while no other process has a shared lock
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("INSERT INTO calls VALUES (0)")
             self._connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""Define the options of an evaluation: those of the common table, some of which also accept objects."""
+"""Define the options of an evaluation: the options of the common table; some also accept objects."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
 
 
 def redact_url(url: str) -> str:
-    """Return a URL for messages: without a user, a password, a query or a fragment, each of which can be a secret."""
+    """Return a URL for messages: without user, password, query and fragment, which can be secrets."""
     # each part of a chain such as `simplecache::s3://bucket` can have one
     parts = [_redact_part(part) for part in url.split("::")]
     return printable("::".join(parts), 300)

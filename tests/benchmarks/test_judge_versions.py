@@ -9,9 +9,7 @@ import pytest
 from benchmarks import judge_versions
 
 
-def test_two_versions_are_measured_beside_each_other(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_versions_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def write(path: Path) -> None:
         answers = [['{"type": "integer"}', text] for text in ("1", '"x"')]
         path.write_text(json.dumps({"answers": answers, "schemas": ["true"]}))

@@ -49,7 +49,7 @@ def test_adapt_table_counts_outcomes_and_obstacles_of_schemas(schemas: Path) -> 
     ]
 
 
-def test_where_there_is_no_schema_none_is_taken(tmp_path: Path) -> None:
+def test_dataset_without_schemas_fails(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("nonsense\n")
 
     status, shown = ran("adapt", tmp_path, OPENAI)

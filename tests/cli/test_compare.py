@@ -150,7 +150,7 @@ def test_of_two_runs_with_the_same_variants_each_is_compared_with_itself(tmp_pat
     assert "| `simple` | 6 | 1.000 (0.541 to 1.000) |" + " 0.000 (0.000 to 0.459) |" * 3 in text
 
 
-def test_a_run_is_set_beside_published_figures_in_every_form(tmp_path: Path) -> None:
+def test_run_is_compared_with_published_figures_in_every_form(tmp_path: Path) -> None:
     found = examples.run(*(record(f"c{at}", task="Glaiveai2K") for at in range(3)))
     found = replace(found, metadata=examples.metadata(model="<b>"))
     write_run(tmp_path / "run.json", run_to_dict(found, summarize(found), config_path="c"))

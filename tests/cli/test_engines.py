@@ -40,5 +40,5 @@ def test_as_json_nothing_is_left_out() -> None:
     assert data["default_models"].keys() >= {"anthropic", "gemini", "local", "openai"}
 
 
-def test_a_name_that_nobody_has_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_engine_is_one_line_with_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown engine 'grok': did you mean 'groq'?" in failed(capsys, "engines", "grok")

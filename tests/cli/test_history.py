@@ -44,7 +44,7 @@ def test_the_table_is_within_eighty_columns(tmp_path: Path) -> None:
     assert max(map(len, shown("history", "--file", path).splitlines())) <= 80
 
 
-def test_a_damaged_line_is_said_beside_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_line_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
     shown("history", "add", one, "--file", path)
     path.write_text(path.read_text() + "{\n")

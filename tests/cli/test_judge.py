@@ -165,7 +165,7 @@ def test_what_is_no_records_file_is_one_line_and_status_two(
 
 
 @pytest.mark.parametrize("seconds", ["0", "soon", "inf"])
-def test_a_bound_that_is_none_is_refused(plain: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_bound_is_rejected(plain: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["judge", str(plain), f"--timeout={seconds}"])
 

@@ -261,7 +261,7 @@ def test_thread_interrupted_while_waiting_does_not_block_the_others(
     with ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free", do)
         with pytest.raises(KeyboardInterrupt):
-            ask_and_interrupt(kept, "echo", "nobody waits for it")
+            ask_and_interrupt(kept, "echo", "not awaited")
         last = threads.submit(ask, kept, "echo", "heard")
         (tmp_path / "free").touch()
 

@@ -76,7 +76,7 @@ def test_needed_source_is_opened_before_any_test_runs(tmp_path: Path, texts: boo
 
 
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, texts: bool) -> None:
+def test_selection_is_passed_to_workers_without_selecting_again(tmp_path: Path, texts: bool) -> None:
     reads: list[CaseKey] = []
     source = dataset(reads, texts=texts)
     chosen = tuple(sampled(list(ROWS), Sample(size=3)))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +16,11 @@ from pytest_jsbench.verdicts import FailureType
 from tests.docs.reference import PACKAGE, ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-#: what is not read from beginning to end: references, evidence, and pages for who changes the package
+#: Pages that are not read from beginning to end: references, evidence, and pages for contributors.
 NO_GUIDES = {"options", "commands", "formats", "providers", "rules", "metrics", "published", "decoding-results"} | {
     *("upstream", "architecture", "contributing", "security", "changelog", "README")
 }
-#: by what is not said: the glossary's word, or plain English
+#: Term of the glossary, by the words that it replaces.
 INSTEAD = {
     r"leav(?:e|es|ing) [^.\n]{0,40}\baway\b": "leave out",
     r"\bdata sets?\b": "dataset",
@@ -28,7 +31,24 @@ INSTEAD = {
     r"\b(?:a|the) run's verdict\b|\bverdict of (?:a|the) run\b(?!\.json)": "run verdict",
     r"\bprompt presets?\b|\bpresets? of (?:the )?(?:options|prompts?)\b": "publication, or the prompt's name",
 }
-#: pages on what is asked: a preset is a provider's
+#: Wording that one cannot search for or skim, in code, comments, docs and names of tests, and what to write.
+DIALECT = {
+    r"\b(?:no|some)body\b|\bwho(?:m)?ever\b": "name the caller or reader, or write: no …",
+    r"\bbr(?:oke|oken|eaks?|eaking) off\b": "interrupted, truncated",
+    r"\bstrangers?\b": "third-party, untrusted",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\bthrice\b|\breckon(?:s|ed|ing)?\b|\bunsaid\b|\blest\b": "three times, compute, not set, so that … not",
+    r"\bhand(?:s|ed|ing)? (?:it |them )?(?:in|over)\b": "submit, pass",
+    r"\bg(?:o|oes|oing|one) on with\b": "resume, continue with",
+    r"\bh(?:old|olds|eld|olding) (?:it |them |an answer |answers )?(?:to|against)\b": "enforce, validate, compare",
+    r"\bthat there is not\b|\b(?:which|that|it) (?:is|was) (?-i:none)\b": "unknown, missing, is not a …",
+    r"\bof wh(?:ich|om)\b": "split the sentence",
+    r"\bwhere (?:there (?:is|are)|none)\b": "if …",
+    r"(?<![`.\w])beside\b(?!`)": "next to, with, compared with",
+    r"\bask(?:s|ed|ing)? (?:an?|the|another) (?:engine|server|provider)\b": "call, request, send",
+    r"\bways? (?:to ask|of asking)\b": "variant, mode",
+}
+#: Pages on prompts and cases; a preset is a provider's.
 NO_PRESETS = {"prompts", "published", "library", "datasets", "comparing"}
 
 
@@ -68,6 +88,52 @@ def test_messages_output_and_docstrings_call_a_thing_by_its_one_word() -> None:
             if (words := re.findall(pattern, text, flags=re.IGNORECASE))
         ]
     assert wrong == []
+
+
+def python_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield strings, docstrings and comments of a module, and the names of its tests as words, each with its line."""
+    source = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def dialect(texts: Iterable[tuple[int, str]], where: str) -> list[str]:
+    return [
+        f"{where}:{line}: {match[0]!r}; write instead: {instead}"
+        for line, text in texts
+        for pattern, instead in DIALECT.items()
+        for match in re.finditer(pattern, text, flags=re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("root", [PACKAGE, ROOT / "tests"], ids=lambda path: path.name)
+def test_code_is_written_in_plain_english(root: Path) -> None:
+    own = Path(__file__)
+    wrong = [
+        problem
+        for path in sorted(root.rglob("*.py"))
+        if path != own
+        for problem in dialect(python_texts(path), str(path.relative_to(ROOT)))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_is_written_in_plain_english(page: Path) -> None:
+    assert dialect(enumerate(page.read_text("utf-8").splitlines(), 1), page.name) == []
+
+
+def test_dialect_is_recognized_with_what_to_write_instead() -> None:
+    assert dialect([(3, "Where there is none, nobody is asked.")], "module.py") == [
+        "module.py:3: 'nobody'; write instead: name the caller or reader, or write: no …",
+        "module.py:3: 'Where there is'; write instead: if …",
+    ]
 
 
 def test_pages_on_what_is_asked_call_nothing_a_preset() -> None:

@@ -33,7 +33,7 @@ class Server:
     def request(self, *_: object, **__: object) -> BytesIO:
         """Answer a probe, as the client does."""
         if not (self.runs and self.answers):
-            raise CallError(FaultKind.CONNECTION, "nobody is there")
+            raise CallError(FaultKind.CONNECTION, "connection refused")
         return BytesIO(b"[]")
 
     def stop(self) -> str:

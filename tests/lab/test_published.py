@@ -106,7 +106,7 @@ def test_long_run_names_stay_distinct_and_unpublished_tasks_are_listed() -> None
     assert found.to_dict()["left_out"] == ["Github_trivial"]
 
 
-def test_a_run_stands_beside_each_framework_in_the_words_of_the_paper() -> None:
+def test_run_is_listed_with_each_framework_in_the_terms_of_the_paper() -> None:
     (found,) = beside([evaluation("Glaiveai2K", "mine")], ["ours"])
 
     assert list(found.tasks) == ["Glaiveai2K"]
@@ -217,6 +217,6 @@ def test_run_with_mask_times_is_compared_with_maskbench() -> None:
     assert max(len(line) for line in said if "https" not in line) <= 80
 
 
-def test_a_run_of_other_tasks_cannot_stand_beside_it() -> None:
+def test_run_of_other_tasks_cannot_be_compared_with_it() -> None:
     with pytest.raises(RecordError, match=r"nothing is published of the tasks of these runs \(simple\): expected"):
         beside([evaluation("simple")], ["ours"])

@@ -413,7 +413,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"export": {"nothing": "x"}}, "unknown exporter 'nothing'"),
         ({"preset": "x"}, "evaluate: preset is 'x'; expected a publication: unknown publication 'x': expected one of"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
-        ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
+        ({"classify": ["unknown"]}, "unknown classifier or metric 'unknown'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
         ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
         ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
@@ -604,5 +604,5 @@ def test_several_engines_make_one_run_with_replay_comparison_and_export(tmp_path
     assert again.verdict is not None
     assert again.verdict.passed
     assert exported.read_text().count("orders") == 12
-    with pytest.raises(JSBenchError, match="variant 'other': unknown engine 'nobody'"):
-        evaluate({"plain": answer, "other": "nobody"}, CASES)
+    with pytest.raises(JSBenchError, match="variant 'other': unknown engine 'unknown'"):
+        evaluate({"plain": answer, "other": "unknown"}, CASES)

@@ -70,7 +70,7 @@ RUNS: Mapping[str, tuple[RunMetadata, Sequence[Record], Sequence[Record]]] = {
     "values": (examples.metadata(), VALUES, ()),
     "labelled": (examples.metadata(), LABELLED, ()),
     "redacted": (examples.metadata(), [REDACTION.record(made) for made in (*PLAIN, *VALUES)], ()),
-    "broken off": (examples.metadata(), PLAIN, [record(f"unmade{number}") for number in range(5)]),
+    "interrupted": (examples.metadata(), PLAIN, [record(f"unmade{number}") for number in range(5)]),
 }
 
 

@@ -283,7 +283,7 @@ ALL = summary(*(record(name) for name in "abcd"))
             repeated(3, broke=1),
             {"baseline.difference>=-0.25": "met", "baseline.difference>=-0.2": INCOMPLETE}
             | {"baseline.newly_failing<=0": "NOT MET"},
-            id="an attempt that broke may have passed or failed beside others at its case",
+            id="a failed attempt may have passed or failed next to others at its case",
         ),
     ],
 )

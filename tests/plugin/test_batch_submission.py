@@ -215,7 +215,7 @@ def test_rejected_batch_is_one_line_and_a_doubtful_one_is_not_resubmitted(
     assert len(server.batches) == 1 - entries
 
 
-def test_one_variant_by_itself_is_handed_in_and_gone_on_with(bench: Bench, server: OpenAIServer) -> None:
+def test_single_variant_is_submitted_and_resumed(bench: Bench, server: OpenAIServer) -> None:
     add_cases(bench, server, a='{"n": 1}')
     bench.write({"jsbench.toml": '[[variants]]\nname = "chatty"\nprompt = "chat"\n[[variants]]\nname = "other"\n'})
     chatty = ("--jsbench-variants=chatty", f"--jsbench-resume={RUNS}")

@@ -61,7 +61,7 @@ def datasets() -> Any:
 
 
 @pytest.mark.parametrize(("source", "revision"), [("nobody/nothing@v1", "v1"), ("nobody/nothing", None)])
-def test_the_run_says_of_which_revision_the_hub_s_data_were(
+def test_run_records_the_revision_of_hub_data(
     datasets: Any, bench: Bench, monkeypatch: pytest.MonkeyPatch, source: str, revision: str | None
 ) -> None:
     table = datasets.Dataset.from_list([{"json_schema": json.dumps(NUMBER), "unique_id": "x"}])

@@ -13,7 +13,7 @@ from tests.plugin.conftest import Bench, with_workers
 
 
 @with_workers
-def test_a_dry_run_says_what_the_run_would_take_and_calls_nobody(bench: Bench) -> None:
+def test_dry_run_prints_an_estimate_without_calls(bench: Bench) -> None:
     bench.case("a", {"fault": "bad_request"})
     bench.case("b", {"fault": "bad_request"})
 
@@ -105,7 +105,7 @@ def test_the_header_says_what_the_suite_may_cost_at_most(
     assert all(fnmatch(line, *costs) for line in lines)
 
 
-def test_no_prompt_is_read_for_a_price_that_nobody_has_published(bench: Bench) -> None:
+def test_no_prompt_is_read_for_an_unpublished_price(bench: Bench) -> None:
     bench.case("a", {"type": "object"})
     module = bench.pytester.makepyfile(prompts="def prompt(_): open('was_read', 'w').close(); return 'p'")
     bench.pytester.syspathinsert()

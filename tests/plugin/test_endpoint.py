@@ -435,7 +435,7 @@ def test_it_asks(jsbench):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
-def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(bench: Bench, provider: Provider) -> None:
+def test_many_untrusted_connections_affect_neither_answer_nor_summary(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": CROWDED, "application.py": APPLICATION})
 
     arguments = (*bench.quick, *asking(provider), "--jsbench-output=out", "test_one.py")

@@ -190,7 +190,7 @@ def test_a_provider_s_own_client_is_answered_live_and_from_recordings(
     assert "unasked" not in again.stdout.str()
 
 
-def test_what_a_server_refuses_or_breaks_off_is_the_client_s_own_error(
+def test_refused_or_truncated_answer_is_the_clients_own_error(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)

@@ -65,7 +65,7 @@ def counting(asked: Asked) -> Reply:
     turns, text = len(asked.body["messages"]) // 2 + 1, asked.body["messages"][0]["content"]
     if text == "odd":
         return json_reply(whole('{"n": 1}'))
-    if text == "mends":
+    if text == "fixes":
         return json_reply(whole('{"n": -1}' if turns == 1 else '{"n": 2}'))
     return json_reply(whole('{"n": 2}'))
 
@@ -101,7 +101,7 @@ def test_retry_loop_that_never_succeeds_counts_once_as_type_refused(bench: Bench
 @pytest.mark.parametrize(
     ("calls", "planned", "passed"),
     [
-        ("loop(jsbench, 'mends')", 1, 1),
+        ("loop(jsbench, 'fixes')", 1, 1),
         ("loop(jsbench, 'even'); loop(jsbench, 'even')", 2, 2),
         ("loop(jsbench, 'even'); loop(jsbench, 'other')", 2, 2),
     ],

@@ -75,7 +75,7 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
 @pytest.mark.parametrize(("bench", "verbosity"), [("plain", "-v"), ("xdist", "-q")], indirect=["bench"])
 def test_provider_outage_is_reported_while_tests_wait(bench: Bench, verbosity: str) -> None:
     for number in range(12):
-        bench.case(f"c{number}", {"fault": "connection", "message": "nobody is there"})
+        bench.case(f"c{number}", {"fault": "connection", "message": "connection refused"})
 
     lines = bench.run_subprocess("--jsbench-patience=10", "--jsbench-concurrency=12", verbosity).outlines
 

@@ -188,7 +188,7 @@ def test_redacted_run_shows_nothing_private_and_keeps_its_metrics(over_private_d
     assert figures["run"]["dataset"]["digest"] == redacted["run"]["dataset"]["digest"]
 
 
-def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
+def test_redacted_run_is_resumed_by_a_redacted_run(
     over_private_data: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench = over_private_data

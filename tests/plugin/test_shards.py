@@ -72,7 +72,7 @@ def test_workers_that_are_started_by_name_on_this_machine_are_taken(bench: Bench
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts six sessions: tox -e machines runs it")
-def test_five_shards_of_which_one_was_killed_are_merged_resumed_and_merged(tmp_path: Path) -> None:
+def test_five_shards_with_one_killed_are_merged_resumed_and_merged(tmp_path: Path) -> None:
     cases, in_flight = 500, 16
     write_cases(tmp_path / "schemas" / "t", cases)
     merge = ["merge", *(str(tmp_path / f"shard-{number}") for number in range(5))]

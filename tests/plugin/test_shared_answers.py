@@ -130,7 +130,7 @@ def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     assert [path.name for path in (bench.path / "answers").rglob("*.json")] == ["number.json"]
 
 
-def test_a_whole_run_says_which_shared_answers_nobody_asked_for(bench: Bench) -> None:
+def test_complete_run_lists_unused_shared_answers(bench: Bench) -> None:
     own = "@pytest.mark.jsbench(schema=NUMBER, prompt='count')\ndef test_own(jsbench): jsbench.generate(check=False)\n"
     skips = "def test_skips(jsbench_shared): pytest.skip('not now')\n"
     run_one(bench, SHARED + MANY + own, "--jsbench-record=answers")

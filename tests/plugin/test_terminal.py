@@ -53,7 +53,7 @@ def test_summary_follows_a_blank_line_and_links_the_report(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("folder", "installed"), [("", True), ("", False), ("out", False)])
-def test_where_there_is_no_page_the_command_that_makes_it_is_named(
+def test_summary_names_the_command_for_a_missing_page(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, folder: str, installed: bool
 ) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")

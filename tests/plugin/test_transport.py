@@ -114,7 +114,7 @@ def test_a_worker_knows_all_that_the_controller_does(handover: Handover, steals:
     assert WorkerInput.of(config) == given
 
 
-def test_where_there_is_no_controller_nothing_was_handed_over() -> None:
+def test_worker_input_is_none_without_a_controller() -> None:
     config: Any = SimpleNamespace()
 
     assert WorkerInput.of(config) is None

@@ -16,7 +16,7 @@ def expect(bench: Bench, name: str, value: object) -> None:
     bench.write({f"schemas/orders/{name}.expected.json": json.dumps(value)})
 
 
-def test_values_stand_beside_the_verdict_in_every_output(bench: Bench) -> None:
+def test_values_are_next_to_the_verdict_in_every_output(bench: Bench) -> None:
     bench.case("right", '{"total": 99.505, "vendor": "ACME"}', schema=INVOICE)
     bench.case("wrong", '{"total": 95.9, "vendor": "ACME"}', schema=INVOICE)
     bench.case("broken", '{"total": 1}', schema=INVOICE)

@@ -106,7 +106,7 @@ def test_options_of_another_engine_are_no_further_difference() -> None:
     assert [found.name for found in differences([one, other])] == ["engine"]
 
 
-def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> None:
+def test_third_party_option_has_printable_name_and_limited_depth() -> None:
     deep: dict[str, object] = {"x": 1}
     for _ in range(50):
         deep = {"\x1b" + "n" * 500: deep}

@@ -99,7 +99,7 @@ def test_an_answer_becomes_a_judged_record(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(FaultKind))
-def test_a_fault_that_may_mend_is_tried_again_and_no_other(kind: FaultKind, judge: Judge) -> None:
+def test_only_transient_faults_are_retried(kind: FaultKind, judge: Judge) -> None:
     engine = Misbehaving(faults=[fault(kind)])
 
     record = runner(engine, judge).attempt(CASE)
@@ -202,7 +202,7 @@ def test_run_that_gave_up_makes_no_more_attempts(
 def test_truncated_answer_among_other_calls_suggests_concurrency_1(
     judge: Judge, admission: Admission, beside: int, *, hinted: bool
 ) -> None:
-    broken = CallError(FaultKind.BAD_RESPONSE, "broke off", was_truncated=True, retry_after=float("inf"))
+    broken = CallError(FaultKind.BAD_RESPONSE, "truncated", was_truncated=True, retry_after=float("inf"))
     for _ in range(beside):
         admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
 
@@ -210,7 +210,7 @@ def test_truncated_answer_among_other_calls_suggests_concurrency_1(
 
     hint = " (2 calls were in flight; if single calls succeed, set --jsbench-concurrency=1)"
     assert isinstance(record.generation, Failed)
-    assert record.generation.message == "broke off" + hint * hinted
+    assert record.generation.message == "truncated" + hint * hinted
 
 
 def test_tries_end(judge: Judge) -> None:

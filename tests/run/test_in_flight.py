@@ -32,9 +32,9 @@ def test_what_a_call_raised_is_raised_where_its_result_is_taken() -> None:
     assert calls.take("well") == 1.0
 
 
-def test_a_result_that_nobody_will_take_holds_no_place() -> None:
+def test_discarded_result_occupies_no_place() -> None:
     calls: CallsInFlight[str] = CallsInFlight(1)
-    calls.add("dropped", lambda: "nobody waits for it")
+    calls.add("dropped", lambda: "not awaited")
     assert "dropped" in calls
 
     calls.drop("dropped")

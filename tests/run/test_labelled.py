@@ -48,7 +48,7 @@ def always(*accepted: bool) -> Grammar:
     return Grammar(answer=lambda _schema, _texts: Acceptance(accepted=accepted, grammar_compilation=0.25))
 
 
-def test_each_decision_is_held_against_its_label(judge: Judge) -> None:
+def test_each_decision_is_compared_with_its_label(judge: Judge) -> None:
     record = AcceptanceRunner(acceptor=always(True, True), judge=judge).attempt(CASE, INSTANCES, planned_at=0.0)
     assert isinstance(record.generation, Decided)
     assert [(one.id, one.valid, one.accepted) for one in record.generation.decisions] == [

@@ -166,7 +166,7 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: 
         two.enter(1, Estimate(input_tokens=1, output_tokens=1, seconds=60))
 
 
-def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: list[Admission]) -> None:
+def test_other_costs_reduce_the_limit_of_calls(path: Path, close: list[Admission]) -> None:
     shared = LimitsFile(path, RateLimits(max_cost=0.05))
     admission = Admission(shared, price=price)
     close.append(admission)

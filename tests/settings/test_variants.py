@@ -184,7 +184,7 @@ def test_preset_sets_options_that_are_not_set_otherwise(pytester: pytest.Pyteste
     assert "--jsbench-preset=jsonschemabench" in settings.rerun
 
 
-def test_a_preset_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester) -> None:
+def test_unknown_preset_is_a_usage_error(pytester: pytest.Pytester) -> None:
     with pytest.raises(
         pytest.UsageError,
         match="--jsbench-preset: expected a publication: unknown publication 'x': expected one of jsonschemabench",

@@ -104,7 +104,7 @@ def test_a_text_with_two_faults_has_one_reason(reason: str, text: str) -> None:
     assert fault(text).reason == reason
 
 
-def test_a_document_that_breaks_off_anywhere_is_incomplete() -> None:
+def test_document_truncated_anywhere_is_incomplete() -> None:
     whole = '{"a": [1.5e-3, -2, true, false, null, "x\\u00e9\\n"], "b": {"c": 1}, "d": [{}, []]}'
     reasons = {fault(whole[:length]).reason for length in range(1, len(whole))}
     assert reasons == {SyntaxReason.INCOMPLETE}

@@ -53,7 +53,7 @@ def test_a_class_takes_nothing_where_one_condition_fails(condition: dict[str, tu
     ).holds(REFUSED)
 
 
-def test_every_decided_class_has_a_source_and_names_ways_to_ask_that_exist() -> None:
+def test_every_decided_class_has_a_source_and_known_readings() -> None:
     classes = load(HERE / "decided.toml")
     assert len({one.name for one in classes}) == len(classes)
     for one in classes:

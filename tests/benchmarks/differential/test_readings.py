@@ -1,4 +1,4 @@
-"""The other ways to ask a pair: what they change, and what they leave alone."""
+"""Alternative readings of a pair: their effect, and what they leave unchanged."""
 
 from __future__ import annotations
 

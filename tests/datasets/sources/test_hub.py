@@ -169,8 +169,8 @@ def test_unreachable_hub_is_one_line_with_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
-    with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH"):
-        opened("nobody/nothing")
+    with pytest.raises(DatasetError, match=r"cannot load dataset 'no-user/nothing'.*--jsbench-dataset=PATH"):
+        opened("no-user/nothing")
 
 
 class StandInForTheHub:
@@ -201,10 +201,10 @@ class StandInForTheHub:
 @pytest.mark.parametrize(
     ("source", "revision"),
     [
-        ("nobody/nothing", None),
-        ("nobody/nothing@v1.2", "v1.2"),
-        ("nobody/nothing@refs/pr/1", "refs/pr/1"),
-        ("nobody/nothing@0f1e2d3c", "0f1e2d3c"),
+        ("no-user/nothing", None),
+        ("no-user/nothing@v1.2", "v1.2"),
+        ("no-user/nothing@refs/pr/1", "refs/pr/1"),
+        ("no-user/nothing@0f1e2d3c", "0f1e2d3c"),
     ],
 )
 def test_a_revision_after_the_name_is_the_one_that_is_loaded(
@@ -215,7 +215,7 @@ def test_a_revision_after_the_name_is_the_one_that_is_loaded(
     dataset = opened(source)
 
     assert [str(key) for key in dataset.keys()] == ["easy::x"]
-    assert set(hub.calls) == {("nobody/nothing", revision)}
+    assert set(hub.calls) == {("no-user/nothing", revision)}
     assert revision_of(source) == revision
     assert [entry.where for entry in dataset.entries.values()] == [f"{source} easy row 0"]
 
@@ -232,7 +232,7 @@ def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, mo
     assert revision_of("some/schemas@v2") is None
 
 
-@pytest.mark.parametrize("source", ["nobody/nothing@", "nobody/nothing@-x", "nobody/nothing@a@b", "nobody@a/b"])
+@pytest.mark.parametrize("source", ["no-user/nothing@", "no-user/nothing@-x", "no-user/nothing@a@b", "nobody@a/b"])
 def test_invalid_revision_is_not_a_dataset(source: str) -> None:
     with pytest.raises(DatasetError, match=f"^no dataset '{source}': expected builtin, ") as refused:
         opened(source)
@@ -255,7 +255,7 @@ def test_hub_that_does_not_answer_is_not_retried(tmp_path: Path, monkeypatch: py
     started = time.monotonic()
 
     with pytest.raises(DatasetError, match=r"^cannot reach http://127.0.0.1:9 \(.*\), and .*--jsbench-dataset=PATH"):
-        opened("nobody/nothing")
+        opened("no-user/nothing")
     assert time.monotonic() - started < 15
     assert not huggingface_hub.constants.HF_HUB_OFFLINE
 

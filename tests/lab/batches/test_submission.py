@@ -211,7 +211,7 @@ def test_left_alone_a_batch_is_looked_at_once(session: Session) -> None:
     assert sizes(session) == [1]
 
 
-def test_once_stopped_nothing_is_waited_for_or_handed_in(session: Session) -> None:
+def test_stopped_session_submits_and_awaits_nothing(session: Session) -> None:
     stopped = threading.Event()
     handing = session.handing(stopped=stopped)
     handing.sleep = lambda _: stopped.set()
@@ -226,7 +226,7 @@ def test_once_stopped_nothing_is_waited_for_or_handed_in(session: Session) -> No
     assert session.answer("a").reason is MissingReason.BATCH
 
 
-def test_only_what_broke_in_a_batch_that_has_ended_is_handed_in_again(session: Session) -> None:
+def test_only_failed_requests_of_an_ended_batch_are_submitted_again(session: Session) -> None:
     session.batches.lost = {name_of(asking("b"))}
     session.run("a", "b")
     session.batches.lost = set()
@@ -240,7 +240,7 @@ def test_only_what_broke_in_a_batch_that_has_ended_is_handed_in_again(session: S
     assert all(isinstance(session.answer(name), Completion) for name in "abc")
 
 
-def test_nobody_waits_for_a_batch_that_holds_nothing_of_this_run(session: Session) -> None:
+def test_batch_without_requests_of_this_run_is_not_awaited(session: Session) -> None:
     session.run("a", leave=True)
 
     assert session.run("b").waiting() == []
@@ -248,7 +248,7 @@ def test_nobody_waits_for_a_batch_that_holds_nothing_of_this_run(session: Sessio
     assert is_unfinished(session.folder)
 
 
-def test_no_more_is_handed_in_than_could_surely_be_paid(session: Session) -> None:
+def test_submission_stays_within_the_cost_limit(session: Session) -> None:
     def price(usage: Usage) -> float | None:
         return None if usage.output_tokens is None else float(usage.output_tokens)
 
@@ -307,7 +307,7 @@ def test_a_run_that_calls_does_not_pay_for_what_is_in_a_batch(session: Session) 
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"run": {}, "batches": []}', '{"run": 1, "batches": [{"id": 1}]}'])
-def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
+def test_invalid_batch_file_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "batch.json").write_text(text)
 
     with pytest.raises(RecordError, match=r"batch.json(: not JSON| cannot be read: .*; expected what)"):

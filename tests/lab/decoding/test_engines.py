@@ -77,7 +77,7 @@ class TestXGrammar(Contract):
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_the_model_is_held_to_the_schema_and_the_grammar_is_timed(decoding: Decoding, name: str) -> None:
+def test_schema_is_enforced_and_grammar_is_timed(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
     answer = complete(engine, request(CITY, max_tokens=40))
     instance = json.loads(answer.text)
@@ -139,7 +139,7 @@ def test_an_open_schema_is_narrowed_where_that_is_wanted(narrow: Engine) -> None
     assert narrow.info.details["bounded"] is True
 
 
-def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decoding: Decoding) -> None:
+def test_masked_answer_is_independent_of_other_calls(decoding: Decoding) -> None:
     config, _ = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "slots": 2}))
     asked = [request(CITY, prompt=f"A city in {where}, as JSON.", max_tokens=8) for where in ("Peru", "Norway")]
@@ -291,7 +291,7 @@ def slots_key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     shutil.rmtree(slots_folder(slots_key), ignore_errors=True)
 
 
-def test_a_slot_is_lent_to_one_at_a_time_whoever_asks(slots_key: str) -> None:
+def test_slot_is_lent_to_one_call_at_a_time(slots_key: str) -> None:
     # Two objects, like those of two processes.
     here, there = Slots(2, key=slots_key), Slots(2, key=slots_key)
     with here.lend() as first, there.lend() as second:

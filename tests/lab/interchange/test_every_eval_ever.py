@@ -224,7 +224,7 @@ def test_variants_of_one_model_do_not_write_over_each_other(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("version", "trace"), [("0.3.0", ["Hm."]), ("0.2.0", "Hm.")])
-def test_reasoning_is_a_trace_beside_the_answer(tmp_path: Path, version: Version, trace: object) -> None:
+def test_reasoning_is_a_trace_next_to_the_answer(tmp_path: Path, version: Version, trace: object) -> None:
     thought = record("thought", generation=replace(examples.completion("{}"), reasoning="Hm."))
     _, _, rows = exported(tmp_path, thought, record("passed"), version=version)
     assert [row["output"].get("reasoning_trace") for row in rows] == [trace, None]

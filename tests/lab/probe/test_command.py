@@ -61,7 +61,7 @@ ALONE = ("--concurrency=1", "--keywords=none")
 SCHEMA = ("--format=json_schema", "--engine-option=stream=false")
 
 
-def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provider: Provider) -> None:
+def test_server_that_enforces_every_schema_is_reported_with_evidence(provider: Provider) -> None:
     modes = probed(provider, Enforcing(), "--concurrency=1,4", status=0)
 
     assert set(findings(modes).values()) == {"enforced"}

@@ -89,7 +89,7 @@ def test_one_wrong_answer_says_all_and_a_broken_call_says_nothing(letters: str, 
         (finding("ccccc", control=""), Enforcement.ENFORCED, 1),
     ],
 )
-def test_a_way_of_asking_comes_to_one_finding(one: ModeFinding, found: Enforcement, sound: int) -> None:
+def test_mode_has_one_finding(one: ModeFinding, found: Enforcement, sound: int) -> None:
     assert (one.enforcement, one.sound_up_to) == (found, sound)
     assert one.passed is (found is Enforcement.ENFORCED)
 

@@ -81,7 +81,7 @@ def test_a_phone_shows_all_of_a_page_whose_reasons_are_long(browser: Browser, tm
     assert fits(browser)
 
 
-def test_a_filter_is_a_link_that_shows_the_same_to_whoever_opens_it(browser: Browser, address: str) -> None:
+def test_filter_is_a_link_with_the_same_result_for_everyone(browser: Browser, address: str) -> None:
     rows = "document.querySelectorAll('.attempts tbody tr').length"
     browser.open(f"{address}/run/{NAME}")
     browser.evaluate("document.querySelector('[name=outcome]').value = '!'")
