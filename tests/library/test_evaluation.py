@@ -117,7 +117,7 @@ def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
         return '{"n": 1}'
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(JSBenchError, match=r"^cannot write to record=.*file: File exists; name a folder"):
+    with pytest.raises(JSBenchError, match=r"^cannot write to record=.*file: File exists; choose a writable directory"):
         evaluate(counted, CASES, output=tmp_path / "out", record=tmp_path / "file", record_mode=mode)
     assert asked == []
 

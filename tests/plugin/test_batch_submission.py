@@ -196,7 +196,7 @@ def test_what_cannot_be_is_one_line(bench: Bench, server: OpenAIServer, args: tu
 @pytest.mark.parametrize(
     ("path", "reply", "message", "entries"),
     [
-        ("batches", json_reply(error_body("too many"), status=400), "not taken: too many", 0),
+        ("batches", json_reply(error_body("too many"), status=400), "not accepted: too many", 0),
         ("batches", json_reply(error_body("down"), status=500), "down: *batch.json: the run ended while*", 1),
     ],
 )

@@ -127,7 +127,7 @@ def test_check_uses_no_recording_no_earlier_run_and_no_limit(bench: Bench) -> No
     replayed.assert_outcomes(passed=1)
     again = run_one(bench, code(2), "--jsbench-output=again", "--jsbench-resume=out", "--jsbench-rpm=1")
     again.assert_outcomes(passed=1)
-    again.stdout.fnmatch_lines(["resumed    1 answer of *"])
+    again.stdout.fnmatch_lines(["resumed    1 answer reused from *"])
     assert json.loads(bench.records("again")[0]["generation"]["text"]) == {"n": 2}
     of_run = bench.run_only(f"--jsbench-replay={bench.run_in()}", "test_one.py")
     of_run.assert_outcomes(passed=1)

@@ -104,7 +104,7 @@ def test_command_that_fails_to_import_affects_no_other_command(
     assert main([]) == 2
     listed = " ".join(capsys.readouterr().err.split())
     assert "forms command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-jsbench 1.0): Mod" in listed
-    assert "view look at a folder of runs" in listed
+    assert "view view a directory of runs" in listed
     assert main(["forms"]) == 2
     message = capsys.readouterr().err
     assert message.startswith("jsbench: command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-")

@@ -97,7 +97,7 @@ def test_full_disk_is_reported_before_calls_if_output_is_set(
 
     if kept:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines(["ERROR: cannot write to --jsbench-output=*out: No space left on device; name *"])
+        result.stderr.fnmatch_lines(["ERROR: cannot write to --jsbench-output=*out: No space left on device; choose *"])
     else:  # the run is in a folder that goes with it
         result.assert_outcomes(passed=1)
 

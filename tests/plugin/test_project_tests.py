@@ -202,21 +202,21 @@ CANNOT_ASK = (
     (
         "prompt='echo'",
         "jsbench.generate()",
-        "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
+        "no schema; set @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
     ),
-    ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)"),
+    ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text; set @pytest.mark.jsbench(schema=…, prompt=…)"),
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
     ("", "jsbench.check('{}', schema=3)", "no schema: 3 is an int*"),
     ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no *"),
     ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
     ("", "jsbench.check(object())", "the answer, a object, is no JSON value*"),
-    ("", "jsbench.check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
+    ("", "jsbench.check('{}')", "no schema; set @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
     ("", "shared('a', shema=NUMBER)", "jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
     ("", "shared('a', repeats=2)", "jsbench_shared() has no argument 'repeats': *"),
     ("", "shared('')", "jsbench_shared() was given ''; expected a name for the answer*"),
     ("", "shared('a', schema=NUMBER).endpoint", "jsbench_shared has no endpoint: *"),
-    ("", "shared('a').generate('?')", "no schema: say *"),
+    ("", "shared('a').generate('?')", "no schema; set *"),
 )
 
 

@@ -75,7 +75,7 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
     first, second = runs(bench)
     taken = "1 answer reused, 6 answers to own tests, reused if unchanged"
     result.stdout.fnmatch_lines(
-        [f"jsbench: resuming {first.name}: {taken}", f"resumed    5 answers of {first.name} taken over*"]
+        [f"jsbench: resuming {first.name}: {taken}", f"resumed    5 answers reused from {first.name}*"]
     )
     assert (bench.path / "junit.xml").read_text().count('name="jsbench.resumed"') == 3
     lines = [json.loads(line) for line in (second / "records.jsonl").read_text().splitlines()]

@@ -200,8 +200,8 @@ def test_redacted_run_is_resumed_by_a_redacted_run(
     again.stdout.fnmatch_lines(
         [
             "jsbench: resuming *: 5 answers reused, 1 failed call retried",
-            "resumed    5 answers of *",
-            "warning    4 answers to own tests are redacted: their tests ask again",
+            "resumed    5 answers reused from *",
+            "warning    4 answers to own tests are redacted: their calls are repeated",
         ]
     )
     assert not (bench.path / "leaks").exists()

@@ -95,7 +95,7 @@ class _Kept(Generic[T]):
         #: reading.
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
-    def of(self, path: Path, patience: float | None = PATIENCE) -> T:
+    def of(self, path: Path, patience: float | None) -> T:
         """Return what was read of the run; raise the error of reading, or TimeoutError while it takes longer."""
         state = _state(path)
         with self._lock:
@@ -209,7 +209,7 @@ class Shelf:
 
     def run(self, name: str) -> ShelvedRun:
         """Read the run of that name; raise JSBenchError if that fails, TimeoutError while it is being read."""
-        return self._runs.of(self.path(name))
+        return self._runs.of(self.path(name), patience=PATIENCE)
 
 
 def _state(path: Path) -> object:

@@ -349,7 +349,7 @@ def test_numbered_pages_without_the_last_are_named_incomplete_once(tmp_path: Pat
 
     assert keys(source) == ["p1::weather", "p1::wind"]
     assert notes(source) == (
-        f"{tmp_path}/p2.json: nextCursor is set, so this is not the whole list of tools; add the next page",
+        f"{tmp_path}/p2.json: the list of tools is incomplete, as nextCursor is set; add the next page",
     )
 
 
@@ -372,7 +372,7 @@ def test_files_that_may_not_be_pages_of_one_list_are_named(tmp_path: Path, files
     first = next(iter(files)).removesuffix(".json")
     assert f"{first}::weather" in keys(source)
     assert f"{first}::wind" not in keys(source)
-    assert any(note.startswith(f"{tmp_path}/{first}.json: nextCursor is set") for note in notes(source))
+    assert any(note.startswith(f"{tmp_path}/{first}.json: the list of tools is incomplete") for note in notes(source))
 
 
 def test_two_lists_in_one_series_of_numbers_stay_two_tasks(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_invalid_recording_is_named_before_the_run(tmp_path: Path, broken: str) 
     [
         (None, "engine 'recorded' needs a directory written by --jsbench-record: --jsbench-engine-option folder=DIR"),
         ("nowhere", "no recorded answers: nowhere is not a directory; fill it with --jsbench-record and an engine"),
-        (".", "no recorded answers in ., which is an empty folder; fill it with --jsbench-record and an engine"),
+        (".", "no recorded answers in ., which is an empty directory; fill it with --jsbench-record and an engine"),
     ],
 )
 def test_without_recordings_the_next_step_is_named(
