@@ -177,7 +177,7 @@ def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:
 
 
 def compared(**outcomes: str) -> Run:
-    """Return a run of variants with one letter for each case: passed, violated, broken or missing."""
+    """Return a run with variants, given by one letter for each case: passed, violated, broken or missing."""
     kinds = {
         "p": record("x"),
         "v": record("x", verdict=VIOLATED),

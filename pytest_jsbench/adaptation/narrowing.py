@@ -188,7 +188,7 @@ class Narrowing:
         if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
             return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
-            note = "the first alternative only, as the root may not have several"
+            note = "only the first alternative, since the root may not have several"
             self._ledger.note("tightened", first.keyword, first.path, note)
         return _any_of(nodes[:1] if only_one else nodes, annotations)
 
@@ -337,7 +337,7 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
     if reference_cycle is not None and mode == "relax":
         return _adapt_to_finite(schema, replace(subset, recursion="none"), mode)
     if reference_cycle is not None:
-        message = "it leads back to itself without an optional property"
+        message = "it refers to itself without an optional property in between"
         ledger.refuse("$ref", narrowing.origin(reference_cycle), message)
     head = {}
     if isinstance(schema, Mapping) and "$schema" in schema:

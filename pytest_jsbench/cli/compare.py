@@ -84,13 +84,13 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         keywords = keywords_of_cases(options.runs) if grouping is Grouping.KEYWORD else None
         by = break_down(runs, grouping, keywords=keywords, metric=options.metric)
     elif options.metric != DEFAULT_METRIC:
-        message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
+        message = f"--metric {options.metric} selects the metric of --by's table: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
     if options.margin is not None and not 0 <= options.margin <= 1:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
     if options.margin is not None and len(runs) < 2:
-        raise ExportError("--margin: it is of two runs, found 1; give the earlier one first", option="margin")
+        raise ExportError("--margin: a margin needs two runs, found 1; give the earlier one first", option="margin")
     beside: list[Any] = []
     if options.published:
         beside = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)

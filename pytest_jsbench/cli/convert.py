@@ -94,7 +94,7 @@ def _baseline(options: argparse.Namespace, out: Output) -> bool:
 def _export(options: argparse.Namespace, out: Output) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
-        message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
+        message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: omit it"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
     run = warned(run_json.read_run(options.run))

@@ -69,7 +69,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None:
         raise ExportError("--file: name the history, such as --file history.jsonl", option="file")
     if options.metric is not None and options.plot is None:
-        raise ExportError("--metric is of the picture: add --plot PICTURE, or leave it out", option="metric")
+        raise ExportError("--metric selects the metric to plot: add --plot PICTURE, or omit --metric", option="metric")
     every = warned(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
         problem = "no line in it" if options.file.exists() else "No such file"
@@ -78,7 +78,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     chosen = [series for series in every if options.label in {None, series.label}]
     if not chosen:
         labels = "; ".join(printable(series.label, 60) for series in every[:8])
-        message = f"no line of the label '{printable(options.label, 60)}' in {options.file}; it has {labels}"
+        message = f"no line with the label '{printable(options.label, 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
         out.json({"series": [series.to_dict() for series in chosen]})

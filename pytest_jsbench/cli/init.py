@@ -44,7 +44,9 @@ def add_init(commands: Any) -> None:
 def _init(options: argparse.Namespace, out: Output) -> bool:
     root: Path = options.folder
     if not root.is_dir():
-        raise DatasetError(f"{root} is not a directory; name the project's", found=str(root), expected="a directory")
+        raise DatasetError(
+            f"{root} is not a directory; pass the project's directory", found=str(root), expected="a directory"
+        )
     sources, unreadable = find_sources(root)
     if not sources:
         raise DatasetError(

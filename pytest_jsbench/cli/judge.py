@@ -168,7 +168,7 @@ def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolic
     policy = JudgePolicy(**{**values, **changes})
     if policy.default_dialect not in NAMES.values():
         dialect = printable(policy.default_dialect)
-        raise RecordError(f"the run was judged by the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
+        raise RecordError(f"the run was judged with the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
     return policy
 
 

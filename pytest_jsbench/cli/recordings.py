@@ -39,7 +39,7 @@ def add_recordings(commands: Any) -> None:
 
 def _recordings(options: argparse.Namespace, out: Output) -> bool:
     if not options.folder.is_dir():
-        message = f"{options.folder} is no folder; name what --jsbench-record filled"
+        message = f"{options.folder} is not a directory; pass a directory written by --jsbench-record"
         raise RecordError(message, found=str(options.folder), expected="a folder")
     newest = [next(reversed(find_runs(run)), run) if run.is_dir() else run for run in options.run]
     paths = unused_files.read(options.folder, newest)

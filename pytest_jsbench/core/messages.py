@@ -159,7 +159,9 @@ def check_calls(turns: Sequence[Message]) -> None:
             break
         open_calls = {call.id: f"messages[{number}].tool_calls[{at}]" for at, call in enumerate(turn.tool_calls)}
         if len(open_calls) < len(turn.tool_calls):
-            raise ValueError(f"messages[{number}].tool_calls have one id twice; expected an id for each")
+            raise ValueError(
+                f"messages[{number}].tool_calls contains a duplicate id; expected a different id for each call"
+            )
     for name, place in open_calls.items():
         message = f"{place} has no result; expected a message of role tool after it, with tool_call_id {_shown(name)}"
         raise ValueError(message)

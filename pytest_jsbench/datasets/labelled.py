@@ -59,7 +59,7 @@ def open_labelled(selection: Selection) -> Listing:
             return open_suite(selection, folder)
         return open_labelled_folder(selection, folder)
     raise DatasetError(
-        f"no labelled answers '{selection.source}': expected builtin, a directory with {SCHEMAS} and {INSTANCES}"
+        f"no labelled answers at '{selection.source}': expected builtin, a directory with {SCHEMAS} and {INSTANCES}"
         " (or the same as .gz), or a directory of the official test suite, such as tests/draft2020-12"
     )
 

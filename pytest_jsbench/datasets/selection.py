@@ -170,7 +170,7 @@ class Shard:
         count = int(match["count"]) if match else 0
         number = int(match["number"] or int(match["index"]) + 1) if match else 1
         if number > count:
-            raise ValueError(f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}")
+            raise ValueError(f"expected NUMBER/COUNT such as 2/5, 1of5 (counted from 0) or auto/5, found {text!r}")
         return cls(number=number, count=count)
 
     @classmethod

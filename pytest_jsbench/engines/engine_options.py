@@ -171,7 +171,7 @@ def choose_format(
     if apis:
         remedy = f"set --jsbench-engine-option api={apis[0]}"
     else:
-        remedy = f"if that is out of date: --jsbench-engine-option formats={config.response_format}"
+        remedy = f"if this is out of date, pass --jsbench-engine-option formats={config.response_format}"
     message = (
         f"engine '{config.name}' has no response format '{config.response_format}'"
         f" (one of {', '.join(sorted(offered))}){_source_and_remedy(preset, remedy)}"
@@ -192,7 +192,7 @@ def choose_streaming(
     unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:
-        source = _source_and_remedy(preset, "if that is out of date: --jsbench-engine-option unstreamed=[]")
+        source = _source_and_remedy(preset, "if this is out of date, pass --jsbench-engine-option unstreamed=[]")
         message = f"engine '{config.name}' does not stream {chosen}: remove stream=true{source}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming

@@ -204,7 +204,7 @@ class RestartGuard:
                         raise self._blame(error) from None
             if not repeatable:
                 self._suspects.add(test)
-                message = "the local server was restarted during this call, which the application can repeat"
+                message = "the local server was restarted during this call; repeat the call"
                 raise CallError(FaultKind.CONNECTION, message)
         with self._shared.in_flight(alone=True):
             starts = self._wait_until_ready().starts

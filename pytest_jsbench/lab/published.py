@@ -271,7 +271,7 @@ def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Besi
     if not tables:
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
-            f"nothing is published of the tasks of these runs ({printable(', '.join(tasks), 200) or 'none is known'}): "
+            f"no published figures for the tasks of these runs ({printable(', '.join(tasks), 200) or 'unknown'}): "
             f"expected one of {', '.join(coverage.tasks)}, or the times of masks of --jsbench-instances"
         )
         raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")

@@ -95,7 +95,7 @@ def open_engine(
             names = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
             is_of_run = error.found in EvaluationOptions.__annotations__
             offer = "pass it to evaluate(…)" if is_of_run else nearest(str(error.found), names)
-            message = f"open_engine has no argument '{error.found}', and engine '{name}' no such option: {offer}"
+            message = f"open_engine has no argument '{error.found}', and engine '{name}' has no such option: {offer}"
             raise EngineError(message, found=error.found, expected=names, where="open_engine") from None
 
 

@@ -178,7 +178,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
     values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
     if values["resume"] == "newest" and values["output"] is None:
-        message = "resume=True continues a run in output, which is None: name the run, or an output"
+        message = "resume=True looks for a run in output, which is None: pass the run, or an output directory"
         raise JSBenchError(message, where="resume")
     check_recording(values, read.keys() if engine is None else {*read, "engine"})
     values["gate"] = values.pop("gates", ())

@@ -67,7 +67,7 @@ class Gate:
         number = parts.group(4)
         less = None if parts.group(2) is None else MetricName.parse(parts.group(2), own)
         if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
-            message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
+            message = f"{text!r}: a difference needs the same metric on both sides, such as a.pass_rate - b.pass_rate"
             raise GateError(message, found=less.text, expected=name.metric, where=text)
         try:
             value = float(number)

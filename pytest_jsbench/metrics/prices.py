@@ -76,7 +76,7 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
 def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
     """Return the price of an engine's answers at that time (ISO 8601); PriceError if it is unknown."""
     if who.provider is None:
-        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit out"
+        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; remove the limit"
         raise PriceError(message, found=who.engine, option="max_cost")
     if importlib.util.find_spec("genai_prices") is None:
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
@@ -85,8 +85,8 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
         _cost(Usage(input_tokens=1, output_tokens=1), who, started_at)
     except LookupError:
         message = (
-            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit out, "
-            "or limit with --jsbench-tpm"
+            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; remove the limit, "
+            "or use --jsbench-tpm"
         )
         raise PriceError(message, found=f"{who.provider} {who.model}", option="max_cost") from None
     return lambda usage: _cost(usage, who, started_at, batch=batch)

@@ -146,7 +146,7 @@ def _refuse_links(config: pytest.Config) -> None:
     named, target = root if cache.is_relative_to(root) else cache, folder.resolve()
     if target != named.resolve() / folder.relative_to(named):
         raise pytest.UsageError(
-            f"{folder} leads to {target} by a link, through which no run is kept: remove it, or add --jsbench-output"
+            f"{folder} is a link to {target}, and runs are not stored through links: remove it, or add --jsbench-output"
         )
 
 

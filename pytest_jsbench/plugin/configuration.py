@@ -90,8 +90,8 @@ def _refuse_other_machines(config: pytest.Config) -> None:
     for spec in config.getoption("tx", None) or ():
         if "popen" not in spec.partition("//")[0] or "//via=" in spec:
             message = (
-                f"--tx={printable(spec, 200)}: a worker on another machine sees no file of this run; use -n N on one"
-                " machine, and on several --jsbench-shard with `jsbench merge`"
+                f"--tx={printable(spec, 200)}: a worker on another machine cannot access this run's files; use -n N "
+                "on one machine, or --jsbench-shard and `jsbench merge` on several"
             )
             raise pytest.UsageError(message)
 

@@ -453,7 +453,9 @@ def _without_call(key: CaseKey, repeat: int, variant: str, ended: ProjectTestOut
 
 
 def _reject_endpoint(_: object) -> NoReturn:
-    raise ContractError("jsbench_shared has no endpoint: an application is called by one test; use the fixture jsbench")
+    raise ContractError(
+        "jsbench_shared has no endpoint, since an endpoint belongs to one test; use the fixture jsbench"
+    )
 
 
 #: Where the fixtures find the object.

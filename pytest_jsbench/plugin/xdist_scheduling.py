@@ -16,7 +16,7 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
     looks ahead. Nothing is stolen, so nothing is paid twice.
     """
     if config.getoption("dist") == "each":
-        message = "--dist=each would ask for every case once in each worker, and keep one answer; use --dist=load"
+        message = "--dist=each would call every case in each worker, and keep only one answer; use --dist=load"
         raise pytest.UsageError(message)
     if config.getoption("dist") != "load" or config.getoption("maxschedchunk", None) is not None:
         return None

@@ -281,7 +281,7 @@ def find_runs(folder: Path) -> list[Path]:
     """Return a run's directory itself, or the runs in it, the newest last; one without any answer hides no other."""
     runs = list_runs(folder)
     if outside := next((run for run in runs if not inside(folder, run)), None):
-        raise JournalError(printable(f"{outside}: leads out of {folder}"), found=outside, where=folder)
+        raise JournalError(printable(f"{outside}: is outside of {folder}"), found=outside, where=folder)
     return runs
 
 

@@ -120,7 +120,7 @@ class RunMetadata:
     """
     The settings that produced a run: JSON values, without keys and environment.
 
-    For a run of variants it has what they share; where they differ it has a count ("2 models") or None.
+    For a run with variants it has what they share; where they differ it has a count ("2 models") or None.
     """
 
     #: Name of the run and of its directory.

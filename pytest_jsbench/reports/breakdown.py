@@ -82,7 +82,7 @@ class Breakdown:
             return f"{medians}; * differs from {first} by more than 5 % and chance, case by case"
         rates = "rates with 95 % intervals"
         if (over := FIGURES[self.metric].of) is not None and self.metric != DEFAULT_METRIC:
-            return f"{rates}, behind each the number that it is over: {FIGURES[over].title.lower()}"
+            return f"{rates}, each followed by its denominator: {FIGURES[over].title.lower()}"
         if self.metric != DEFAULT_METRIC or not self.tests:
             return rates
         tests = counted(self.tests, "test")

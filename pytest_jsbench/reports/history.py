@@ -115,10 +115,12 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         undecided = int(self.undecided, 16)
         bits = self.count * self.attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
-            message = f"cases.passed and cases.undecided are not of {self.count} cases with {self.attempts} attempts"
+            message = (
+                f"cases.passed and cases.undecided must cover {self.count} cases with {self.attempts} attempts each"
+            )
             raise RecordError(message)
         if any(len(values) != self.count for values in self.measures.values()):
-            raise RecordError(f"cases.measures are not of {self.count} cases")
+            raise RecordError(f"each list in cases.measures must have {self.count} values, one per case")
 
     def changes_since(self, before: WrittenCases) -> tuple[int, int]:
         """

@@ -347,7 +347,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     evaluations: dict[str, Evaluation] = {}
     for name, part in variants.items():
         if not isinstance(part, Mapping) or name not in own:
-            raise RecordError(f"the variant {printable(repr(name), 60)} is not among those that the run lists")
+            raise RecordError(f"the variant {printable(repr(name), 60)} is not listed in the run")
         whole = {**data, **part, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
         evaluations[name] = parse(whole, source=source)
     return {name: evaluations[name] for name in own if name in evaluations}
@@ -536,7 +536,7 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
         return dict.fromkeys(variants, baseline)
     compared = {name: baseline.variants[name] for name in variants if name in baseline.variants}
     if not compared:
-        message = f"{baseline.source} has the variants {theirs}, and none of this run's: {', '.join(variants)}"
+        message = f"{baseline.source} has the variants {theirs}, but none of this run's: {', '.join(variants)}"
         raise RecordError(message, found=list(baseline.variants), expected=list(variants), where=baseline.source)
     return compared
 

@@ -410,8 +410,8 @@ _EXECUTION = (
     ),
     Option(
         "resume",
-        "Resume an earlier run: its records.jsonl, its directory, or a directory of runs (the newest). "
-        "Answered attempts are not called again; broken calls are.",
+        "Resume an earlier run, given as its records.jsonl, its directory, or a directory of runs (the newest). "
+        "Attempts with an answer are reused; failed calls are repeated.",
         "FILE|DIR",
     ),
     Option(

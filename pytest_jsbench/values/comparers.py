@@ -158,7 +158,7 @@ def restore_comparers(
 
 
 def _not_given(*_: object) -> bool:
-    raise LookupError("it is not given: name it with --comparer")
+    raise LookupError("it is missing: set it with --comparer")
 
 
 def _function(reference: str) -> Callable[[Any, Any], object]:

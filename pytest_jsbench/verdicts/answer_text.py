@@ -133,7 +133,7 @@ def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
     except InvalidOperation:  # the exponent is out of range
         written = None
     if written is None or written.adjusted() < -LONGEST_NUMBER:
-        message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
+        message = f"the number {digits[:20]}… has more than {LONGEST_NUMBER:,} leading zeros after the point"
         raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
     return number if abs(number) < _WHOLE and written == Decimal(repr(number)) else written
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     error = failed(capsys, "history", "--file", one)
     assert error.startswith(f"jsbench: {one}:1: not JSON")
     assert error.endswith("; expected the lines that `jsbench history add` writes\n")
-    assert "no line of the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
+    assert "no line with the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
     assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")
 
 

@@ -86,7 +86,7 @@ def test_directory_without_labelled_answers_is_rejected(tmp_path: Path, schemas:
 
 
 def test_unknown_source_of_labelled_answers_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no labelled answers '.*none': expected builtin, a directory with"):
+    with pytest.raises(DatasetError, match=r"no labelled answers at '.*none': expected builtin, a directory with"):
         opened(tmp_path / "none")
 
 

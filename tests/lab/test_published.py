@@ -218,5 +218,5 @@ def test_run_with_mask_times_is_compared_with_maskbench() -> None:
 
 
 def test_run_of_other_tasks_cannot_be_compared_with_it() -> None:
-    with pytest.raises(RecordError, match=r"nothing is published of the tasks of these runs \(simple\): expected"):
+    with pytest.raises(RecordError, match=r"no published figures for the tasks of these runs \(simple\): expected"):
         beside([evaluation("simple")], ["ours"])

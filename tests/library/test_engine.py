@@ -155,7 +155,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
         ({"engine": "scripted", "adapt": 5}, "adapt is 5"),
         (
             {"engine": "scripted", "modl": "m"},
-            "open_engine has no argument 'modl', and engine 'scripted' no such option: did you mean 'model'",
+            "open_engine has no argument 'modl', and engine 'scripted' has no such option: did you mean 'model'",
         ),
         ({"engine": "scripted", "concurrency": 4}, r"no such option: pass it to evaluate\(…\)"),
         ({"engine": "scripted"}, "needs answers: answers=FILE, or"),

@@ -210,7 +210,7 @@ CANNOT_ASK = (
     ("", "jsbench.check('{}', schema=3)", "no schema: 3 is an int*"),
     ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no *"),
     ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
-    ("", "jsbench.check(object())", "the answer, a object, is no JSON value*"),
+    ("", "jsbench.check(object())", "the answer, a object, has no JSON form*"),
     ("", "jsbench.check('{}')", "no schema; set @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
     ("", "shared('a', shema=NUMBER)", "jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
     ("", "shared('a', repeats=2)", "jsbench_shared() has no argument 'repeats': *"),

@@ -47,7 +47,7 @@ def test_attempt_over_a_limit_is_skipped_and_counted_as_missing(bench: Bench) ->
     result.stdout.fnmatch_lines_random(
         [
             "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
-            "E * --jsbench-max-cost: calls of engine 'standin' have no published price; leave the limit out",
+            "E * --jsbench-max-cost: calls of engine 'standin' have no published price; remove the limit",
         ]
     )
 

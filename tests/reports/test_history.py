@@ -239,10 +239,10 @@ def test_invalid_history_line_is_rejected_and_the_file_kept(tmp_path: Path, line
 @pytest.mark.parametrize(
     ("bits", "message"),
     [
-        ({"passed": "ff"}, "are not of 2 cases"),
-        ({"undecided": "3"}, "are not of 2 cases"),
-        ({"count": 10_000_000, "attempts": 10_000_000}, "are not of 10000000 cases with 10000000 attempts"),
-        ({"measures": {"ttft": [1.0]}}, "cases.measures are not of 2 cases"),
+        ({"passed": "ff"}, "must cover 2 cases"),
+        ({"undecided": "3"}, "must cover 2 cases"),
+        ({"count": 10_000_000, "attempts": 10_000_000}, "must cover 10000000 cases with 10000000 attempts"),
+        ({"measures": {"ttft": [1.0]}}, "each list in cases.measures must have 2 values"),
     ],
 )
 def test_inconsistent_bits_of_a_history_are_rejected(bits: dict[str, Any], message: str) -> None:

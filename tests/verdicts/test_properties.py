@@ -220,7 +220,7 @@ def beyond(text: str) -> str | None:
 
 
 def is_tiny(digits: str) -> bool:
-    """Return whether a number begins more than 4,300 digits after the point, such as 1E-5000."""
+    """Return whether a number has more than 4,300 leading zeros after the point, such as 1E-5000."""
     mantissa, _, exponent = digits.lower().partition("e")
     whole, _, rest = mantissa.strip("-").partition(".")
     zeros = len(rest) - len(rest.lstrip("0"))

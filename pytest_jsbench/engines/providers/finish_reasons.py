@@ -76,7 +76,7 @@ def read_meaning(text: str) -> Meaning:
             return kind(text)
     if text == DeclineReason.REFUSAL:
         return DeclineReason.REFUSAL
-    raise ValueError(f"unknown meaning of a finish reason '{text}'")
+    raise ValueError(f"'{text}' is not a known meaning of a finish reason")
 
 
 _OPENAI = "openai 3.57, chat_completion.Choice"

@@ -144,5 +144,5 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
                     raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches
     except (ValueError, RecordError) as error:
-        message = f"{path} cannot be read: {error}; expected what --jsbench-batch wrote there"
+        message = f"{path} cannot be read: {error}; expected a file written by --jsbench-batch"
         raise RecordError(message, where=path) from error

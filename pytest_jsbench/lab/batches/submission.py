@@ -412,7 +412,7 @@ class SessionBatches:
         self._session = session
         self._submission: Submission | None = None
         if session.handover.folder is None:
-            message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
+            message = "--jsbench-batch keeps the batch's id in the run's directory: add --jsbench-output=DIR"
             raise BatchError(message, option="batch")
         self._folder = session.handover.folder
 

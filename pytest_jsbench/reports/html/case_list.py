@@ -82,7 +82,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
                 if record is not None and room:
                     details.append(details_of(record))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
-                # what the list shows of it; in a run of variants the index of its variant
+                # what the list shows of it; in a run with variants the index of its variant
                 entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
                 entry |= {
                     "task": outcome.key.task,
