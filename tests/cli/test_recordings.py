@@ -76,7 +76,7 @@ def test_what_cannot_be_listed_is_one_line(kept: Path, capsys: pytest.CaptureFix
     run = kept.parent / "one"
     (kept.parent / "part").mkdir()
 
-    assert "is no folder" in failed(capsys, "recordings", kept / "no", "--run", run)
+    assert "is not a directory" in failed(capsys, "recordings", kept / "no", "--run", run)
     assert "unused recordings are known only for a complete run" in failed(
         capsys, "recordings", kept, "--run", kept.parent / "part"
     )

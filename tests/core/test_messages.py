@@ -101,7 +101,7 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
         ([RESULT], "messages[0].tool_call_id is '1'; expected a call (none is open)"),
         ([calling(call("2", "{}")), RESULT], "messages[1].tool_call_id is '1'; expected a call (2)"),
         ([calling(call("1", "{}")), RESULT, RESULT], "messages[2].tool_call_id is '1'; expected a call (none is open)"),
-        ([calling(call("1", "{}"), call("1", "{}"))], "messages[0].tool_calls have one id twice"),
+        ([calling(call("1", "{}"), call("1", "{}"))], "messages[0].tool_calls contains a duplicate id"),
         (
             [calling(call("1", "{}"), call("2", "{}")), RESULT, user("Hi")],
             "messages[0].tool_calls[1] has no result; expected a message of role tool after it, with tool_call_id '2'",

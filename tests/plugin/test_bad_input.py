@@ -33,7 +33,7 @@ from tests.plugin.conftest import Bench
         ),
         (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
         (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),
-        (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"),
+        (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, 1of5 (*, found '3/2'"),
         (
             ["--jsbench-export=xml=x"],
             "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of *",
@@ -69,7 +69,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
         (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),
         # a worker on another machine
-        (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard with *"),
+        (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard *"),
         (["--dist=load", "--tx=2*socket=other:8888"], "ERROR: --tx=2[*]socket=other:8888: * use -n N *"),
         (["--dist=load", "--tx=popen//via=other"], "ERROR: --tx=popen//via=other: * use -n N *"),
     ],

@@ -208,14 +208,14 @@ CANNOT_ASK = (
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
     ("", "jsbench.check('{}', schema=3)", "no schema: 3 is an int*"),
-    ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no *"),
+    ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is neither text nor *"),
     ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
     ("", "jsbench.check(object())", "the answer, a object, has no JSON form*"),
     ("", "jsbench.check('{}')", "no schema; set @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
     ("", "shared('a', shema=NUMBER)", "jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
     ("", "shared('a', repeats=2)", "jsbench_shared() has no argument 'repeats': *"),
     ("", "shared('')", "jsbench_shared() was given ''; expected a name for the answer*"),
-    ("", "shared('a', schema=NUMBER).endpoint", "jsbench_shared has no endpoint: *"),
+    ("", "shared('a', schema=NUMBER).endpoint", "jsbench_shared has no endpoint, *"),
     ("", "shared('a').generate('?')", "no schema; set *"),
 )
 
@@ -373,11 +373,11 @@ def test_type_refusal_is_reported_at_the_line_of_the_test(bench: Bench) -> None:
     assert records[0]["verdict"]["failure_type"] is None
     result.stdout.fnmatch_lines_random(
         [
-            "E * conforms to the JSON Schema of Odd, and Odd refuses it: n: Value error, not odd",
+            "E * conforms to the JSON Schema of Odd, but Odd rejects it: n: Value error, not odd",
             "E * KeyError: 'four'",
             ">       if n == 4: raise KeyError('four')",
             "E * there is no JSON value to parse: syntax_error (prose): *",
-            "E * does not conform to the JSON Schema of Odd (schema_violation: $.n: *), and Odd refuses it: n: *",
+            "E * does not conform to the JSON Schema of Odd (schema_violation: $.n: *), but Odd rejects it: n: *",
         ]
     )
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
