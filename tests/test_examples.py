@@ -100,7 +100,7 @@ def test_a_pull_request_gets_one_comment_which_each_later_run_changes(tmp_path: 
     (tmp_path / "bin" / "gh").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n{said}\n')
     (tmp_path / "bin" / "gh").chmod(0o755)
 
-    run_step("Make the comment, or change it", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
+    run_step("Create or update the comment", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
 
     looked, made = (tmp_path / "calls").read_text().splitlines()
     assert 'startswith("<!-- jsbench:gate -->")' in looked
@@ -118,7 +118,7 @@ def test_comment_reports_changes_since_main_with_a_baseline(tmp_path: Path, base
     run(tmp_path / "runs" / "one" / "run.json", "m", 8)
     (tmp_path / "runs" / "one" / "records.jsonl").touch()
 
-    run_step("Say what has changed", tmp_path)
+    run_step("Report changes", tmp_path)
 
     text = (tmp_path / "runs" / "comment.md").read_text()
     assert text.startswith("<!-- jsbench:gate -->\n### jsbench: `here`\n")
@@ -133,7 +133,7 @@ def test_a_text_that_is_not_the_comment_is_never_sent(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
 
     with pytest.raises(subprocess.CalledProcessError):
-        run_step("Make the comment, or change it", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
+        run_step("Create or update the comment", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
 
 
 @ON_POSIX

@@ -1,4 +1,4 @@
-"""What the applications read: a text goes to a language model, and a `Parcel` comes back."""
+"""The type and the prompt with which the applications extract a `Parcel` from a text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Parcel(BaseModel):
 
     @field_validator("number")
     @classmethod
-    def stands_in_the_text(cls, number: str, info: ValidationInfo) -> str:
-        """Refuse a number that the model has made up, where the text is known."""
+    def check_number_is_in_text(cls, number: str, info: ValidationInfo) -> str:
+        """Reject an invented number if the text is passed as context."""
         if info.context and number not in info.context["text"]:
             message = f"{number} does not stand in the text"
             raise ValueError(message)
         return number
 
 
-def asked(text: str) -> str:
-    """Return the prompt."""
+def make_prompt(text: str) -> str:
+    """Return the prompt that extracts a parcel from the text."""
     return f"Extract the parcel as JSON with number and weight.\n\n{text}\n"

@@ -1,4 +1,4 @@
-"""Parcels, read with instructor, which asks again where the type refuses an answer."""
+"""Read parcels with instructor, which retries if the type rejects an answer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import instructor
-from parcels import MODEL, Parcel, asked
+from parcels import MODEL, Parcel, make_prompt
 
 
-def _how(text: str) -> dict[str, Any]:
+def _call_arguments(text: str) -> dict[str, Any]:
     return {
         "response_model": Parcel,
-        "messages": [{"role": "user", "content": asked(text)}],
+        "messages": [{"role": "user", "content": make_prompt(text)}],
         "context": {"text": text},
         "max_retries": 1,
         "temperature": 0,
@@ -22,13 +22,13 @@ def _how(text: str) -> dict[str, Any]:
 
 
 def read(text: str) -> Parcel:
-    """One."""
+    """Read one parcel."""
     client = instructor.from_provider(f"openai/{MODEL}", mode=instructor.Mode.JSON_SCHEMA)
-    parcel: Parcel = client.create(**_how(text))
+    parcel: Parcel = client.create(**_call_arguments(text))
     return parcel
 
 
 async def read_all(texts: Sequence[str]) -> list[Parcel]:
-    """Several at once."""
+    """Read several parcels concurrently."""
     client = instructor.from_provider(f"openai/{MODEL}", mode=instructor.Mode.JSON_SCHEMA, async_client=True)
-    return list(await asyncio.gather(*(client.create(**_how(text)) for text in texts)))
+    return list(await asyncio.gather(*(client.create(**_call_arguments(text)) for text in texts)))

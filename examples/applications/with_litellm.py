@@ -1,16 +1,16 @@
-"""Parcels, read with litellm."""
+"""Read parcels with litellm."""
 
 from __future__ import annotations
 
 import litellm
-from parcels import MODEL, Parcel, asked
+from parcels import MODEL, Parcel, make_prompt
 
 
 def read(text: str) -> Parcel:
-    """By Chat Completions."""
+    """Read a parcel through Chat Completions."""
     answer = litellm.completion(
         model=f"openai/{MODEL}",
-        messages=[{"role": "user", "content": asked(text)}],
+        messages=[{"role": "user", "content": make_prompt(text)}],
         response_format=Parcel,
         temperature=0,
         max_completion_tokens=64,

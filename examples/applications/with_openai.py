@@ -1,16 +1,16 @@
-"""Parcels, read with OpenAI's own client."""
+"""Read parcels with OpenAI's client."""
 
 from __future__ import annotations
 
 from openai import OpenAI
-from parcels import MODEL, Parcel, asked
+from parcels import MODEL, Parcel, make_prompt
 
 
 def read(text: str) -> Parcel | None:
-    """By Chat Completions."""
+    """Read a parcel through Chat Completions."""
     answer = OpenAI().chat.completions.parse(
         model=MODEL,
-        messages=[{"role": "user", "content": asked(text)}],
+        messages=[{"role": "user", "content": make_prompt(text)}],
         response_format=Parcel,
         temperature=0,
         max_completion_tokens=64,
@@ -19,10 +19,10 @@ def read(text: str) -> Parcel | None:
 
 
 def read_streamed(text: str) -> Parcel | None:
-    """By Chat Completions, as the answer comes."""
+    """Read a parcel through streamed Chat Completions."""
     with OpenAI().chat.completions.stream(
         model=MODEL,
-        messages=[{"role": "user", "content": asked(text)}],
+        messages=[{"role": "user", "content": make_prompt(text)}],
         response_format=Parcel,
         temperature=0,
         max_completion_tokens=64,
@@ -31,8 +31,8 @@ def read_streamed(text: str) -> Parcel | None:
 
 
 def read_by_responses(text: str) -> Parcel | None:
-    """By Responses."""
+    """Read a parcel through Responses."""
     answer = OpenAI().responses.parse(
-        model=MODEL, input=asked(text), text_format=Parcel, temperature=0, max_output_tokens=64
+        model=MODEL, input=make_prompt(text), text_format=Parcel, temperature=0, max_output_tokens=64
     )
     return answer.output_parsed

@@ -1,8 +1,8 @@
-"""Parcels, read with an agent of Pydantic AI."""
+"""Read parcels with a Pydantic AI agent."""
 
 from __future__ import annotations
 
-from parcels import MODEL, Parcel, asked
+from parcels import MODEL, Parcel, make_prompt
 from pydantic_ai import Agent, NativeOutput
 
 
@@ -13,13 +13,13 @@ def _agent() -> Agent[None, Parcel]:
 
 
 def read(text: str) -> Parcel:
-    """At once."""
-    parcel: Parcel = _agent().run_sync(asked(text)).output
+    """Read a parcel."""
+    parcel: Parcel = _agent().run_sync(make_prompt(text)).output
     return parcel
 
 
 async def read_streamed(text: str) -> Parcel:
-    """As the answer comes."""
-    async with _agent().run_stream(asked(text)) as result:
+    """Read a parcel from a streamed answer."""
+    async with _agent().run_stream(make_prompt(text)) as result:
         parcel: Parcel = await result.get_output()
         return parcel

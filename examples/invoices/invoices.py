@@ -1,4 +1,4 @@
-"""Reads invoices: a text goes to a language model, and an `Invoice` comes back."""
+"""The type and the prompt with which the application extracts an `Invoice` from a text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Invoice(BaseModel):
     total: float = Field(description="The total amount", ge=0)
 
 
-#: what the model is asked
+#: The prompt; `{text}` is replaced by the invoice's text.
 PROMPT = """Extract the invoice as JSON with number, issued, currency and total.
 
 {text}

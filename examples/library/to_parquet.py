@@ -1,4 +1,4 @@
-"""Ask a function of your own for each small schema, and write what came of it as a Parquet file."""
+"""Evaluate a Python function on small schemas, and write the attempts to a Parquet file."""
 
 import json
 from pathlib import Path
@@ -7,16 +7,16 @@ from pytest_jsbench import Case, Dataset, Request, evaluate
 
 
 def answer(request: Request) -> str:
-    """Replace this by your own model; this one knows only the names of the required properties."""
+    """Replace this with your model; this one only sets the required properties."""
     schema = request.schema if isinstance(request.schema, dict) else {}
     return json.dumps(dict.fromkeys(schema.get("required", []), "?"))
 
 
-def politely(case: Case) -> dict[str, object]:
+def ask_politely(case: Case) -> dict[str, object]:
     return {"prompt": f"Please answer with JSON that conforms to {json.dumps(case.schema)}", "tags": ["polite"]}
 
 
-small = Dataset.load("builtin", tasks=["simple", "medium"]).filter("size<1500 and not keywords:$ref").map(politely)
+small = Dataset.load("builtin", tasks=["simple", "medium"]).filter("size<1500 and not keywords:$ref").map(ask_politely)
 run = evaluate(answer, small.sample(12, seed=1), concurrency=4, output="jsbench-runs")
 print(run)
 print(run.to_parquet(Path("attempts.parquet")))

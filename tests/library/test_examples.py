@@ -38,7 +38,7 @@ def test_notebook_compares_runs_by_case_instead_of_overlapping_intervals() -> No
     text = (ROOT / "examples" / "library" / "constrained_or_free.ipynb").read_text("utf-8")
 
     assert ".compare(" in text
-    assert "Intervals that overlap do not say" in text
+    assert "Overlapping intervals do not answer this" in text
 
 
 def code() -> list[str]:

@@ -30,5 +30,5 @@ def test_a_number_that_is_made_up_is_asked_for_again_and_never_taken(jsbench: JS
     with pytest.raises(InstructorRetryException, match="PZ123456 does not stand in the text"):
         read(MISREAD)
 
-    # both conform: that the number is wrong no schema can say
+    # both answers conform: a schema cannot detect that the number is wrong
     assert [answer.verdict.passed for answer in jsbench.endpoint.answers] == [True, True]
