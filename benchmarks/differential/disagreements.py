@@ -1,4 +1,4 @@
-"""Where a validator says something else than the judge, and the classes of that which were decided for the judge."""
+"""Disagreements between the judge and other validators, and the classes that were decided in the judge's favour."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from benchmarks.differential.questions import PatternQuestion, Question, SchemaQ
 from benchmarks.differential.readings import READINGS, RESTATEMENTS
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
 
-#: what the letters of an opinion mean
-SAYING = {"v": "valid", "i": "invalid", "x": "no JSON", "r": "refused", "u": "undecided", "e": "error"}
+#:  Meanings of the letters of an opinion.
+VERDICT_NAMES = {"v": "valid", "i": "invalid", "x": "not JSON", "r": "rejected", "u": "undecided", "e": "error"}
 
-#: characters of a schema or text in an example
-_SHOWN = 700
+#:  Maximum number of characters of a schema or text in an example.
+_MAX_SHOWN = 700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """One pair of which one validator says something else than the judge."""
+    """One pair on which one validator disagrees with the judge."""
 
-    #: with the one text
+    #:  The question, reduced to this pair's text.
     question: Question
     validator: str
     ours: str
     theirs: str
-    #: why the judge, and why the validator refused, or broke
+    #:  Reasons of the judge and of the validator if they rejected the schema or failed.
     our_why: str
     their_why: str
-    #: what everybody else says
+    #:  Verdicts of all other validators, by name.
     others: Mapping[str, str]
     flags: str = ""
 
@@ -46,37 +46,39 @@ class Disagreement:
         return self.question.texts[0]
 
     @property
-    def asked(self) -> str:
-        """The pattern, or the schema."""
+    def subject(self) -> str:
+        """The pattern, or the schema as JSON."""
         question = self.question
         return question.pattern if isinstance(question, PatternQuestion) else json.dumps(question.schema)
 
     def __str__(self) -> str:
-        told = f"judge {SAYING[self.ours]}, {self.validator} {SAYING[self.theirs]}"
+        verdicts = f"judge {VERDICT_NAMES[self.ours]}, {self.validator} {VERDICT_NAMES[self.theirs]}"
         why = " / ".join(filter(None, (self.our_why, self.their_why)))
-        return f"{self.question.name}: {told} {why}\n    {self.asked[:_SHOWN]}\n    {self.text[:_SHOWN]!r}"
+        return (
+            f"{self.question.name}: {verdicts} {why}\n    {self.subject[:_MAX_SHOWN]}\n    {self.text[:_MAX_SHOWN]!r}"
+        )
 
 
 def disagreements(answered: Answered) -> Iterator[Disagreement]:
-    """Each pair of the question, once for each validator that says something else."""
+    """Yield each pair of the question, once for each validator that disagrees with the judge."""
     for number in range(len(answered.question.texts)):
         ours = answered.ours.verdicts[number]
-        said = {name: opinion.verdicts[number] for name, opinion in answered.others.items()}
-        for name, theirs in said.items():
+        verdicts = {name: opinion.verdicts[number] for name, opinion in answered.others.items()}
+        for name, theirs in verdicts.items():
             if theirs != ours:
                 yield Disagreement(
-                    question=_one(answered.question, number),
+                    question=_with_one_text(answered.question, number),
                     validator=name,
                     ours=ours,
                     theirs=theirs,
                     our_why=answered.ours.whys.get(number, ""),
                     their_why=answered.others[name].whys.get(number, ""),
-                    others={other: letter for other, letter in said.items() if other != name},
+                    others={other: letter for other, letter in verdicts.items() if other != name},
                     flags=answered.flags,
                 )
 
 
-def _one(question: Question, number: int) -> Question:
+def _with_one_text(question: Question, number: int) -> Question:
     text = question.texts[number : number + 1]
     if isinstance(question, PatternQuestion):
         return dataclasses.replace(question, texts=text)
@@ -86,46 +88,50 @@ def _one(question: Question, number: int) -> Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedClass:
-    """A kind of disagreement that was decided, by `decided.toml`; every condition that is given must hold."""
+    """A kind of disagreement that `decided.toml` decides; all given conditions must be met."""
 
     name: str
     validators: tuple[str, ...]
-    #: what the validator says, as words; any where empty
-    says: tuple[str, ...] = ()
-    #: searched in what the validator gives as its reason, or in the judge's
+    #:  Accepted verdicts of the validator, as words; any if empty.
+    verdicts: tuple[str, ...] = ()
+    #:  Regular expressions to find in the validator's reason and in the judge's.
     why: str = ""
     our_why: str = ""
-    #: of a schema that is nothing but a format: its name, and a search in the string, or in its octets
+    #:  Names of the format, if the schema has no other keyword; `text` is a regular expression to find in the string or
+    #: its octets.
     formats: tuple[str, ...] = ()
     text: str = ""
-    #: whether the library `idna` says of the host, or of the part after @, what the judge says
+    #:  Whether the library `idna` must agree with the judge about the host, or about the part after @.
     idna: bool = False
-    #: whether all others that were asked say what the judge says
+    #:  Whether all other validators must agree with the judge.
     alone: bool = False
-    #: whether the publisher of the pair says what the judge says
+    #:  Whether the publisher's label must agree with the judge.
     label: bool = False
-    #: whether V8 reads the pattern, or one of the schema's, without the flag `u` only
+    #:  Whether V8 must need to drop the flag `u` to accept the pattern, or one of the schema's.
     legacy: bool = False
-    #: the judge says the same as the validator when it is asked this way (`readings.READINGS`)
+    #:  Reading (`readings.READINGS`) under which the judge must agree with the validator.
     reading: str = ""
-    #: the validator says what the judge says when it is asked this way, which means the same (`readings.RESTATEMENTS`)
+    #:  Restatement without a change of meaning (`readings.RESTATEMENTS`) for which the validator must agree with the
+    #: judge.
     restated: str = ""
-    #: whether only older versions of the validator say it, so that it need not disagree on its example
-    of_older: bool = False
-    #: what was decided, and by what: a clause of a specification, or the validator's own words
+    #:  Whether only older versions of the validator disagree, so that the example need not show it.
+    older_versions_only: bool = False
+    #:  The decision, and its source: a clause of a specification, or the validator's own documentation.
     decided: str
     source: str
-    #: the thread where its own project knows of it
+    #:  Issue in the validator's own project; empty if there is none.
     upstream: str = ""
     example: Mapping[str, Any]
 
-    def holds(self, found: Disagreement) -> bool:
-        """Whether all conditions hold that need nobody to be asked again."""
-        if found.validator not in self.validators or (self.says and SAYING[found.theirs] not in self.says):
+    def matches(self, found: Disagreement) -> bool:
+        """Return whether all conditions are met that need no further validation."""
+        if found.validator not in self.validators or (
+            self.verdicts and VERDICT_NAMES[found.theirs] not in self.verdicts
+        ):
             return False
         if not re.search(self.why, found.their_why) or not re.search(self.our_why, found.our_why):
             return False
-        # a pair of which one says that it is no JSON cannot be asked in another way
+        #  a pair cannot be rewritten if a validator does not accept its text as JSON
         if (self.reading or self.restated) and "x" in found.ours + found.theirs:
             return False
         if self.alone and set(found.others.values()) != {found.ours}:
@@ -134,10 +140,10 @@ class DecidedClass:
             return False
         if self.legacy and "u" in found.flags:
             return False
-        return not self.formats or _holds_of_format(self, found)
+        return not self.formats or _matches_format(self, found)
 
 
-def _holds_of_format(decided: DecidedClass, found: Disagreement) -> bool:
+def _matches_format(decided: DecidedClass, found: Disagreement) -> bool:
     schema = found.question.schema if isinstance(found.question, SchemaQuestion) else None
     if not isinstance(schema, dict) or schema.keys() - {"$schema"} != {"format"}:
         return False
@@ -157,26 +163,26 @@ def _is_idna(host: str) -> bool:
 
 
 def load(path: Path) -> Sequence[DecidedClass]:
-    """The classes of a file, in the order in which they are tried."""
+    """Load the classes of a file, in the order in which they are tried."""
     tables: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8"))["class"]
-    return [DecidedClass(**{key: _frozen(held) for key, held in table.items()}) for table in tables]
+    return [DecidedClass(**{key: _freeze(inner) for key, inner in table.items()}) for table in tables]
 
 
-def _frozen(held: Any) -> Any:
-    return tuple(held) if isinstance(held, list) else held
+def _freeze(inner: Any) -> Any:
+    return tuple(inner) if isinstance(inner, list) else inner
 
 
-def without_example(classes: Sequence[DecidedClass], panel: Panel) -> list[str]:
-    """The classes whose example is no disagreement of the class, or not any more."""
-    asked = [_asked_by(one) for one in classes]
-    found = [list(disagreements(answered)) for answered in panel.ask(asked)]
+def classes_without_example(classes: Sequence[DecidedClass], panel: Panel) -> list[str]:
+    """Return the names of the classes whose example is not, or no longer, a disagreement of the class."""
+    questions = [_question_of_example(one) for one in classes]
+    found = [list(disagreements(answered)) for answered in panel.ask(questions)]
     decisions = iter(decide([each for one in found for each in one], classes, panel))
     shown = [[next(decisions) for _ in one] for one in found]
     pairs = zip(classes, shown, strict=True)
-    return [decided.name for decided, ones in pairs if not decided.of_older and decided not in ones]
+    return [decided.name for decided, ones in pairs if not decided.older_versions_only and decided not in ones]
 
 
-def _asked_by(decided: DecidedClass) -> Question:
+def _question_of_example(decided: DecidedClass) -> Question:
     example, name = decided.example, f"example of {decided.name!r}"
     if "pattern" in example:
         return PatternQuestion(name=name, pattern=example["pattern"], texts=(example["text"],))
@@ -187,16 +193,16 @@ def _asked_by(decided: DecidedClass) -> Question:
 
 
 def decide(found: Sequence[Disagreement], classes: Sequence[DecidedClass], panel: Panel) -> list[DecidedClass | None]:
-    """The class of each disagreement, None where nobody has decided it yet."""
+    """Return the class of each disagreement; None if it is undecided."""
     decisions: list[DecidedClass | None] = [None] * len(found)
     for decided in classes:
-        open_ones = [number for number, one in enumerate(found) if decisions[number] is None and decided.holds(one)]
-        for number in _confirmed(decided, found, open_ones, classes, panel):
+        open_ones = [number for number, one in enumerate(found) if decisions[number] is None and decided.matches(one)]
+        for number in _confirm(decided, found, open_ones, classes, panel):
             decisions[number] = decided
     return decisions
 
 
-def _confirmed(
+def _confirm(
     decided: DecidedClass,
     found: Sequence[Disagreement],
     numbers: list[int],
@@ -205,34 +211,34 @@ def _confirmed(
 ) -> Iterable[int]:
     if decided.reading:
         numbers = [number for number in numbers if found[number].ours in "vi" and found[number].theirs in "vi"]
-        return [number for number in numbers if _reads_so(found[number], decided.reading, panel)]
+        return [number for number in numbers if _has_reading(found[number], decided.reading, panel)]
     if decided.restated:
         others = [one for one in classes if not one.restated]
-        return _restated(decided, found, numbers, others, panel)
+        return _confirm_restatements(decided, found, numbers, others, panel)
     return numbers
 
 
-def _reads_so(found: Disagreement, name: str, panel: Panel) -> bool:
+def _has_reading(found: Disagreement, name: str, panel: Panel) -> bool:
     assert isinstance(found.question, SchemaQuestion)
     return any(panel.judge(other).verdicts == found.theirs for other in READINGS[name](found.question))
 
 
-def _restated(
+def _confirm_restatements(
     decided: DecidedClass,
     found: Sequence[Disagreement],
     numbers: list[int],
     others: Sequence[DecidedClass],
     panel: Panel,
 ) -> Iterator[int]:
-    asked: list[tuple[int, Question]] = []
+    questions: list[tuple[int, Question]] = []
     for number in numbers:
-        asked += [(number, other) for other in RESTATEMENTS[decided.restated](found[number].question)]
-    answers = panel.ask([question for _, question in asked])
-    for (number, _), answered in zip(asked, answers, strict=True):
+        questions += [(number, other) for other in RESTATEMENTS[decided.restated](found[number].question)]
+    answers = panel.ask([question for _, question in questions])
+    for (number, _), answered in zip(questions, answers, strict=True):
         before = found[number]
         left = [one for one in disagreements(answered) if one.validator == before.validator]
         same_meaning = answered.ours.verdicts == before.ours
         changed = not left or (left[0].theirs, left[0].their_why) != (before.theirs, before.their_why)
-        # nothing is left, or nothing but what another class explains
+        #  no disagreement is left, or only one that another class explains
         if same_meaning and changed and all(decide(left, others, panel)):
             yield number

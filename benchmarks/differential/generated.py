@@ -1,4 +1,4 @@
-"""Schemas made of every keyword of each dialect, and instances made for them, some of which conform."""
+"""Schemas generated from every keyword of each dialect, with instances, some of which conform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.differential.numbers import NUMBERS, write
 from benchmarks.differential.questions import SchemaQuestion
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12, Dialect
 
-#: names of fields; some have a meaning in JavaScript, in a pointer, or nowhere
+#:  Names of fields; some are special in JavaScript or in JSON Pointers.
 FIELDS = (
     *("a", "b", "c", "ab", "", "é", "e\u0301", "😀", "a/b", "a~b", "a%b", "length", "toString", "constructor"),
     *("$ref", "1"),
@@ -32,23 +32,23 @@ _FROM_7 = _FROM_6 - {DRAFT_6}
 
 
 class _Several(dict[str, Any]):
-    """Keywords that only have a meaning together."""
+    """Keywords that have a meaning only in combination."""
 
 
 class SchemaMaker:
-    """Makes one schema; references lead down the list of definitions, or anywhere from inside a value."""
+    """Generator of one schema; references lead down the list of definitions, or anywhere from inside a value."""
 
     def __init__(self, dialect: Dialect, chance: random.Random) -> None:
         self._dialect = dialect
         self._chance = chance
         self._definitions = chance.choice((0, 1, 2, 3))
-        #: while a definition is made, the first one that it may refer to without going round in circles
+        #:  While a definition is generated: the first one that it may refer to without a cycle.
         self._next = 0
         self._holder = "definitions" if dialect in _OLD else "$defs"
         self._makers = [(name, make) for name, make, drafts in self._keywords() if dialect in drafts]
 
     def document(self) -> Any:
-        """A schema with its definitions."""
+        """Return a schema with its definitions."""
         schema = self._schema(0, inside=False)
         if not isinstance(schema, dict):
             return schema
@@ -66,12 +66,12 @@ class SchemaMaker:
         return {"$schema": self._dialect.uri, **schema}
 
     def _schema(self, depth: int, *, inside: bool) -> Any:
-        """A subschema; `inside` where it is held against a part of what its holder is held against."""
+        """Return a subschema; `inside` means that it applies to a part of its parent's instance."""
         chance = self._chance
         if self._dialect is not DRAFT_4 and chance.random() < 0.06:
             return chance.random() < 0.7
         if depth >= DEEPEST:
-            return chance.choice(({}, {"type": chance.choice(TYPES)}, {"enum": [made_value(chance)]}))
+            return chance.choice(({}, {"type": chance.choice(TYPES)}, {"enum": [make_value(chance)]}))
         made: dict[str, Any] = {}
         for name, make in chance.choices(self._makers, k=chance.choice((1, 2, 2, 3, 4))):
             value = make(depth + 1, inside)
@@ -80,11 +80,11 @@ class SchemaMaker:
         return made
 
     def _keywords(self) -> Iterator[tuple[str, Callable[[int, bool], Any], frozenset[Dialect]]]:
-        """Each keyword, as often as it shall be likely, what makes its value, and the dialects that know it."""
+        """List each keyword with its weight, the function that generates its value, and its dialects."""
         for names, make, drafts in (
             ("type", self._types, _ALL),
             ("enum", self._values, _ALL),
-            ("const", lambda *_: made_value(self._chance), _FROM_6),
+            ("const", lambda *_: make_value(self._chance), _FROM_6),
             ("properties properties", self._fields, _ALL),
             ("required", self._names, _ALL),
             ("patternProperties", self._by_pattern, _ALL),
@@ -119,7 +119,7 @@ class SchemaMaker:
             for name in names.split():
                 yield name, make, drafts
 
-    # what a keyword holds
+    #  values of keywords
 
     def _within(self, depth: int, _inside: bool) -> Any:
         return self._schema(depth, inside=True)
@@ -159,11 +159,11 @@ class SchemaMaker:
     def _types(self, _depth: int, _inside: bool) -> Any:
         return self._chance.choice(TYPES) if self._chance.random() < 0.7 else self._chance.sample(TYPES, 2)
 
-    def _values(self, _depth: int, _inside: bool) -> Any:
+    def _map_scalars(self, _depth: int, _inside: bool) -> Any:
         found: list[Any] = []
         for _ in range(self._chance.choice((1, 2, 4))):
-            one = made_value(self._chance)
-            # a metaschema may want them to differ
+            one = make_value(self._chance)
+            #  the metaschema may require distinct values
             if json.dumps(one) not in map(json.dumps, found) and one not in found:
                 found.append(one)
         return found
@@ -187,17 +187,17 @@ class SchemaMaker:
         return _Several({side: self._chance.choice(NUMBERS), f"exclusive{side.title()}": self._chance.random() < 0.7})
 
 
-def made_value(chance: random.Random, depth: int = 0) -> Any:
-    """Any JSON value."""
+def make_value(chance: random.Random, depth: int = 0) -> Any:
+    """Return a random JSON value."""
     kind = chance.random()
     if depth < 2 and kind < 0.2:
-        return [made_value(chance, depth + 1) for _ in range(chance.choice((0, 1, 2, 3)))]
+        return [make_value(chance, depth + 1) for _ in range(chance.choice((0, 1, 2, 3)))]
     if depth < 2 and kind < 0.45:
-        return {name: made_value(chance, depth + 1) for name in chance.sample(FIELDS, chance.choice((0, 1, 2, 3)))}
+        return {name: make_value(chance, depth + 1) for name in chance.sample(FIELDS, chance.choice((0, 1, 2, 3)))}
     return chance.choice(chance.choice(((None, True, False), NUMBERS, STRINGS)))
 
 
-#: what a schema without `type` speaks of
+#:  Keywords from which a type is inferred for a schema without `type`.
 _SPEAKS_OF: Mapping[str, set[str]] = {
     "object": {
         *("properties", "required", "additionalProperties", "patternProperties", "unevaluatedProperties"),
@@ -210,17 +210,17 @@ _SPEAKS_OF: Mapping[str, set[str]] = {
 
 
 class InstanceMaker:
-    """Makes instances that a schema may take."""
+    """Generator of instances that a schema may accept."""
 
     def __init__(self, document: Any, chance: random.Random) -> None:
         self._document = document
         self._chance = chance
 
     def make(self, schema: Any, depth: int = 0) -> Any:
-        """An instance for that part of the document."""
+        """Return an instance for that part of the document."""
         chance = self._chance
         if not isinstance(schema, dict) or depth > 6 or chance.random() < 0.08:
-            return made_value(chance, min(depth, 2))
+            return make_value(chance, min(depth, 2))
         schema = self._flat(schema)
         if "const" in schema:
             return schema["const"]
@@ -241,10 +241,10 @@ class InstanceMaker:
             case "null":
                 return None
             case _:
-                return made_value(chance, min(depth, 2))
+                return make_value(chance, min(depth, 2))
 
     def _flat(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema, with one branch of each choice and with what it refers to laid over it."""
+        """Return the schema merged with one branch of each choice and with the schemas that it references."""
         flat: dict[str, Any] = {}
         pending: list[Any] = [schema]
         for _ in range(12):
@@ -299,7 +299,7 @@ def _spoken_of(schema: Mapping[str, Any]) -> str | None:
 
 
 def generated_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
-    """About so many pairs, all dialects in turns."""
+    """Yield about this many pairs, alternating between all dialects."""
     for number in range(pairs // INSTANCES):
         chance = random.Random(f"{seed} generated {number}")
         dialect = DIALECTS[number % len(DIALECTS)]

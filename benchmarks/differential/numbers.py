@@ -1,4 +1,4 @@
-"""Numbers at the edges of what a double holds, and the ways to write one."""
+"""Numbers near the limits of double precision, and different spellings of a number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r'("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 
 
 def write(value: Any, chance: random.Random) -> str:
-    """The value as JSON, with some of its numbers in another spelling of the same number."""
+    """Write the value as JSON, with some of its numbers in another spelling of the same number."""
     text = json.dumps(value, ensure_ascii=chance.random() < 0.5)
     return _NUMBER.sub(lambda found: found[1] or _spelled(found[2], chance), text) if chance.random() < 0.2 else text
 

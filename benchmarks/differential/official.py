@@ -1,4 +1,4 @@
-"""The official test suite of JSON Schema, required and optional, for every draft that the judge knows."""
+"""The official JSON Schema test suite, required and optional tests, for each supported draft."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOLDERS = dict(zip(DIALECTS, ("draft4", "draft6", "draft7", "draft2019-09", "dr
 
 
 def official_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
-    """Its cases in an order by the seed, until there are so many pairs; remote documents are bundled."""
+    """Yield its cases in a seeded order up to this many pairs; remote documents are bundled."""
     cases = [(dialect, folder, *one) for dialect, folder in _FOLDERS.items() for one in suite(folder)]
     random.Random(f"{seed} official").shuffle(cases)
     for dialect, folder, file, case in cases:
@@ -28,6 +28,6 @@ def official_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
             dialect=dialect,
             texts=tuple(json.dumps(test["data"]) for test in case["tests"]),
             labels=tuple(test["valid"] for test in case["tests"]),
-            # elsewhere the suite wants formats, and contents, to be annotations only
+            #  in all other files the suite expects formats and contents to be annotations only
             formats=file.startswith("optional/format/") or file == "optional/content.json",
         )

@@ -1,4 +1,4 @@
-"""Asking everybody: our judge, and the validators of JavaScript through a process of Node."""
+"""Verdicts of the judge, and of the JavaScript validators through a Node process."""
 
 from __future__ import annotations
 
@@ -21,37 +21,40 @@ _LETTERS = {
     FailureType.SYNTAX_ERROR: "x",
     FailureType.INVALID_SCHEMA: "r",
 }
-#: why the judge leaves an answer undecided; any other reason is a fault of its own
+#:  Reasons for which the judge leaves an answer undecided; any other reason is an error of the judge.
 _BOUNDS = frozenset({"timeout", "memory", "backtracking"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What one validator says of each text: valid, invalid, no JSON (x), refused (r), undecided (u), error (e)."""
+    """
+    Verdicts of one validator for each text: valid, invalid, not JSON (x), schema rejected (r), undecided (u), error
+    (e).
+    """
 
     verdicts: str
-    #: why a text was neither valid nor invalid, by its number
+    #:  Reason for each text that is neither valid nor invalid, by its number.
     whys: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A question, and what everybody says."""
+    """A question with the verdicts of all validators."""
 
     question: Question
     ours: Opinion
-    #: by the validator's name: `ajv`, `hyperjump`, `v8`, and `label` for what the publisher says
+    #:  Verdicts by validator: `ajv`, `hyperjump`, `v8`, and `label` for those of the publisher.
     others: Mapping[str, Opinion]
-    #: with which V8 reads the pattern, or all patterns of the schema
+    #:  Flags with which V8 accepts the pattern, or all patterns of the schema.
     flags: str
 
 
 class Panel:
     """
-    Asks the judge and the JavaScript validators the same questions.
+    Runs the judge and the JavaScript validators on the same questions.
 
-    The command makes one for a run, and closes it at the end. The judges live as long as it does; each `ask` has a
-    process of Node to itself, which a thread feeds while the judge decides.
+    The command creates one panel for a run and closes it at the end. The judges live as long as the panel; each `ask`
+    starts its own Node process, which a thread feeds while the judge works.
     """
 
     def __init__(self, node: str) -> None:
@@ -59,7 +62,7 @@ class Panel:
         self._judges: dict[tuple[str, bool], Judge] = {}
 
     def ask(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
-        """Everybody's answer to each question, in order."""
+        """Yield the verdicts of all validators for each question, in order."""
         waiting: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         command = [self._node, "--stack-size=4000", str(HERE / "validators.mjs")]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -73,14 +76,14 @@ class Panel:
                     line = process.stdout.readline()
                     if not line:
                         raise RuntimeError(f"Node ended at {question.name}; is `npm ci` done in {HERE}?")
-                    yield _answered(question, ours, json.loads(line))
+                    yield _collect_verdicts(question, ours, json.loads(line))
             finally:
-                # The remaining output is not needed.
+                #  The remaining output is not needed.
                 process.kill()
                 feeder.join()
 
     def judge(self, question: Question) -> Opinion:
-        """What our judge says."""
+        """Return the judge's verdicts."""
         if isinstance(question, PatternQuestion):
             texts = tuple(map(json.dumps, question.texts))
             schema, uri, formats = {"pattern": question.pattern}, DRAFT_2020_12.uri, False
@@ -92,7 +95,7 @@ class Panel:
         return Opinion(verdicts="".join(map(_letter, found)), whys=whys)
 
     def close(self) -> None:
-        """Let the judges go."""
+        """Close the judges."""
         for judge in self._judges.values():
             judge.close()
 
@@ -127,12 +130,12 @@ def _feed(questions: Iterable[Question], stdin: IO[str], waiting: queue.SimpleQu
         stdin.close()
 
 
-def _answered(question: Question, ours: Opinion, said: Mapping[str, Any]) -> Answered:
+def _collect_verdicts(question: Question, ours: Opinion, response: Mapping[str, Any]) -> Answered:
     names = ("v8",) if isinstance(question, PatternQuestion) else ("ajv", "hyperjump")
-    others = {name: _opinion(**said[name]) for name in names}
+    others = {name: _opinion(**response[name]) for name in names}
     if isinstance(question, SchemaQuestion) and question.labels is not None:
         others["label"] = Opinion(verdicts="".join("v" if valid else "i" for valid in question.labels))
-    return Answered(question=question, ours=ours, others=others, flags=said["flags"])
+    return Answered(question=question, ours=ours, others=others, flags=response["flags"])
 
 
 def _opinion(verdicts: str, whys: Mapping[str, str] | list[str]) -> Opinion:

@@ -1,4 +1,4 @@
-"""Patterns of real schemas and made ones, each with strings that it may match, and some that it all but matches."""
+"""Patterns, real and generated, each with strings that match or almost match."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from benchmarks.answers import real_schemas
 from benchmarks.differential.questions import PatternQuestion
 
 TEXTS = 20
-#: of the texts of a made pattern
+#:  Number of strings for a generated pattern.
 MADE_TEXTS = 10
-#: what engines have read in different ways: ends of lines, white space, digits, letters, case, half and whole pairs
+#:  Characters that engines treat differently: line ends, white space, digits, letters, case, whole and half surrogate
+#: pairs.
 HOSTILE: tuple[str, ...] = (
     *"\n\r\u2028\u2029\x85\t\v\f \u00a0\ufeff\u180e\u200b\u1680\u3000",
     *"aZ_0é٣K\u017fİ\u0131ßµ\u0130\u0345$^.-/\\]}{[()*+?|,:=!<>#&~@%'\"`\0\x08\x7f",
@@ -24,11 +25,11 @@ WORDS = ("", "a", "abc", "GET", "foo.bar", "2024-01-31", "a@b.co", "https://exam
 Sample = Callable[[], str]
 
 
-# real patterns, by Python's parser: it reads them nearly as ECMA-262 does, and nearly is enough to make strings
+#  real patterns, parsed by Python: close enough to ECMA-262 to generate strings
 
 
 class _Sampler:
-    """Makes strings that a pattern of Python's would match, or nearly."""
+    """Generator of strings that a Python pattern matches or almost matches."""
 
     def __init__(self, pattern: str, chance: random.Random) -> None:
         self._chance = chance
@@ -42,7 +43,7 @@ class _Sampler:
     def _all(self, tokens: Any) -> str:
         return "".join(self._one(str(operation), argument) for operation, argument in tokens)
 
-    def _one(self, operation: str, argument: Any) -> str:
+    def _with_one_text(self, operation: str, argument: Any) -> str:
         chance = self._chance
         match operation:
             case "LITERAL":
@@ -83,7 +84,7 @@ class _Sampler:
 
 
 def _real_patterns() -> list[str]:
-    """Every pattern of the public benchmark's schemas, once."""
+    """Return each distinct pattern of the public benchmark's schemas."""
     found: dict[str, None] = {}
     pending: list[Any] = list(real_schemas())
     while pending:
@@ -100,7 +101,7 @@ def _real_patterns() -> list[str]:
 
 
 def _altered(text: str, chance: random.Random) -> str:
-    """The string with a character put in, taken away, doubled or put in another's place."""
+    """Return the string with one character inserted, removed, doubled or replaced."""
     position = chance.randrange(len(text) + 1)
     match chance.randrange(6):
         case 0:
@@ -121,16 +122,16 @@ def _texts(sample: Sample, number: int, chance: random.Random) -> tuple[str, ...
     made = [sample() for _ in range(number)]
     texts = [*made[: number // 4], *(_altered(text, chance) for text in made)]
     texts += ["", chance.choice(WORDS), chance.choice(HOSTILE) * chance.choice((1, 2))]
-    # no JSON text holds half a surrogate pair, and a string that long is for whoever measures time
+    #  JSON texts cannot contain half a surrogate pair, and long strings would only measure time
     kept = (text for text in texts if len(text) < 500 and not any("\ud800" <= one <= "\udfff" for one in text))
     return tuple(dict.fromkeys(kept))[:number]
 
 
-# made patterns
+#  generated patterns
 
 
 class PatternMaker:
-    """Makes patterns with everything in them that ECMA-262 has, with the flag `u` or without it."""
+    """Generator of patterns with all constructs of ECMA-262, with or without the flag `u`."""
 
     def __init__(self, chance: random.Random, *, legacy: bool) -> None:
         self._chance = chance
@@ -138,7 +139,7 @@ class PatternMaker:
         self._groups: list[tuple[str, Sample]] = []
 
     def pattern(self, depth: int = 0) -> tuple[str, Sample]:
-        """A pattern, and what makes strings for it."""
+        """Return a pattern, and a function that generates strings for it."""
         branches = [self._sequence(depth) for _ in range(self._chance.choice((1, 1, 1, 2, 3)))]
         return "|".join(source for source, _ in branches), lambda: self._chance.choice(branches)[1]()
 
@@ -177,7 +178,7 @@ class PatternMaker:
         if kind < 0.5:
             return f"(?:{source})", sample
         if kind < 0.75:
-            # a reference back may stand before its group, or inside of it
+            #  a backreference may come before its group, or inside it
             self._groups.append((f"\\{chance.randint(1, 3)}(?:)", sample))
             return f"({source})", sample
         name = chance.choice(("a", "$", "_b", "é", "名", "\U0001d49c", r"\u0061x", r"\u{62}")) + str(len(self._groups))
@@ -210,12 +211,12 @@ class PatternMaker:
         source = (
             "[" + ("^" if negated else "") + "".join(one for one, _ in members) + chance.choice(("", "", "-")) + "]"
         )
-        characters = "".join(held for _, held in members)
+        characters = "".join(inner for _, inner in members)
         return source, lambda: chance.choice(HOSTILE if negated or not characters else characters)
 
 
 _QUANTIFIERS = (("*", 0, 2), ("+", 1, 3), ("?", 0, 1), ("{2}", 2, 2), ("{1,}", 1, 3), ("{0,2}", 0, 2), ("{0}", 0, 0))
-#: each with characters for it; any where there are none
+#:  Escapes with characters that match them; any character if empty.
 _ESCAPES = (
     (r"\d", "0٣9"), (r"\D", ""), (r"\w", "aZ_0é\u017fK"), (r"\W", "é -"), (r"\s", " \t\u00a0\ufeff\u180e\u2028\x85"),
     (r"\S", ""), (r"\n", "\n"), (r"\r", "\r"), (r"\t", "\t"), (r"\v", "\v"), (r"\f", "\f"), (r"\0", "\0"),
@@ -260,7 +261,7 @@ _LEGACY_MEMBERS = (
     (r"\B", "B"),
     (r"\8", "8"),
 )
-#: what other engines have, ECMA-262 has not, or reads in its own way
+#:  Syntax of other engines that ECMA-262 does not have or interprets differently.
 FOREIGN = (
     "(?i)abc", "(?i:abc)", "^a++$", "a*+b", "a?+", "(?>a)b", r"^\A", r"a\z", r"\Aa\Z", r"\p{Greek}", r"\p{IsGreek}",
     r"\pL", r"\p{^L}", "(?P<n>a)", "(?P=n)", "(?'n'a)", "(?#c)a", "(?x) a", r"\Qa.b\E", "[[:alpha:]]", "[a-z&&[^b]]",
@@ -276,7 +277,7 @@ FOREIGN = (
 
 
 def _of_few_letters(chance: random.Random, depth: int = 0) -> str:
-    """A pattern of groups, references and looks around, over letters so few that many a text matches."""
+    """Return a pattern of groups, backreferences and lookarounds over so few letters that many strings match."""
     branches = ["".join(_small_term(chance, depth) for _ in range(chance.choice((0, 1, 1, 2, 2, 3)))) for _ in "ab"]
     return "|".join(branches[: chance.choice((1, 1, 2))])
 
@@ -313,7 +314,7 @@ def _made(seed: int, number: int) -> PatternQuestion:
 
 
 def real_pattern_questions(seed: int, pairs: int) -> Iterator[PatternQuestion]:
-    """The real patterns in an order by the seed, until there are so many pairs."""
+    """Yield the real patterns in a seeded order, up to this many pairs."""
     patterns = _real_patterns()
     random.Random(f"{seed} real patterns").shuffle(patterns)
     for pattern in patterns:
@@ -330,7 +331,7 @@ def real_pattern_questions(seed: int, pairs: int) -> Iterator[PatternQuestion]:
 
 
 def made_pattern_questions(seed: int, pairs: int) -> Iterator[PatternQuestion]:
-    """Made patterns, after those of other engines, until there are so many pairs."""
+    """Yield patterns with syntax of other engines, then generated ones, up to this many pairs."""
     number = 0
     while pairs > 0:
         question = _made(seed, number)

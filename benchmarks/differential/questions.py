@@ -1,4 +1,4 @@
-"""What is asked: one schema and texts to hold against it, or one pattern and strings to search."""
+"""Questions for validators: one schema with texts to validate, or one pattern with strings to search."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _NAMES = {uri: name for name, uri in NAMES.items()}
 class SchemaQuestion:
     """Which of these JSON texts conform to the schema?"""
 
-    #: where it comes from, for people
+    #:  Source of the schema, for display.
     name: str
     schema: Any
     dialect: Dialect
     texts: tuple[str, ...]
-    #: whether formats are asserted
+    #:  Whether formats are asserted.
     formats: bool = True
-    #: what its publisher says of each text, where there is one
+    #:  Publisher's verdict for each text; None if not published.
     labels: tuple[bool, ...] | None = None
 
     @property
     def line(self) -> str:
-        """The question as the JavaScript side reads it."""
+        """The question in the format of `validators.mjs`."""
         schema = self.schema
         if isinstance(schema, dict) and dialect_of(schema, DRAFT_2020_12):
-            # with or without `#`, by http or https: ajv knows a dialect in the spelling of its specification alone
+            #  normalise `#` and http or https, because ajv only knows the dialect's official URI
             schema = {**schema, **({"$schema": self.dialect.uri} if "$schema" in schema else {})}
-        asked = {"dialect": _NAMES[self.dialect.uri], "formats": self.formats, "schema": schema, "texts": self.texts}
-        return json.dumps(asked)
+        question = {"dialect": _NAMES[self.dialect.uri], "formats": self.formats, "schema": schema, "texts": self.texts}
+        return json.dumps(question)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class PatternQuestion:
 
     @property
     def line(self) -> str:
-        """The question as the JavaScript side reads it."""
+        """The question in the format of `validators.mjs`."""
         return json.dumps({"pattern": self.pattern, "texts": self.texts})
 
 

@@ -1,9 +1,9 @@
 """
-Other ways to read a pair, or to ask it.
+Alternative readings of a pair, and equivalent ways to write it.
 
-A reading changes what a pair means, to what a validator makes of it: if our judge, asked so, says what the validator
-says, then that reading is the whole difference. A restatement changes how a pair is written and nothing that it means:
-if the validator, asked so, says what our judge says, then the writing is the whole difference.
+A reading changes the meaning of a pair to a validator's interpretation: if the judge then agrees with the validator,
+the reading explains the whole difference. A restatement changes how a pair is written, but not its meaning: if the
+validator then agrees with the judge, the notation explains the whole difference.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benchmarks.differential.questions import PatternQuestion, Question, SchemaQ
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12
 from pytest_jsbench.schemas.keywords import DATA, rebuild
 
-#: a surrogate pair, or half of one, as escapes
+#:  A surrogate pair, or half of one, as escapes.
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-#: names that every object of JavaScript inherits, and the one that JavaScript takes for false
+#:  Names that every JavaScript object inherits, and the empty name, which is falsy in JavaScript.
 _SPECIAL = ("toString", "constructor", "__proto__", "hasOwnProperty", "valueOf", "length", "")
 
 
-def _changed(question: SchemaQuestion, schema: Any, instance: Any) -> SchemaQuestion:
+def _replace_pair(question: SchemaQuestion, schema: Any, instance: Any) -> SchemaQuestion:
     return dataclasses.replace(question, schema=schema, texts=(json.dumps(instance),))
 
 
@@ -35,24 +35,26 @@ def _instance(question: SchemaQuestion) -> Any:
     return json.loads(question.texts[0])
 
 
-def _rebuilt(question: SchemaQuestion, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[SchemaQuestion]:
-    """The question with each of its schemas changed, if that makes it another."""
+def _rebuild_if_changed(
+    question: SchemaQuestion, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Iterator[SchemaQuestion]:
+    """Yield the question with each of its subschemas changed, if the schema differs then."""
     schema = rebuild(question.schema, change)
     if schema != question.schema:
-        yield _changed(question, schema, _instance(question))
+        yield _replace_pair(question, schema, _instance(question))
 
 
-def _values(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a JSON value in which each scalar went through `change`."""
+def _map_scalars(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a copy of a JSON value with `change` applied to each scalar."""
     if isinstance(value, dict):
-        return {name: _values(held, change) for name, held in value.items()}
+        return {name: _map_scalars(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_values(held, change) for held in value]
+        return [_map_scalars(inner, change) for inner in value]
     return change(value)
 
 
 def _as_double(value: Any, *, infinity: Any = None) -> Any:
-    """A number as JavaScript has it, whole ones without a fraction."""
+    """Convert a number to the nearest double, and whole doubles to integers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     try:
@@ -64,21 +66,23 @@ def _as_double(value: Any, *, infinity: Any = None) -> Any:
 
 def _as_doubles(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     before = question.schema, _instance(question)
-    # JSON.parse makes an infinity of what is too large, which is a number to one, and to another none at all
+    #  JSON.parse turns too large numbers into infinity, which some validators accept as a number and others do not
     for infinity in ("Infinity", 0.5, int(sys.float_info.max)):
-        schema, instance = (_values(one, functools.partial(_as_double, infinity=infinity)) for one in before)
-        # exactly those whose numbers do not all survive
+        schema, instance = (_map_scalars(one, functools.partial(_as_double, infinity=infinity)) for one in before)
+        #  skip questions whose numbers are all exact doubles
         if (schema, instance) != before:
-            yield _changed(question, schema, instance)
+            yield _replace_pair(question, schema, instance)
 
 
 def _whole_floats_are_integers(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     if question.dialect is DRAFT_4:
-        yield _changed(question, _values(question.schema, _as_double), _values(_instance(question), _as_double))
+        yield _replace_pair(
+            question, _map_scalars(question.schema, _as_double), _map_scalars(_instance(question), _as_double)
+        )
 
 
 def _multiples_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Any answer at all where a `multipleOf` is asked, for each factor its own."""
+    """Yield the question with each result of each `multipleOf`, independently for each factor."""
     factors: set[float] = set()
 
     def note(schema: dict[str, Any]) -> dict[str, Any]:
@@ -86,15 +90,15 @@ def _multiples_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
         return schema
 
     rebuild(question.schema, note)
-    each_its_own = itertools.product((None, *_EITHER), repeat=min(len(factors), _MOST_FACTORS))
-    for chosen in (*([one] * len(factors) for one in _EITHER), *each_its_own):
+    each_its_own = itertools.product((None, *_OUTCOMES), repeat=min(len(factors), _MAX_FACTORS))
+    for chosen in (*([one] * len(factors) for one in _OUTCOMES), *each_its_own):
         answers = dict(zip(sorted(factors), chosen, strict=False))
-        yield from _rebuilt(question, functools.partial(_with_multiples, answers))
+        yield from _rebuild_if_changed(question, functools.partial(_with_multiples, answers))
 
 
-#: a schema that takes everything, and one that takes no number
-_EITHER: tuple[dict[str, Any], ...] = ({}, {"not": {"type": "number"}})
-_MOST_FACTORS = 3
+#:  A schema that accepts everything, and one that accepts no number.
+_OUTCOMES: tuple[dict[str, Any], ...] = ({}, {"not": {"type": "number"}})
+_MAX_FACTORS = 3
 
 
 def _has_factor(schema: dict[str, Any]) -> bool:
@@ -103,28 +107,28 @@ def _has_factor(schema: dict[str, Any]) -> bool:
 
 def _with_multiples(answers: Mapping[float, dict[str, Any] | None], schema: dict[str, Any]) -> dict[str, Any]:
     answer = answers.get(schema["multipleOf"]) if _has_factor(schema) else None
-    return schema if answer is None else _apart(schema, ("multipleOf",), answer)
+    return schema if answer is None else _move_to_all_of(schema, ("multipleOf",), answer)
 
 
-def _apart(schema: dict[str, Any], keywords: Collection[str], other: dict[str, Any]) -> dict[str, Any]:
-    """The schema with another one beside it, in place of some of its keywords."""
-    kept = {name: held for name, held in schema.items() if name not in keywords}
+def _move_to_all_of(schema: dict[str, Any], keywords: Collection[str], other: dict[str, Any]) -> dict[str, Any]:
+    """Move some keywords of the schema to another subschema in `allOf`."""
+    kept = {name: inner for name, inner in schema.items() if name not in keywords}
     return {**kept, "allOf": [*kept.get("allOf", []), other]}
 
 
 def _siblings_of_references_count(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     if question.dialect not in {DRAFT_2019_09, DRAFT_2020_12}:
-        yield _changed(question, rebuild(question.schema, _reference_apart), _instance(question))
+        yield _replace_pair(question, rebuild(question.schema, _reference_apart), _instance(question))
 
 
 def _reference_apart(schema: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(schema.get("$ref"), str) or len(schema) == 1:
         return schema
-    return _apart(schema, ("$ref",), {"$ref": schema["$ref"]})
+    return _move_to_all_of(schema, ("$ref",), {"$ref": schema["$ref"]})
 
 
 def _nullable(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    yield _changed(question, rebuild(question.schema, _with_null), _instance(question))
+    yield _replace_pair(question, rebuild(question.schema, _with_null), _instance(question))
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -136,40 +140,43 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_names(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """The same pair with other names for fields; the empty one may be an empty string as well."""
+    """Yield the pair with special field names replaced, with and without the empty one, which may also be a value."""
     before = json.dumps([question.schema, _instance(question)])
     for names in (_SPECIAL[:-1], _SPECIAL):
         text = before
         for name in names:
             text = text.replace(f'"{name}"', f'"{name[::-1] or "empty"}"')
         if text != before:
-            yield _changed(question, *json.loads(text))
+            yield _replace_pair(question, *json.loads(text))
 
 
 def _plain_references(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """`$ref` for what leads nowhere else at run time: to a place by its pointer, or to a root that is not marked."""
+    """
+    Yield the question with `$ref` for static references: by a JSON Pointer, or to a root without
+    `$recursiveAnchor`.
+    """
     if isinstance(question.schema, dict) and "$recursiveAnchor" not in json.dumps(question.schema):
-        for plain in _rebuilt(question, _plain_reference):
+        for plain in _rebuild_if_changed(question, _plain_reference):
             yield plain
             yield from _other_names(plain)
 
 
 def _plain_reference(schema: dict[str, Any]) -> dict[str, Any]:
     dynamic = [name for name in ("$dynamicRef", "$recursiveRef") if _is_static(schema.get(name))]
-    kept = {name: held for name, held in schema.items() if name not in dynamic}
+    kept = {name: inner for name, inner in schema.items() if name not in dynamic}
     references = [{"$ref": schema[name]} for name in dynamic]
     return {**kept, "allOf": [*kept.get("allOf", []), *references]} if references else schema
 
 
 def _dynamic_references_apart(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Nothing beside a reference whose target is known at run time only."""
-    return _rebuilt(question, _dynamic_reference_apart)
+    """Yield the question with siblings of dynamic references moved apart from them."""
+    return _rebuild_if_changed(question, _dynamic_reference_apart)
 
 
 def _dynamic_reference_apart(schema: dict[str, Any]) -> dict[str, Any]:
     names = [name for name in ("$dynamicRef", "$recursiveRef") if isinstance(schema.get(name), str)]
     for name in names if len(schema) > 1 else ():
-        schema = _apart(schema, (name,), {name: schema[name]})
+        schema = _move_to_all_of(schema, (name,), {name: schema[name]})
     return schema
 
 
@@ -178,39 +185,39 @@ def _other_names_than_ref_in_data(question: SchemaQuestion) -> Iterator[SchemaQu
         question.schema, lambda one: {**one, **{name: _without_ref(one[name]) for name in DATA & one.keys()}}
     )
     if schema != question.schema:
-        yield _changed(question, schema, _without_ref(_instance(question)))
+        yield _replace_pair(question, schema, _without_ref(_instance(question)))
 
 
 def _without_ref(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_ref(held) for held in value]
+        return [_without_ref(inner) for inner in value]
     if isinstance(value, dict):
-        return {"fer" if name == "$ref" else name: _without_ref(held) for name, held in value.items()}
+        return {"fer" if name == "$ref" else name: _without_ref(inner) for name, inner in value.items()}
     return value
 
 
 def _no_dependencies(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """`dependencies` by the two keywords that it became."""
+    """Yield the question with `dependencies` split into the two keywords that replaced it."""
     if question.dialect in {DRAFT_2019_09, DRAFT_2020_12}:
-        yield from _rebuilt(question, _split_dependencies)
+        yield from _rebuild_if_changed(question, _split_dependencies)
 
 
 def _split_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(schema.get("dependencies"), dict):
         return schema
-    lists = {name: held for name, held in schema["dependencies"].items() if isinstance(held, list)}
-    schemas = {name: held for name, held in schema["dependencies"].items() if name not in lists}
-    return _apart(schema, ("dependencies",), {"dependentRequired": lists, "dependentSchemas": schemas})
+    lists = {name: inner for name, inner in schema["dependencies"].items() if isinstance(inner, list)}
+    schemas = {name: inner for name, inner in schema["dependencies"].items() if name not in lists}
+    return _move_to_all_of(schema, ("dependencies",), {"dependentRequired": lists, "dependentSchemas": schemas})
 
 
 def _unused_identifiers(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """No identifiers in a document that refers to nothing."""
+    """Yield the question without identifiers, if the document has no references."""
     if question.dialect is DRAFT_4 and '"$ref"' not in json.dumps(question.schema):
-        yield from _rebuilt(question, _anonymous)
+        yield from _rebuild_if_changed(question, _anonymous)
 
 
 def _anonymous(schema: dict[str, Any]) -> dict[str, Any]:
-    return {name: held for name, held in schema.items() if name != "id" or not isinstance(held, str)}
+    return {name: inner for name, inner in schema.items() if name != "id" or not isinstance(inner, str)}
 
 
 def _is_static(reference: Any) -> bool:
@@ -218,7 +225,7 @@ def _is_static(reference: Any) -> bool:
 
 
 def _within_one_unit(question: PatternQuestion) -> Iterator[PatternQuestion]:
-    """Letters of the basic plane, in the same order, for what takes two code units of UTF-16, or is half of that."""
+    """Replace characters that need two UTF-16 code units, and half pairs, by letters of the BMP in the same order."""
     pattern = _PAIR.sub(lambda found: json.loads(f'"{found[0]}"'), question.pattern)
     beyond = sorted({one for one in pattern + question.texts[0] if ord(one) > 0xFFFF or "\ud800" <= one <= "\udfff"})
     table = {ord(one): chr(0x4E00 + number) for number, one in enumerate(beyond)}
@@ -226,12 +233,12 @@ def _within_one_unit(question: PatternQuestion) -> Iterator[PatternQuestion]:
 
 
 def _enums_of_distinct_values(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Each value of an `enum` once, also where only their doubles are the same, and none of no values at all."""
-    # draft 4 says MUST where its successors say SHOULD
+    """Yield the question with distinct values in each `enum`, by value or as doubles, and `not: {}` for empty ones."""
+    #  draft 4 requires distinct values (MUST); later drafts recommend them (SHOULD)
     exact, doubles = (lambda value: value), functools.partial(_as_double, infinity="Infinity")
     once = rebuild(question.schema, functools.partial(_enum_once, exact))
     if question.dialect is not DRAFT_4 or once == question.schema:
-        yield from _rebuilt(question, functools.partial(_enum_once, doubles))
+        yield from _rebuild_if_changed(question, functools.partial(_enum_once, doubles))
 
 
 def _enum_once(number: Callable[[Any], Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -239,34 +246,37 @@ def _enum_once(number: Callable[[Any], Any], schema: dict[str, Any]) -> dict[str
     if not isinstance(values, list):
         return schema
     if not values:
-        return {**{name: held for name, held in schema.items() if name != "enum"}, "not": {}}
+        return {**{name: inner for name, inner in schema.items() if name != "enum"}, "not": {}}
     once: dict[str, Any] = {}
     for value in values:
-        once.setdefault(json.dumps(_values(_values(value, _whole), number), sort_keys=True), value)
+        once.setdefault(json.dumps(_map_scalars(_map_scalars(value, _as_integer), number), sort_keys=True), value)
     return {**schema, "enum": list(once.values())}
 
 
-def _whole(value: Any) -> Any:
+def _as_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _unevaluated_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Each `unevaluated…` left out, all of them left out, nothing left for them, or everything."""
+    """
+    Yield the question without each `unevaluated…`, without all of them, and with all or no items or properties
+    evaluated.
+    """
     text = json.dumps(question.schema)
     for keyword in ("unevaluatedItems", "unevaluatedProperties"):
         parts = text.split(f'"{keyword}":')
         for number in range(1, len(parts)):
             marked = f'"{keyword}":'.join(parts[:number]) + '"unknown":' + f'"{keyword}":'.join(parts[number:])
-            yield _changed(question, json.loads(marked), _instance(question))
+            yield _replace_pair(question, json.loads(marked), _instance(question))
         if len(parts) > 1:
-            yield _changed(question, json.loads('"unknown":'.join(parts)), _instance(question))
-            for change in (_forbid, _ask_of_all):
-                yield _changed(
+            yield _replace_pair(question, json.loads('"unknown":'.join(parts)), _instance(question))
+            for change in (_forbid_unevaluated, _apply_to_all):
+                yield _replace_pair(
                     question, rebuild(question.schema, functools.partial(change, keyword)), _instance(question)
                 )
 
 
-def _forbid(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _forbid_unevaluated(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, keyword: False} if keyword in schema else schema
 
 
@@ -274,20 +284,20 @@ _COUNTED = ("contains", "minContains", "maxContains")
 
 
 def _contains_evaluates_nothing(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    # what a `not` has seen is not evaluated
-    return _with_contains(question, lambda held: {"not": {"not": held}})
+    #  items seen inside a `not` are not evaluated
+    return _with_contains(question, lambda inner: {"not": {"not": inner}})
 
 
-def _contains_holds_of_nothing(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    return _with_contains(question, lambda held: {"anyOf": [{"maxItems": 0}, held]})
+def _contains_accepts_empty_arrays(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    return _with_contains(question, lambda inner: {"anyOf": [{"maxItems": 0}, inner]})
 
 
 def _with_contains(question: SchemaQuestion, change: Callable[[Any], dict[str, Any]]) -> Iterator[SchemaQuestion]:
     def changed(schema: dict[str, Any]) -> dict[str, Any]:
         counted = {name: schema[name] for name in _COUNTED if name in schema}
-        return _apart(schema, _COUNTED, change(counted)) if "contains" in counted else schema
+        return _move_to_all_of(schema, _COUNTED, change(counted)) if "contains" in counted else schema
 
-    return _rebuilt(question, changed)
+    return _rebuild_if_changed(question, changed)
 
 
 def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
@@ -295,9 +305,9 @@ def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
         yield dataclasses.replace(question, formats=False)
 
 
-def _ask_of_all(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _apply_to_all(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
     applied = {"unevaluatedItems": "items", "unevaluatedProperties": "additionalProperties"}[keyword]
-    return _apart(schema, (keyword,), {applied: schema[keyword]}) if keyword in schema else schema
+    return _move_to_all_of(schema, (keyword,), {applied: schema[keyword]}) if keyword in schema else schema
 
 
 Reading = Callable[[SchemaQuestion], Iterator[SchemaQuestion]]
@@ -311,7 +321,7 @@ _SINGLE: Mapping[str, Reading] = {
     "formats are ignored": _without_formats,
     "unevaluated either way": _unevaluated_either_way,
     "contains evaluates nothing": _contains_evaluates_nothing,
-    "contains holds of an empty array": _contains_holds_of_nothing,
+    "contains holds of an empty array": _contains_accepts_empty_arrays,
 }
 
 

@@ -1,4 +1,4 @@
-"""Real schemas: the answers that were labelled by others, and mutations of these."""
+"""Real schemas with labelled answers from public data, and mutations of the answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _by_schema() -> Iterator[tuple[str, object, list[tuple[str, bool]]]]:
 
 
 def labelled_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
-    """Schemas in an order by the seed, until there are so many pairs."""
+    """Yield the schemas in a seeded order, up to this many pairs."""
     groups = list(_by_schema())
     random.Random(f"{seed} labelled").shuffle(groups)
     for name, schema, answers in groups:
@@ -35,7 +35,7 @@ def labelled_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
 
 
 def mutated_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
-    """The same schemas with mutations of their answers; some are no JSON at all."""
+    """Yield the same schemas with mutations of their answers; some are not JSON."""
     groups = list(_by_schema())
     chance = random.Random(f"{seed} mutated")
     chance.shuffle(groups)
@@ -45,7 +45,7 @@ def mutated_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
         if not dialect or pairs <= 0:
             continue
         made = (text_of(mutated(json.loads(chance.choice(answers)[0]), chance)) for _ in range(each))
-        # texts beyond the judge's limits are no pairs
+        #  skip texts beyond the judge's limits
         texts = tuple(dict.fromkeys(text for text in made if len(text) < 20_000 and not too_deep(text, DEEPEST)))
         pairs -= len(texts)
         yield SchemaQuestion(name=f"{name} mutated", schema=schema, dialect=dialect, texts=texts)

@@ -1,4 +1,4 @@
-"""The smallest pair that shows the same disagreement."""
+"""Reduction of a disagreement to a minimal pair."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from benchmarks.differential.disagreements import Disagreement
 from benchmarks.differential.opinions import Answered, Panel
 from benchmarks.differential.questions import PatternQuestion, Question
 
-#: steps of one shrinking; each takes the first smaller pair that still shows it
-_MOST_STEPS = 60
+#:  Maximum number of steps; each takes the first smaller pair that still shows the disagreement.
+_MAX_STEPS = 60
 
 
-def shrunk(found: Disagreement, panel: Panel) -> Disagreement:
-    """The disagreement, of a pair from which nothing can be left out."""
+def shrink(found: Disagreement, panel: Panel) -> Disagreement:
+    """Return the disagreement for a pair that cannot be reduced any further."""
     question = found.question
-    for _ in range(_MOST_STEPS):
-        with contextlib.closing(panel.ask(_smaller(question))) as answers:
+    for _ in range(_MAX_STEPS):
+        with contextlib.closing(panel.ask(_smaller_questions(question))) as answers:
             smaller = next((one for one in answers if _shows(one, found)), None)
         if smaller is None:
             break
@@ -34,12 +34,12 @@ def _shows(answered: Answered, found: Disagreement) -> bool:
     return answered.ours.verdicts == found.ours and theirs.verdicts == found.theirs and same_reason
 
 
-def _smaller(question: Question) -> Iterator[Question]:
-    """Everything that the question becomes when one piece is left out, large pieces first."""
+def _smaller_questions(question: Question) -> Iterator[Question]:
+    """Yield each question with one piece left out, large pieces first."""
     if isinstance(question, PatternQuestion):
-        for pattern in _shorter(question.pattern):
+        for pattern in _shorter_texts(question.pattern):
             yield dataclasses.replace(question, pattern=pattern)
-        for text in _shorter(question.texts[0]):
+        for text in _shorter_texts(question.texts[0]):
             yield dataclasses.replace(question, texts=(text,))
         return
     for schema in _without_one(question.schema):
@@ -52,12 +52,12 @@ def _smaller_texts(text: str) -> Iterator[str]:
     try:
         instance = json.loads(text)
     except ValueError:
-        # what is no JSON has no parts, only characters
-        return _shorter(text)
+        #  text that is not JSON is reduced by characters
+        return _shorter_texts(text)
     return map(json.dumps, _without_one(instance))
 
 
-def _shorter(text: str) -> Iterator[str]:
+def _shorter_texts(text: str) -> Iterator[str]:
     for length in (max(1, len(text) // 2), max(1, len(text) // 4), 1):
         for start in range(0, len(text), length):
             yield text[:start] + text[start + length :]
@@ -66,11 +66,11 @@ def _shorter(text: str) -> Iterator[str]:
 def _without_one(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for name in value:
-            yield {other: held for other, held in value.items() if other != name}
-        for name, held in value.items():
-            yield from ({**value, name: smaller} for smaller in _without_one(held))
+            yield {other: inner for other, inner in value.items() if other != name}
+        for name, inner in value.items():
+            yield from ({**value, name: smaller} for smaller in _without_one(inner))
     elif isinstance(value, list):
         for number in range(len(value)):
             yield [*value[:number], *value[number + 1 :]]
-        for number, held in enumerate(value):
-            yield from ([*value[:number], smaller, *value[number + 1 :]] for smaller in _without_one(held))
+        for number, inner in enumerate(value):
+            yield from ([*value[:number], smaller, *value[number + 1 :]] for smaller in _without_one(inner))

@@ -1,10 +1,10 @@
-// Answers what ajv, hyperjump and V8's regular expressions say, a line of JSON for each line of JSON.
+// Returns the verdicts of ajv, hyperjump and V8's regular expressions: one line of JSON for each line of JSON.
 //
-// {dialect, formats, schema, texts: [text]}  ->  {ajv: said, hyperjump: said, flags}
-// {pattern, texts: [string]}                 ->  {v8: said, flags}
+// {dialect, formats, schema, texts: [text]}  ->  {ajv: opinion, hyperjump: opinion, flags}
+// {pattern, texts: [string]}                 ->  {v8: opinion, flags}
 //
-// `said` is {verdicts: "vixe", whys}: valid, invalid, no JSON, or an error, and for these why, by number. A schema or pattern
-// that is not taken is refused, "r", for every text. `flags` is "" where some pattern has a meaning only without the flag "u".
+// `opinion` is {verdicts: "vixe", whys}: valid, invalid, not JSON or error for each text, and the reasons of the latter two by
+// number. If the schema or pattern is rejected, each text gets "r". `flags` is "" if a pattern is valid only without the flag "u".
 
 import { createInterface } from "node:readline";
 import vm from "node:vm";
@@ -25,7 +25,7 @@ import "@hyperjump/json-schema/draft-04";
 import "@hyperjump/json-schema/formats";
 import { setFormatHandler } from "@hyperjump/json-schema/experimental";
 
-// hyperjump tells of names that it cannot read
+// hyperjump logs identifiers that it cannot parse
 console.log = () => {};
 
 const PATIENCE = { timeout: 400 };
@@ -34,7 +34,7 @@ const FORMATS = [
   "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex",
 ];
 
-// a pattern is read with the flag `u`, or without it where only that has a meaning
+// compile a pattern with the flag `u`, or without it if it is valid only then
 function regExp(pattern) {
   try {
     return new RegExp(pattern, "u");
@@ -47,14 +47,14 @@ function regExp(pattern) {
   }
 }
 
-// what runs away is broken off: V8's patterns take exponential time
+// stop after a timeout: V8's patterns can take exponential time
 function bounded(work) {
   globalThis.work = work;
   return vm.runInThisContext("work()", PATIENCE);
 }
 
 const english = (error) => String(error?.message ?? error).slice(0, 300);
-const refused = (error, texts) => ({ verdicts: "r".repeat(texts.length), whys: texts.map(() => english(error)) });
+const reject = (error, texts) => ({ verdicts: "r".repeat(texts.length), whys: texts.map(() => english(error)) });
 
 function decide(texts, isValid, parse = JSON.parse) {
   let verdicts = "";
@@ -108,21 +108,21 @@ function askAjv({ dialect, formats, schema, texts }) {
   try {
     isValid = ajv.compile(schema);
   } catch (error) {
-    return refused(error, texts);
+    return reject(error, texts);
   } finally {
     const identifier = schema?.$id ?? schema?.id ?? "";
     if (typeof identifier !== "string" || METASCHEMA.test(identifier)) {
-      // such a schema takes the place of the metaschema that ajv has under that name, or cannot be removed by its own
+      // such a schema replaces ajv's metaschema of that name, or cannot be removed by its identifier
       delete ajvs[name];
     } else if (typeof schema === "object") {
       ajv.removeSchema(schema);
     }
   }
-  // a keyword of ajv's own makes promises of its answers
-  return isValid.$async ? refused("$async", texts) : decide(texts, isValid);
+  // `$async` is an extension of ajv whose results are promises
+  return isValid.$async ? reject("$async", texts) : decide(texts, isValid);
 }
 
-// hyperjump: it must fetch nothing, and asserts the formats of 2020-12 in every dialect, as the judge does
+// hyperjump: must not fetch anything, and asserts the formats of 2020-12 in every dialect, as the judge does
 
 for (const scheme of ["http", "https", "file"]) removeUriSchemePlugin(scheme);
 const DIALECTS = {
@@ -146,7 +146,7 @@ async function askHyperjump({ dialect, formats, schema, texts }) {
     const check = await validate(uri);
     return decide(texts, (instance) => check(instance).valid);
   } catch (error) {
-    return refused(error, texts);
+    return reject(error, texts);
   } finally {
     unregisterSchema(uri);
   }
@@ -159,12 +159,12 @@ function askV8({ pattern, texts }) {
   try {
     expression = regExp(pattern);
   } catch (error) {
-    return { v8: refused(error, texts), flags: "" };
+    return { v8: reject(error, texts), flags: "" };
   }
   return { v8: decide(texts, (text) => expression.test(text), String), flags: expression.flags };
 }
 
-// the flags that all patterns of a schema can be read with
+// return the flags with which all patterns of a schema are valid
 function flagsOf(value) {
   if (typeof value !== "object" || value === null) return "u";
   const patterns = typeof value.pattern === "string" ? [value.pattern] : [];
@@ -176,15 +176,15 @@ function flagsOf(value) {
       return false;
     }
   };
-  return patterns.some(legacy) || Object.values(value).some((held) => flagsOf(held) === "") ? "" : "u";
+  return patterns.some(legacy) || Object.values(value).some((inner) => flagsOf(inner) === "") ? "" : "u";
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const asked = JSON.parse(line);
-  if ("pattern" in asked) {
-    process.stdout.write(JSON.stringify(askV8(asked)) + "\n");
+  const question = JSON.parse(line);
+  if ("pattern" in question) {
+    process.stdout.write(JSON.stringify(askV8(question)) + "\n");
   } else {
-    const answer = { ajv: askAjv(asked), hyperjump: await askHyperjump(asked), flags: flagsOf(asked.schema) };
+    const answer = { ajv: askAjv(question), hyperjump: await askHyperjump(question), flags: flagsOf(question.schema) };
     process.stdout.write(JSON.stringify(answer) + "\n");
   }
 }

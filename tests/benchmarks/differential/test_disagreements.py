@@ -1,4 +1,4 @@
-"""Which disagreements a decided class takes."""
+"""Detection of disagreements, and matching with decided classes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ REFUSED = Disagreement(
     their_why="no such thing",
     others={"label": "v"},
 )
-TAKES = DecidedClass(name="one", validators=("ajv",), decided="so", source="RFC 0", example={})
+AJV_CLASS = DecidedClass(name="one", validators=("ajv",), decided="so", source="RFC 0", example={})
 
 
-def test_every_validator_that_says_something_else_is_a_disagreement_of_that_text_alone() -> None:
+def test_disagreements_contain_each_dissenting_validator_and_text() -> None:
     others = {"ajv": Opinion(verdicts="vv"), "hyperjump": Opinion(verdicts="vi")}
     answered = Answered(question=QUESTION, ours=Opinion(verdicts="vi"), others=others, flags="u")
     (one,) = disagreements(answered)
@@ -33,27 +33,27 @@ def test_every_validator_that_says_something_else_is_a_disagreement_of_that_text
     assert one.others == {"hyperjump": "i"}
 
 
-def test_a_class_takes_what_its_conditions_name() -> None:
-    assert dataclasses.replace(TAKES, says=("refused",), why="^no such", label=True).holds(REFUSED)
+def test_class_matches_a_disagreement_that_meets_all_conditions() -> None:
+    assert dataclasses.replace(AJV_CLASS, verdicts=("rejected",), why="^no such", label=True).matches(REFUSED)
 
 
 @pytest.mark.parametrize(
     "condition",
     [
         {"validators": ("hyperjump",)},
-        {"says": ("valid",)},
+        {"verdicts": ("valid",)},
         {"why": "^another"},
         {"our_why": "."},
         {"formats": ("date",)},
     ],
 )
-def test_a_class_takes_nothing_where_one_condition_fails(condition: dict[str, tuple[str, ...] | str]) -> None:
+def test_class_does_not_match_if_one_condition_fails(condition: dict[str, tuple[str, ...] | str]) -> None:
     assert not DecidedClass(
         **{"name": "one", "validators": ("ajv",), "decided": "so", "source": "RFC 0", "example": {}, **condition}  # type: ignore[arg-type]
-    ).holds(REFUSED)
+    ).matches(REFUSED)
 
 
-def test_every_decided_class_has_a_source_and_known_readings() -> None:
+def test_decided_classes_have_sources_and_known_readings() -> None:
     classes = load(HERE / "decided.toml")
     assert len({one.name for one in classes}) == len(classes)
     for one in classes:

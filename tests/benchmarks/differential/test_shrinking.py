@@ -1,4 +1,4 @@
-"""Disagreements become smaller, whatever their text is."""
+"""Reduction of disagreements about JSON, other text and schemas."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Generator, Iterable
 from benchmarks.differential.disagreements import Disagreement
 from benchmarks.differential.opinions import Answered, Opinion, Panel
 from benchmarks.differential.questions import Question, SchemaQuestion
-from benchmarks.differential.shrinking import shrunk
+from benchmarks.differential.shrinking import shrink
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 
 
 class PanelThatSeesABrace(Panel):
-    """Ajv takes every text with a brace, and the judge takes none; the asking needs no Node."""
+    """Fake panel without Node: ajv accepts each text with a brace, and the judge rejects it."""
 
     def ask(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
         for question in questions:
@@ -23,18 +23,18 @@ class PanelThatSeesABrace(Panel):
 def smallest(schema: object, text: str) -> tuple[object, str]:
     question = SchemaQuestion(name="one", schema=schema, dialect=DRAFT_2020_12, texts=(text,))
     found = Disagreement(question=question, validator="ajv", ours="x", theirs="v", our_why="", their_why="", others={})
-    small = shrunk(found, PanelThatSeesABrace("node")).question
+    small = shrink(found, PanelThatSeesABrace("node")).question
     assert isinstance(small, SchemaQuestion)
     return small.schema, small.texts[0]
 
 
-def test_a_text_that_is_no_json_becomes_smaller_by_its_characters() -> None:
+def test_shrink_removes_characters_of_text_that_is_not_json() -> None:
     assert smallest({}, '[{"a": 1') == ({}, "{")
 
 
-def test_a_json_text_becomes_smaller_by_its_parts_and_stays_json() -> None:
+def test_shrink_removes_parts_of_json_and_keeps_it_json() -> None:
     assert smallest({}, '[{"a": 1}, 2]') == ({}, "[{}]")
 
 
-def test_a_schema_becomes_smaller_by_its_keywords() -> None:
+def test_shrink_removes_keywords_of_schema() -> None:
     assert smallest({"properties": {"a": {"type": "null"}}}, "{}") == ({}, "{}")
