@@ -1,1 +1,1 @@
-"""What the package costs, measured by pytest-benchmark; run as `pytest benchmarks/`."""
+"""Benchmarks; `pytest benchmarks/` runs those that use pytest-benchmark."""

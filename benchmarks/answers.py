@@ -1,4 +1,4 @@
-"""Schemas and answers to judge: those that come with the package, and public ones where they are at hand."""
+"""Schemas and answers to judge: built-in ones, and public ones if the data is available."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.verdicts.data import DATA, labelled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: the public benchmark's schemas, in the layout of its repository at the hub
+#: Schemas of the public benchmark, in the layout of its repository on the Hugging Face Hub.
 SCHEMAS = DATA / "JSONSchemaBench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer, and the schema that it is judged by."""
+    """An answer, and the schema to judge it against."""
 
     schema: dict[str, Any]
     schema_text: str
@@ -31,7 +31,7 @@ class Answer:
 
 
 def builtin_answers() -> Iterator[Answer]:
-    """Every answer that comes with the built-in schemas, valid or not."""
+    """Yield each valid and invalid answer of the built-in schemas."""
     for key in open_builtin(Selection()).keys():
         case = load_builtin(key)
         for each in (*({"instance": valid} for valid in case["valid"]), *case["invalid"]):
@@ -40,14 +40,14 @@ def builtin_answers() -> Iterator[Answer]:
 
 
 def labelled_answers() -> Iterator[Answer]:
-    """The labelled answers to real schemas, one in three."""
+    """Yield every third labelled answer to real schemas."""
     for _, schema, text, _ in labelled(every=3):
         if isinstance(schema, dict):
             yield Answer.of(schema, text)
 
 
 def real_schemas() -> Iterator[dict[str, Any]]:
-    """All schemas of the public benchmark."""
+    """Yield all schemas of the public benchmark."""
     from pyarrow import parquet
 
     for path in sorted(SCHEMAS.glob("*/*.parquet")):

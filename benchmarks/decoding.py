@@ -1,7 +1,7 @@
 """
-The table of docs/decoding-results.md, from the folders of runs: `python -m benchmarks.decoding RUN...`.
+Print the table of docs/decoding-results.md for the directories of runs: `python -m benchmarks.decoding RUN...`.
 
-A run is the folder that --jsbench-output made, or its run.json.
+A run is a directory written by --jsbench-output, or its run.json.
 """
 
 from __future__ import annotations

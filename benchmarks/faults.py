@@ -1,12 +1,11 @@
 """
-Runs that are broken off in every way, gone on with, and held against one that nobody disturbed.
+Compare runs that were interrupted in different ways and resumed with an undisturbed run.
 
     python -m benchmarks.faults [--times 20] [--cases 60] [--in-flight 8] [--workers 0,2]
                                [--wire chat] [--scenario NAME …]
 
-Each line says in how many of the runs the records came out equal, and how many calls were made twice beside the most
-that could be: those in flight when their process ended, and those that were told to have failed. Calls in flight are
-those of each process.
+Each line has the number of runs with equal records, and the number of repeated calls next to the maximum: calls that
+were in flight when their process ended, and calls that the provider failed. Calls in flight are counted per process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from benchmarks.loopback import KEY_VARIABLE, Loopback, add_wire_option, engine_
 LATENCY = 0.1
 WORKERS = 2
 _TIMES = frozenset({"started_at", "queue_s", "timing", "retries"})
-#: no file gets larger, which is in the middle of some record
+#:  Limits the file size, so that a write fails in the middle of a record.
 _SMALL_DISK = (
     "import resource, sys, pytest; resource.setrlimit(resource.RLIMIT_FSIZE, (30000, -1));"
     "sys.exit(pytest.main(sys.argv[1:]))"
@@ -40,30 +39,30 @@ _SMALL_DISK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How one disturbed run came out in the end."""
+    """Outcome of one disturbed and resumed run."""
 
     equal: bool
-    #: calls beyond one for each case
+    #:  Calls beyond one per case.
     twice: int
-    #: the most that there can be: in flight when their process ended, or told that they had failed
+    #:  Maximum of `twice`: calls in flight when their process ended, and calls that the provider failed.
     accounted: int
-    #: exit status of the disturbed run
+    #:  Exit status of the disturbed run.
     status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where runs are made, and whom they ask."""
+    """Directory of the runs, and the provider that they call."""
 
     folder: Path
     provider: Loopback
     cases: int
-    #: of each process
+    #:  Calls in flight per process.
     in_flight: int
     wire: str
 
     def start(self, output: str, *more: str, small_disk: bool = False) -> subprocess.Popen[bytes]:
-        """Start a run in processes of its own, without waiting for it."""
+        """Start a run in new processes, without waiting for it."""
         python = [sys.executable, "-c", _SMALL_DISK] if small_disk else [sys.executable, "-m", "pytest"]
         arguments = [
             *("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio"),
@@ -84,11 +83,11 @@ class Bench:
             )
 
     def records(self, output: str) -> list[Any]:
-        """Read what the newest run has recorded."""
+        """Return the records of the newest run."""
         return _records(max((self.folder / output).iterdir()) / "records.jsonl")
 
     def wait_for_calls(self, count: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait until so many calls were made, or the run is over."""
+        """Wait until this many calls were made, or the run has ended."""
         while self.provider.counts().total() < count and process.poll() is None:
             time.sleep(0.01)
 
@@ -100,7 +99,7 @@ def _without_times(value: Any) -> Any:
 
 
 def _records(file: Path) -> list[Any]:
-    """Read the records of a file, but for one that is torn."""
+    """Read the records of a file, skipping an incomplete one."""
     records = []
     for line in file.read_text().splitlines()[1:]:
         with contextlib.suppress(ValueError):
@@ -108,14 +107,14 @@ def _records(file: Path) -> list[Any]:
     return records
 
 
-#: breaks a started run off
+#:  Interrupts a started run.
 Disturbance = Callable[[Bench, "subprocess.Popen[bytes]"], None]
 
 
 def _send(
     number: signal.Signals, target: Callable[[subprocess.Popen[bytes]], int | None], *, times: int = 1
 ) -> Disturbance:
-    """Make what sends a signal at a random moment."""
+    """Return a function that sends a signal at a random moment."""
 
     def disturb(bench: Bench, process: subprocess.Popen[bytes]) -> None:
         bench.wait_for_calls(random.randrange(1, bench.cases), process)
@@ -148,12 +147,12 @@ def _group(process: subprocess.Popen[bytes]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One way to break a run off."""
+    """One way to interrupt a run."""
 
     disturb: Disturbance
-    #: the most processes whose calls in flight are lost
+    #:  Maximum number of processes whose calls in flight are lost.
     lost: int = 0
-    #: of the provider
+    #:  Settings of the provider.
     settings: Mapping[str, float] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     small_disk: bool = False
@@ -161,7 +160,8 @@ class Scenario:
 
 
 def _scenarios(down: float) -> dict[str, Scenario]:
-    once, failing = "--jsbench-retries=0", {"failing": 0.1}
+    once = "--jsbench-retries=0"
+    failing = {"failing": 0.1}
     return {
         "worker killed": Scenario(disturb=_send(signal.SIGKILL, _worker_of), lost=1, alone=False),
         "killed": Scenario(disturb=_send(signal.SIGKILL, _itself), lost=WORKERS),
@@ -175,7 +175,7 @@ def _scenarios(down: float) -> dict[str, Scenario]:
         f"down for {down:g} s": Scenario(
             disturb=_leave_alone, settings={"down": down}, options=("--jsbench-retries=1",)
         ),
-        "300 refused, no retries": Scenario(disturb=_leave_alone, settings={"refused": 300}, options=(once,)),
+        "300 rejected, no retries": Scenario(disturb=_leave_alone, settings={"refused": 300}, options=(once,)),
         "10 % fail, no retries": Scenario(disturb=_leave_alone, settings=failing, options=(once,)),
         "10 % fail, with retries": Scenario(disturb=_leave_alone, settings=failing),
     }
@@ -188,7 +188,7 @@ def _once(bench: Bench, scenario: Scenario, workers: int, expected: list[Any], o
     process = bench.start(output, *spread, *scenario.options, small_disk=scenario.small_disk)
     scenario.disturb(bench, process)
     status = process.wait()
-    while _has_members(process.pid):  # workers whose controller is gone end by themselves
+    while _has_members(process.pid):  # workers without a controller end on their own
         time.sleep(LATENCY)
     failed = _failed_calls(max((bench.folder / output).iterdir()))
     time.sleep(max(0.0, back_up - time.perf_counter()))
@@ -205,7 +205,7 @@ def _once(bench: Bench, scenario: Scenario, workers: int, expected: list[Any], o
 
 
 def _has_members(group: int) -> bool:
-    """Say whether a process of the group is alive."""
+    """Return whether a process of the group is alive."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -214,13 +214,13 @@ def _has_members(group: int) -> bool:
 
 
 def _failed_calls(run: Path) -> int:
-    """Count the calls of a run of which the provider said that they had failed, and which are made anew."""
+    """Count the calls of a run that the provider failed; resuming repeats them."""
     records = [record for file in run.glob("records*.jsonl") for record in _records(file)]
     return sum(record["retries"] + 1 for record in records if (record["generation"] or {}).get("type") == "failed")
 
 
 def _row(bench: Bench, title: str, scenario: Scenario, workers: int, expected: list[Any], times: int) -> bool:
-    """Break off so many runs, and print a line for them; False where one has not come out as it must."""
+    """Interrupt this many runs and print a line for them; return False if one has a wrong outcome."""
     output = f"{title.replace(' ', '-').replace('%', '')}-{workers}"
     endings = [_once(bench, scenario, workers, expected, f"{output}-{number}") for number in range(times)]
     good = all(ending.equal and ending.twice <= ending.accounted for ending in endings)
@@ -228,27 +228,32 @@ def _row(bench: Bench, title: str, scenario: Scenario, workers: int, expected: l
     statuses = sorted({ending.status for ending in endings})
     equal = sum(ending.equal for ending in endings)
     print(
-        f"{title:26}  {workers:7}  {times:4}  {equal:5}  {worst.twice:19}  {worst.accounted:9}  {statuses}"
-        f"{'' if good else '  <-- not as it must be'}",
+        f"{title:26}  {workers:7}  {times:4}  {equal:5}  {worst.twice:21}  {worst.accounted:9}  {statuses}"
+        f"{'' if good else '  <-- wrong'}",
         flush=True,
     )
     return good
 
 
 def main() -> int:
-    """Run them, and print a line for each way; 1 where records differ or calls were made twice without a reason."""
+    """
+    Run all scenarios and print a line for each; return 1 if records differ or calls were repeated
+    without a reason.
+    """
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=20, help="runs of each way to be killed (default: 20)")
+    parser.add_argument("--times", type=int, default=20, help="runs of each kill scenario (default: 20)")
     parser.add_argument("--cases", type=int, default=60)
-    parser.add_argument("--in-flight", type=int, default=8, help="calls of each process (default: 8)")
-    parser.add_argument("--workers", default=f"0,{WORKERS}", help="numbers of processes, with commas (default: 0,2)")
-    parser.add_argument("--down", type=float, default=30.0, help="seconds for which the provider is down")
+    parser.add_argument("--in-flight", type=int, default=8, help="calls in flight per process (default: 8)")
+    parser.add_argument(
+        "--workers", default=f"0,{WORKERS}", help="comma-separated numbers of worker processes (default: 0,2)"
+    )
+    parser.add_argument("--down", type=float, default=30.0, help="seconds for which the provider is down (default: 30)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scenario", action="append", help="only this one; repeatable")
+    parser.add_argument("--scenario", action="append", help="run only this scenario; repeatable")
     add_wire_option(parser)
     options = parser.parse_args()
     random.seed(options.seed)
-    # what a shell starts in the background ignores Ctrl-C, and so would the runs
+    #  background processes of a shell ignore Ctrl-C, and the runs would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
     scenarios = _scenarios(options.down)
     failures = 0
@@ -260,8 +265,8 @@ def main() -> int:
         bench.start("undisturbed", "-n", str(WORKERS)).wait()
         expected = bench.records("undisturbed")
         assert len(expected) == options.cases
-        print(f"{options.wire}, {options.cases} cases, {options.in_flight} calls in flight in each process")
-        print(f"{'':26}  workers  runs  equal  called twice (most)    at most  exit statuses")
+        print(f"{options.wire}, {options.cases} cases, {options.in_flight} calls in flight per process")
+        print(f"{'':26}  workers  runs  equal  repeated calls (most)  at most  exit statuses")
         for title in options.scenario or scenarios:
             scenario = scenarios[title]
             times = options.times if "killed" in title else max(1, options.times // 5)

@@ -1,8 +1,8 @@
 """
-The lines of a terminal on the first pages, from runs of the small model: `python -m benchmarks.first_runs`.
+Update the terminal output on the first pages with runs of the small model: `python -m benchmarks.first_runs`.
 
-The pages show its times: run it on a quiet machine, where the package is installed with the extra local alone. It asks
-all 88 built-in cases, and the 22 simple ones again.
+The output includes times: run it on an idle machine where the package is installed with only the extra local. It runs
+all 88 built-in cases, and the 22 simple ones separately.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import tempfile
 from collections.abc import Sequence
 from itertools import takewhile
 
-from benchmarks.pages import ROOT, put
+from benchmarks.pages import ROOT, write_part
 
 CASE = "contact_card"
-#: lines about the machine
-_OF_PYTEST = ("platform", "rootdir", "configfile", "testpaths", "plugins")
+#: First words of pytest's header lines, which depend on the machine.
+_PYTEST_HEADER = ("platform", "rootdir", "configfile", "testpaths", "plugins")
 
 
-def shown(*options: str) -> list[str]:
-    """Run the cases in an empty folder, in 80 columns, and return what a terminal shows."""
+def run_cases(*options: str) -> list[str]:
+    """Run the cases in an empty directory, in 80 columns, and return the lines of output."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", "--jsbench-engine=local", *options]
         environment = {**os.environ, "COLUMNS": "80", "PYTEST_ADDOPTS": ""}
@@ -30,39 +30,42 @@ def shown(*options: str) -> list[str]:
     return run.stdout.splitlines()
 
 
-def opening(lines: Sequence[str]) -> list[str]:
-    """From the plugin's first line to the last of the progress."""
+def opening_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines from the plugin's first line to the end of the progress."""
     first = next(at for at, line in enumerate(lines) if line.startswith("jsbench: engine"))
     last = next(at for at, line in enumerate(lines) if line.endswith("[100%]"))
-    return [*(line for line in lines[first : last + 1] if not line.startswith(_OF_PYTEST)), "…"]
+    return [*(line for line in lines[first : last + 1] if not line.startswith(_PYTEST_HEADER)), "…"]
 
 
-def ending(lines: Sequence[str]) -> list[str]:
-    """From the heading above the table to the run verdict."""
+def ending_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines from the heading above the table to the run verdict."""
     first = next(at for at, line in enumerate(lines) if " jsbench: " in line and line.startswith("==="))
     return [lines[first], *takewhile(lambda line: not line.startswith("==="), lines[first + 1 :])]
 
 
-def failure(lines: Sequence[str], case: str) -> list[str]:
-    """What stands of a failing case."""
+def failure_lines(lines: Sequence[str], case: str) -> list[str]:
+    """Return the failure report of a case."""
     first = next(at for at, line in enumerate(lines) if line.startswith("___") and f"::{case} " in line)
     return [lines[first], *takewhile(lambda line: not line.startswith(("___", "===")), lines[first + 1 :])]
 
 
-def block(lines: Sequence[str]) -> str:
-    """Lines as a block of a page."""
+def code_block(lines: Sequence[str]) -> str:
+    """Return the lines as a Markdown code block."""
     return "\n".join(["```text", *lines, "```"])
 
 
 def main() -> None:
-    """Ask, and put the lines into the pages."""
-    simple, every = shown("--jsbench-tasks=simple"), shown()
-    of_simple = ending(simple)
-    last = next(at for at, line in enumerate(of_simple) if line.startswith("failures"))
-    put(ROOT / "docs" / "index.md", "simple cases", block([*opening(simple), *of_simple[: last + 1]]))
-    put(ROOT / "docs" / "index.md", "a failing case", block(failure(simple, CASE)))
-    put(ROOT / "docs" / "results.md", "all cases", block(ending(every)))
-    put(ROOT / "README.md", "all cases", block([*opening(every), *ending(every), every[-1]]))
+    """Run the cases, and update the pages."""
+    simple = run_cases("--jsbench-tasks=simple")
+    every = run_cases()
+    simple_ending = ending_lines(simple)
+    last = next(at for at, line in enumerate(simple_ending) if line.startswith("failures"))
+    write_part(
+        ROOT / "docs" / "index.md", "simple cases", code_block([*opening_lines(simple), *simple_ending[: last + 1]])
+    )
+    write_part(ROOT / "docs" / "index.md", "a failing case", code_block(failure_lines(simple, CASE)))
+    write_part(ROOT / "docs" / "results.md", "all cases", code_block(ending_lines(every)))
+    write_part(ROOT / "README.md", "all cases", code_block([*opening_lines(every), *ending_lines(every), every[-1]]))
 
 
 if __name__ == "__main__":

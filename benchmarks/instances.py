@@ -1,4 +1,4 @@
-"""Answers that conform to the public benchmark's schemas: labelled ones, or else small ones made here."""
+"""Answers that conform to the public benchmark's schemas: labelled ones, or small generated ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.verdicts import Judge
 
-_DEEPEST = 12
-_MOST_VALUES = 2000
+_MAX_DEPTH = 12
+_MAX_VALUES = 2000
 _FORMATS = {
     "date-time": "2024-01-01T00:00:00Z",
     "date": "2024-01-01",
@@ -35,8 +35,8 @@ _FORMATS = {
 _STRINGS = ("a", "A", "1", "aa", "a-b", "a.b.c", "1.0.0", "0.5.8", "1-0-0", "/a", "https://example.com", "#000000", "")
 
 
-def answerer(judge: Judge) -> Callable[[Schema], str | None]:
-    """What gives a schema's answer, which passed the judge; None where none was found."""
+def find_answers(judge: Judge) -> Callable[[Schema], str | None]:
+    """Return a function that finds an answer to a schema that passes the judge, or None."""
     known: dict[str, list[str]] = {}
     if (DATA / "labelled").is_dir():
         for _, schema, text, valid in labelled():
@@ -44,13 +44,13 @@ def answerer(judge: Judge) -> Callable[[Schema], str | None]:
                 known.setdefault(digest(schema), []).append(text)
 
     def answer(schema: Schema) -> str | None:
-        candidates = itertools.chain(known.get(digest(schema), ()), map(json.dumps, _made(schema)))
+        candidates = itertools.chain(known.get(digest(schema), ()), map(json.dumps, _candidates(schema)))
         return next((one for one in candidates if judge.judge(schema, one).passed), None)
 
     return answer
 
 
-def _made(schema: Schema) -> Iterator[Any]:
+def _candidates(schema: Schema) -> Iterator[Any]:
     if not isinstance(schema, dict):
         yield 1
         return
@@ -61,19 +61,19 @@ def _made(schema: Schema) -> Iterator[Any]:
 
 
 class _Maker:
-    """Makes an instance that has what a schema demands, or one of each field that it names."""
+    """Generator of an instance with a schema's required fields, or with all named fields."""
 
     def __init__(self, references: References, branch: int, *, optional: bool) -> None:
         self._references = references
         self._branch = branch
         self._optional = optional
-        self._left = _MOST_VALUES
+        self._left = _MAX_VALUES
 
     def make(self, schema: Any, depth: int = 0) -> Any:
         self._left -= 1
-        if not isinstance(schema, dict) or depth > _DEEPEST or self._left < 0:
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._left < 0:
             return "a"
-        schema = self._flat(schema)
+        schema = self._flatten(schema)
         if "const" in schema:
             return schema["const"]
         if isinstance(schema.get("enum"), list) and schema["enum"]:
@@ -83,12 +83,12 @@ class _Maker:
             kind = next((name for name in kind if name != "null"), "null")
         if kind is None:
             kind = "array" if "items" in schema else "string" if "pattern" in schema else "object"
-        return self._of_type(kind, schema, depth)
+        return self._make_type(kind, schema, depth)
 
-    def _flat(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema with what it refers to, all that it combines, and one of its alternatives."""
+    def _flatten(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema merged with its references, its `allOf` and one of its alternatives."""
         parts = [schema]
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             part = parts[-1]
             more = list(part.get("allOf", ()))
             if "$ref" in part:
@@ -110,7 +110,7 @@ class _Maker:
                     flat.setdefault(name, value)
         return flat
 
-    def _of_type(self, kind: str, schema: dict[str, Any], depth: int) -> Any:
+    def _make_type(self, kind: str, schema: dict[str, Any], depth: int) -> Any:
         if kind == "object":
             return self._object(schema, depth)
         if kind == "array":

@@ -1,11 +1,11 @@
 """
-What a verdict costs beside another version, in one run: `python -m benchmarks.judge_versions OTHER_PYTHON`.
+Compare the cost of a verdict with another version, in one run: `python -m benchmarks.judge_versions OTHER_PYTHON`.
 
-OTHER_PYTHON is the interpreter of an environment in which that version is installed (`pip install -e` of a checkout).
-Both judge the same answers by the same schemas, in turns, each time in a process of its own; the figures are the best
-of the rounds, in milliseconds for the quantiles and in seconds for building all real schemas. Those of `cpu` are
-processor time, which other programs on the machine change less than what a clock shows: what is judged in process,
-and all that asking the child takes of both processes.
+OTHER_PYTHON is the interpreter of an environment in which the other version is installed (`pip install -e` of a
+checkout). Both judge the same answers against the same schemas, in turns, each time in a new process; the figures are
+the best of the rounds, in milliseconds for the quantiles and in seconds for building all real schemas. `cpu` is
+processor time, which depends less on other programs than wall time: that of judging in process, and that of both
+processes when judging in the child process.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from typing import Any
 
 
 def measure(path: Path) -> dict[str, float]:
-    """What this interpreter's version takes for the answers and schemas of a file; it may be an old version."""
+    """Measure the judging of the answers and schemas of a file with this interpreter's version, which may be old."""
     from pytest_jsbench.verdicts import Judge, JudgePolicy
 
-    asked = json.loads(path.read_text("utf-8"))
+    work = json.loads(path.read_text("utf-8"))
     policy, in_process = JudgePolicy(validator="jsonschema-rs"), _in_process()
     judge = in_process(policy)
     figures = {
         **_quantiles(
-            "in process", asked["answers"], lambda schema, text: list(judge.judge(schema, text, truncated=False))
+            "in process", work["answers"], lambda schema, text: list(judge.judge(schema, text, truncated=False))
         )
     }
     before = os.times()
     with Judge(policy) as child:
-        answers = [[json.loads(schema), text] for schema, text in asked["answers"]]
+        answers = [[json.loads(schema), text] for schema, text in work["answers"]]
         figures |= _quantiles("child", answers, child.judge)
     figures["child, cpu s"] = sum(os.times()[:4]) - sum(before[:4])
     builder = in_process(policy)
-    figures["building, cpu s"] = _building(builder.inspect, asked["schemas"])
+    figures["building, cpu s"] = _building(builder.inspect, work["schemas"])
     return figures
 
 
@@ -57,7 +57,7 @@ def _in_process() -> Any:
 
 
 def _quantiles(way: str, answers: Sequence[Any], judge: Callable[[Any, str], object]) -> dict[str, float]:
-    """Of judging again what was judged right before, as a run does that has inspected each schema."""
+    """Return the quantiles of judging again, as in a run that has inspected each schema before."""
 
     def again(answer: Any) -> tuple[float, float]:
         judge(*answer)
@@ -70,7 +70,7 @@ def _quantiles(way: str, answers: Sequence[Any], judge: Callable[[Any, str], obj
     clock, processor = (statistics.quantiles(times, n=100) for times in zip(*map(again, answers), strict=True))
     gc.unfreeze()
     figures = {f"{way}, p50 ms": clock[49] * 1000, f"{way}, p99 ms": clock[98] * 1000}
-    # a child's time is none of this process's
+    #  the child's time is not included in this process's
     if way == "in process":
         figures |= {f"{way}, p50 cpu ms": processor[49] * 1000, f"{way}, p99 cpu ms": processor[98] * 1000}
     return figures
@@ -92,15 +92,16 @@ def _write(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_versions", description=__doc__)
-    parser.add_argument("other", help="the other version's interpreter")
+    parser.add_argument("other", help="interpreter of the other version's environment")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     best: dict[str, dict[str, float]] = {sys.executable: {}, given.other: {}}
     with tempfile.TemporaryDirectory() as folder:
-        _write(path := Path(folder) / "asked.json")
+        _write(path := Path(folder) / "work.json")
         for _ in range(given.rounds):
             for python, figures in best.items():
-                # from another folder, so that each imports its own version, and no module of this one as the library's
+                #  use another directory, so that each process imports its own version, and none of these modules
+                # instead of the library
                 command = [python, "-P", str(Path(__file__).resolve()), "--measure", str(path)]
                 run = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
                 for name, figure in json.loads(run.stdout).items():
@@ -110,7 +111,7 @@ def main() -> None:
 
     ours, theirs = best.values()
     rows = [[name, figure, theirs[name], figure / theirs[name]] for name, figure in ours.items()]
-    print(tabulate(rows, headers=["", "this version", "the other", "ratio"], floatfmt=".3f", tablefmt="github"))
+    print(tabulate(rows, headers=["", "this version", "other version", "ratio"], floatfmt=".3f", tablefmt="github"))
 
 
 if __name__ == "__main__":

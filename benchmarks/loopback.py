@@ -1,7 +1,7 @@
 """
-A provider on this machine, in a process of its own: it answers as slowly, and breaks as often, as it is told.
+Local provider in a separate process, with configurable latency, failures and rate limits.
 
-It speaks each wire format, and reads from a call's path which it is.
+It supports each wire format, and recognises it by the call's path.
 """
 
 from __future__ import annotations
@@ -25,58 +25,58 @@ from benchmarks.wire_formats import WIRE_FORMATS, WireFormat, wire_format_of
 
 KEY_VARIABLE = "JSBENCH_LOOPBACK_KEY"
 _NAME = re.compile(rb"case-(\d+)")
-#: seconds after which a call is refused
+#: Seconds until a call is rejected.
 _REFUSAL = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loopback:
-    """The server, seen from outside."""
+    """Client of the server's statistics and settings."""
 
     url: str
 
     def counts(self) -> Counter[str]:
-        """Calls by case."""
-        return Counter(self._ask("/counts"))
+        """Return the number of calls of each case."""
+        return Counter(self._get("/counts"))
 
     def in_flight(self) -> int:
-        """Calls that have come and are not answered."""
-        flying: int = self._ask("/in-flight")
+        """Return the number of calls that are not answered yet."""
+        flying: int = self._get("/in-flight")
         return flying
 
     def arrivals(self) -> list[float]:
-        """When each call has come, in seconds."""
-        times: list[float] = self._ask("/arrivals")
+        """Return the arrival times of all calls, in seconds."""
+        times: list[float] = self._get("/arrivals")
         return times
 
     def refusals(self) -> list[float]:
-        """When each call came that got a 429."""
-        times: list[float] = self._ask("/refusals")
+        """Return the arrival times of the calls that got a 429, in seconds."""
+        times: list[float] = self._get("/refusals")
         return times
 
     def first_chunks(self) -> list[float]:
-        """Seconds from each streamed call's last byte to its first chunk, as the server wrote it."""
-        seconds: list[float] = self._ask("/first-chunks")
+        """Return the seconds from each streamed call's arrival to its first chunk, as written by the server."""
+        seconds: list[float] = self._get("/first-chunks")
         return seconds
 
     def reset(self, **settings: float) -> None:
         """
-        Forget the counts.
+        Reset the statistics, and change the settings.
 
-        `failing` is the part of cases whose first call breaks, `down` seconds of 503, `refused` the number of calls
-        that get a 429; so does a call beyond `rate`, calls a second, or beyond `most`, calls at once; `wrong_key` makes
-        each call a 401.
+        `failing` is the fraction of cases whose first call fails, `down` the seconds of 503, `refused` the number of
+        calls that get a 429; so do calls above `rate` (calls per second) or `most` (simultaneous calls). With
+        `wrong_key` each call gets a 401.
         """
-        self._ask("/reset?" + "&".join(f"{name}={value}" for name, value in settings.items()))
+        self._get("/reset?" + "&".join(f"{name}={value}" for name, value in settings.items()))
 
-    def _ask(self, path: str) -> Any:
+    def _get(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self.url}{path}") as answer:
             return json.load(answer)
 
 
 @contextmanager
 def serve(*, latency: float, first: float | None = None, chunks: int = 64) -> Iterator[Loopback]:
-    """Start it, and end it; a call that asks for a stream gets its chunks from `first` to `latency`, evenly."""
+    """Run the server; streamed calls get their chunks evenly between the seconds `first` and `latency`."""
     command = [sys.executable, "-m", "benchmarks.loopback", str(latency), f"--chunks={chunks}"]
     command += [] if first is None else [f"--first={first}"]
     root = Path(__file__).parents[1]
@@ -89,7 +89,7 @@ def serve(*, latency: float, first: float | None = None, chunks: int = 64) -> It
 
 
 def write_cases(folder: Path, count: int) -> None:
-    """So many schemas, each with its own name in it."""
+    """Write this many schemas, each with a unique title."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         schema = {
@@ -102,25 +102,25 @@ def write_cases(folder: Path, count: int) -> None:
 
 
 def engine_arguments(url: str, *, streaming: bool = False, wire: str = "chat") -> list[str]:
-    """Spell the options with which pytest asks it in a wire format."""
-    spoken = WIRE_FORMATS[wire]
-    options = {"stream": str(streaming).lower(), **spoken.options}
+    """Return the options with which pytest calls it in a wire format."""
+    wire_format = WIRE_FORMATS[wire]
+    options = {"stream": str(streaming).lower(), **wire_format.options}
     return [
-        f"--jsbench-engine={spoken.engine}",
+        f"--jsbench-engine={wire_format.engine}",
         "--jsbench-model=loopback",
-        f"--jsbench-base-url={url}{spoken.root}",
+        f"--jsbench-base-url={url}{wire_format.root}",
         f"--jsbench-api-key-env={KEY_VARIABLE}",
         *(f"--jsbench-engine-option={name}={value}" for name, value in options.items()),
     ]
 
 
 def add_wire_option(parser: argparse.ArgumentParser) -> None:
-    """Let a benchmark be told in which wire format its calls are."""
+    """Add the option that sets the wire format."""
     parser.add_argument("--wire", choices=tuple(WIRE_FORMATS), default="chat", help="wire format (default: chat)")
 
 
 class _Server(asyncio.Protocol):
-    """One connection; what all of them share is on the class's one `state`."""
+    """One connection; all connections share one `state`."""
 
     def __init__(self, state: _State) -> None:
         self._state = state
@@ -143,7 +143,7 @@ class _Server(asyncio.Protocol):
         path = head.split(b" ", 2)[1].decode()
         wire = wire_format_of(path)
         if wire is None:
-            self.answer(200, self._state.tell(path))
+            self.answer(200, self._state.respond(path))
         else:
             self._state.call(Call(connection=self, wire=wire, path=path, body=body[:wanted]))
 
@@ -155,7 +155,7 @@ class _Server(asyncio.Protocol):
 
     def answer(self, status: int, value: object, *headers: str) -> None:
         body = json.dumps(value).encode()
-        lines = [f"HTTP/1.1 {status} Whatever", "content-type: application/json", f"content-length: {len(body)}"]
+        lines = [f"HTTP/1.1 {status} Status", "content-type: application/json", f"content-length: {len(body)}"]
         head = "\r\n".join([*lines, *headers, "", ""])
         self._write(head.encode() + body)
 
@@ -165,7 +165,7 @@ class _Server(asyncio.Protocol):
 
 
 class Call:
-    """One call, from its arrival to its answer."""
+    """A call, from its arrival to its answer."""
 
     def __init__(self, *, connection: _Server, wire: WireFormat, path: str, body: bytes) -> None:
         self.connection = connection
@@ -185,7 +185,7 @@ class Call:
         self.connection.answer(status, self.wire.error(message, status), *headers)
 
     def chunks(self, count: int) -> list[bytes]:
-        """Cut its answer into so many chunks; the usage comes with the last."""
+        """Split its answer into this many chunks; the last has the usage."""
         text = self.answer_text() + " " * count
         cuts = [len(text) * number // (count - 1) for number in range(count)]
         parts = [self.wire.delta(text[start:end]) for start, end in itertools.pairwise(cuts)]
@@ -206,9 +206,9 @@ class _State:
         self._down_until = 0.0
         self._refused = 0
         self._rate = 0.0
-        #: calls that may come now, where there is a rate
-        self._room = 0.0
-        self._room_at = 0.0
+        #: Calls that the rate limit currently permits.
+        self._permits = 0.0
+        self._permits_updated_at = 0.0
         self._most = 0
         self._refusals: list[float] = []
         self._wrong_key = False
@@ -218,7 +218,7 @@ class _State:
         self._in_flight += 1
         loop = asyncio.get_running_loop()
         self._arrivals.append(call.arrived_at)
-        if self._is_beyond_its_limit(call.arrived_at):
+        if self._exceeds_limit(call.arrived_at):
             loop.call_later(_REFUSAL, self._finish, call, True)
         elif call.streamed:
             call.connection.begin()
@@ -226,21 +226,21 @@ class _State:
         else:
             loop.call_later(self._latency, self._finish, call, False)
 
-    def _is_beyond_its_limit(self, now: float) -> bool:
+    def _exceeds_limit(self, now: float) -> bool:
         if self._refused:
             self._refused -= 1
         elif self._rate:
-            self._room = min(self._rate, self._room + (now - self._room_at) * self._rate)
-            self._room_at = now
-            if self._room >= 1:
-                self._room -= 1
+            self._permits = min(self._rate, self._permits + (now - self._permits_updated_at) * self._rate)
+            self._permits_updated_at = now
+            if self._permits >= 1:
+                self._permits -= 1
                 return False
         elif not self._most or self._in_flight <= self._most:
             return False
         self._refusals.append(now)
         return True
 
-    def tell(self, path: str) -> object:
+    def respond(self, path: str) -> object:
         if path == "/counts":
             return self._counts
         if path == "/in-flight":
@@ -259,7 +259,7 @@ class _State:
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))
         self._refused = int(float(settings.get("refused", 0)))
-        self._rate = self._room = float(settings.get("rate", 0))
+        self._rate = self._permits = float(settings.get("rate", 0))
         self._most = int(float(settings.get("most", 0)))
         self._wrong_key = bool(float(settings.get("wrong_key", 0)))
         return "done"
@@ -290,7 +290,7 @@ class _State:
             call.complete()
 
     def _is_broken(self, name: str) -> bool:
-        """Say whether this is the first call of a case whose first call breaks."""
+        """Return whether this is the first call of a case whose first call fails."""
         return name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1
 
 
@@ -303,9 +303,9 @@ async def _main(latency: float, first: float, chunks: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("latency", type=float, help="seconds to each answer")
-    parser.add_argument("--first", type=float, help="seconds to the first chunk (0: at once)")
-    parser.add_argument("--chunks", type=int, default=64, help="of an answer that is streamed")
+    parser.add_argument("latency", type=float, help="seconds until each answer")
+    parser.add_argument("--first", type=float, help="seconds until the first chunk (0: immediately)")
+    parser.add_argument("--chunks", type=int, default=64, help="number of chunks of a streamed answer (default: 64)")
     given = parser.parse_args()
     even = given.latency / given.chunks
     asyncio.run(_main(given.latency, even if given.first is None else given.first, given.chunks))

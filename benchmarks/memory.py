@@ -1,13 +1,14 @@
 """
-Memory of a run by its number of attempts: `python -m benchmarks.memory [--attempts 1000,10000,50000,100000]`.
+Measure the memory of a run by its number of attempts: `python -m benchmarks.memory [--attempts
+1000,10000,50000,100000]`.
 
-All 9,557 schemas of JSONSchemaBench, or a shard of them, or all of them several times, answered by a provider on this
-machine, with every report; beside it bare pytest with as many parametrized tests that do nothing. Memory is the peak
-of the proportional set sizes summed over every process of the run, and of each process for itself; what an attempt
-takes is the growth from one row to the next, less that of bare pytest.
+All 9,557 schemas of JSONSchemaBench, or a shard of them, or all of them several times, answered by a local provider,
+with all reports, compared with bare pytest with as many empty parametrized tests. Memory is the peak of the sum of the
+proportional set sizes of all processes of the run, and of each process; the memory per attempt is the growth from one
+row to the next, less that of bare pytest.
 
-With `--commands RUN` nothing is run: memory and processor time of `jsbench merge`, `judge`, `report`, `export` and
-`compare` over the directory of a run.
+With `--commands RUN` no run is made: it measures memory and processor time of `jsbench merge`, `judge`, `report`,
+`export` and `compare` on the directory of a run.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ CASES = 9_557
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """MB."""
+    """Peak memory in MB."""
 
     total: float
-    #: of each process at its own peak, the largest first
+    #:  Memory of each process at its own peak, the largest first.
     processes: tuple[float, ...]
-    #: processor seconds of all processes
+    #:  Processor seconds of all processes.
     cpu: float
 
 
@@ -65,7 +66,7 @@ def peak(folder: Path, arguments: Sequence[str], *, program: Sequence[str] = ("p
 
 
 def cases(attempts: int) -> list[str]:
-    """The options for about so many attempts."""
+    """Return the options for about this many attempts."""
     if attempts < CASES:
         return [f"--jsbench-shard=1/{CASES // attempts}"]
     return [f"--jsbench-repeats={max(1, round(attempts / CASES))}"]
@@ -80,8 +81,8 @@ def measure(url: str, given: argparse.Namespace, attempts: int, workers: int) ->
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reports = ["--jsbench-output=runs", *(["--junitxml=junit.xml"] if given.junit else []), "--tb=no"]
-        asked = [*engine_arguments(url), f"--jsbench-dataset={given.schemas}", "--jsbench-split=all"]
-        found = peak(folder, [*asked, *cases(attempts), "--jsbench-concurrency=64", *reports, *spread])
+        options = [*engine_arguments(url), f"--jsbench-dataset={given.schemas}", "--jsbench-split=all"]
+        found = peak(folder, [*options, *cases(attempts), "--jsbench-concurrency=64", *reports, *spread])
         (records,) = folder.glob("runs/*/records.jsonl")
         with records.open("rb") as file:
             count = sum(1 for _ in file) - 1
@@ -109,11 +110,15 @@ def measure_commands(run: Path) -> Iterator[list[object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attempts", default="1000,10000,50000,100000")
-    parser.add_argument("--workers", default="0,2", help="numbers of xdist's workers; 0: plain pytest")
-    parser.add_argument("--latency", type=float, default=0.05, help="seconds to each answer")
-    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
-    parser.add_argument("--junit", action="store_true", help="with pytest's JUnit file, which it holds in memory")
-    parser.add_argument("--commands", type=Path, metavar="RUN", help="only the commands, over this run's folder")
+    parser.add_argument(
+        "--workers", default="0,2", help="comma-separated numbers of xdist workers; 0: none (default: 0,2)"
+    )
+    parser.add_argument("--latency", type=float, default=0.05, help="seconds per answer (default: 0.05)")
+    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="directory of JSONSchemaBench")
+    parser.add_argument("--junit", action="store_true", help="write pytest's JUnit file, which pytest keeps in memory")
+    parser.add_argument(
+        "--commands", type=Path, metavar="RUN", help="measure only the commands, on this run's directory"
+    )
     given = parser.parse_args()
     if given.commands is not None:
         print(tabulate(measure_commands(given.commands), headers=["jsbench", "MB", "each process", "CPU s"]))

@@ -1,4 +1,4 @@
-"""The parts of the pages that are measured or taken from a run: they are made by a command, and by no test."""
+"""Update the measured parts of documentation pages; commands do this, not tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def put(page: Path, part: str, text: str) -> None:
-    """Put a text between the two comments of its part."""
+def write_part(page: Path, part: str, text: str) -> None:
+    """Replace the text between the two comments of a part."""
     before = page.read_text("utf-8")
     pattern = re.compile(rf"(<!-- measured: {part} -->\n).*?(<!-- /measured -->)", re.DOTALL)
     after, times = pattern.subn(lambda comments: f"{comments[1]}\n{text.rstrip()}\n\n{comments[2]}", before)

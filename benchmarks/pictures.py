@@ -1,8 +1,8 @@
 """
-The pictures of the pages, from runs of the small model that comes along: `python -m benchmarks.pictures [--folder F]`.
+Draw the pictures of the pages, from runs of the small model: `python -m benchmarks.pictures [--folder F]`.
 
-It needs the extras local, report, view and plot, and Chromium. With a folder of earlier runs, named `constrained` and
-`free`, nothing is asked.
+Requires the extras local, report, view and plot, and Chromium. With a directory of earlier runs, named `constrained`
+and `free`, no calls are made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-#: eight cases of two tasks, small enough for a model of 135 million parameters
+#:  Options for eight cases of two tasks that are small enough for a model with 135 million parameters.
 CASES = ("--jsbench-engine=local", "--jsbench-tasks=simple,medium", "--jsbench-limit=8", "--tb=no", "-q")
 FREE = ("--jsbench-response-format=text", "--jsbench-engine-option=bounded=false")
 QUIET = (
@@ -30,20 +30,20 @@ QUIET = (
 
 
 def ask(folder: Path) -> None:
-    """Ask the cases in both ways."""
+    """Run the cases with and without constrained decoding."""
     for name, options in (("constrained", ()), ("free", FREE)):
         command = [sys.executable, "-m", "pytest", *CASES, *options, f"--jsbench-output={folder / name}"]
         subprocess.run(command, check=False, cwd=folder)
 
 
 def run_of(folder: Path) -> Path:
-    """The only run of a folder."""
+    """Return the only run of a directory."""
     (run,) = folder.iterdir()
     return run
 
 
 def shoot(address: str, picture: Path, size: str) -> None:
-    """Let Chromium draw a page."""
+    """Take a screenshot of a page with Chromium."""
     program = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
     with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
@@ -61,7 +61,7 @@ def shoot(address: str, picture: Path, size: str) -> None:
 
 
 def draw(folder: Path) -> None:
-    """Draw the page of a run, the list and an attempt of `jsbench view`, and two runs side by side."""
+    """Draw the page of a run, the list and an attempt of `jsbench view`, and a comparison of two runs."""
     jsbench = [sys.executable, "-m", "pytest_jsbench"]
     constrained, free = run_of(folder / "constrained"), run_of(folder / "free")
     page = folder / "report.html"
@@ -84,8 +84,8 @@ def draw(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the runs where none are given, and draw."""
-    parser = argparse.ArgumentParser(description="the pictures of the pages")
+    """Make the runs if none are given, and draw."""
+    parser = argparse.ArgumentParser(description="draw the pictures of the pages")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     if options.folder is not None:

@@ -1,12 +1,12 @@
 """
-What a run costs beside the calls themselves: pytest with so many calls in flight, and the SDK in a bare loop.
+Measure the overhead of a run: pytest, and the SDK in a bare loop, with equally many calls in flight.
 
     python -m benchmarks.running [--cases 1000] [--latency 0.2] [--in-flight 64]
 
-Every row asks the same server on this machine, which answers each call after the same time, with the same SDK. Ideal
-is cases x latency / calls in flight. The bare loops keep nothing and judge nothing. CPU is that of all processes of
-the row, the server's apart; its start (interpreter, imports, collection) is taken off by a run of 64 cases. Memory is
-the largest process's.
+Each row calls the same local server, which answers each call after a fixed time, with the same SDK. The ideal time is
+cases x latency / calls in flight. The bare loops neither record nor judge. CPU is that of all processes of the row
+except the server; the start (interpreter, imports, collection) is measured by a run of 64 cases and subtracted. Memory
+is that of the largest process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FEW = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a process and its children took."""
+    """Cost of a process with its children."""
 
     wall: float
     cpu: float
@@ -40,10 +40,10 @@ class Cost:
 
 
 def measure(command: list[str], folder: Path) -> Cost:
-    """Run the command to its end."""
+    """Run the command and return its cost."""
     start = time.perf_counter()
     environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was compiled stays compiled, as for a user
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # use compiled bytecode, as users do
     log = folder / "log.txt"
     with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as child:
         _, status, used = os.wait4(child.pid, 0)
@@ -55,7 +55,7 @@ def measure(command: list[str], folder: Path) -> Cost:
 
 
 def pytest_run(in_flight: int, workers: int, *arguments: str) -> list[str]:
-    """The command of a run of the cases in the folder `schemas`, with so many calls in flight in all its processes."""
+    """Return the command for a run of the cases in `schemas`, with this many calls in flight over all its processes."""
     return [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
         "--jsbench-dataset=schemas",
@@ -89,11 +89,11 @@ async def _bare_asyncio(url: str, in_flight: int, paths: list[Path]) -> None:
     turn = asyncio.Semaphore(in_flight)
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
 
-        async def ask(path: Path) -> None:
+        async def call(path: Path) -> None:
             async with turn:
                 await client.chat.completions.create(**_messages(path))
 
-        await asyncio.gather(*map(ask, paths))
+        await asyncio.gather(*map(call, paths))
 
 
 def _bare_threads(url: str, in_flight: int, paths: list[Path]) -> None:
@@ -106,7 +106,7 @@ def _bare_threads(url: str, in_flight: int, paths: list[Path]) -> None:
 
 
 def _bare_loop(way: str, url: str, in_flight: int) -> None:
-    """In a process of its own; its last line says how long the calls alone took."""
+    """Run a bare loop in this process; the last printed line has the seconds of the calls alone."""
     paths = sorted(Path("schemas").glob("*.json"))
     start = time.perf_counter()
     if way == "asyncio":
@@ -127,8 +127,8 @@ def _row(name: str, command: list[str], folder: Path, ideal: float, cases: int) 
 
 
 def main() -> None:
-    """Measure each way, and print a line for it."""
-    parser = argparse.ArgumentParser(description="what a run costs beside the calls themselves")
+    """Measure each row and print a line for it."""
+    parser = argparse.ArgumentParser(description="measure the overhead of a run")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--in-flight", type=int, default=64)

@@ -1,10 +1,10 @@
 """
-What the intervals and tests hold of what they claim: their coverage, error and power where the truth is known.
+Compute the coverage, error rates and power of the intervals and tests for known true values.
 
     python -m benchmarks.statistics [--times 2000] [--seed 0] [--write]
 
-Where all outcomes can be counted, the figures are exact; else so many runs are simulated, with the seed. A case has its
-own chance to pass, drawn from a beta distribution; the correlation is that of attempts at one case.
+If all outcomes can be enumerated, the figures are exact; otherwise this many runs are simulated, with the seed. Each
+case has its own pass probability from a beta distribution; the correlation is that of attempts at one case.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.pages import ROOT, put
+from benchmarks.pages import ROOT, write_part
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
@@ -36,25 +36,28 @@ from pytest_jsbench.verdicts import FailureType
 CLUSTERS = (1, 2, 3, 5, 10, 30, 100)
 RATES = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 CORRELATIONS = (0.0, 0.1, 0.5, 1.0)
-#: attempts at each case; of several numbers each case has one by chance
+#:  Attempts at each case; if there are several numbers, each case gets a random one.
 SIZES = ((2,), (10,), (2, 5, 10, 40))
 REPEATS = (1, 2, 4, 10)
-#: what can be counted outcome by outcome
+#:  Largest number of cases whose outcomes are enumerated.
 MOST_COUNTED = 30
-#: rates of cases that are drawn to find the change of odds that moves their mean by a given difference
+#:  Number of sampled case rates with which to find the change of odds that moves their mean by a given difference.
 _DRAWN_RATES = 5_000
 ROUNDING = 1e-9
 
 
-def holds(found: Rate | PairedDifference, truth: float) -> bool:
-    """The interval holds the truth; where there is none nothing is claimed, and that is true."""
+def contains(found: Rate | PairedDifference, truth: float) -> bool:
+    """
+    Return whether the interval contains the true value; a missing interval claims nothing, so it
+    counts as correct.
+    """
     if found.ci_low is None or found.ci_high is None:
         return True
     return found.ci_low - ROUNDING <= truth <= found.ci_high + ROUNDING
 
 
 def own_rate(chance: random.Random, mean: float, correlation: float) -> float:
-    """A case's own chance to pass, where attempts at it have this intraclass correlation."""
+    """Draw the pass probability of a case; attempts at it have this intraclass correlation."""
     if mean in (0.0, 1.0) or correlation == 0:
         return mean
     if correlation == 1:
@@ -64,44 +67,44 @@ def own_rate(chance: random.Random, mean: float, correlation: float) -> float:
 
 
 def passes(chance: random.Random, rate: float, attempts: int) -> Share:
-    """Make so many attempts."""
+    """Simulate this many attempts."""
     return sum(chance.random() < rate for _ in range(attempts)), attempts
 
 
 def coverage_of_single_rates(n: int, steps: int = 400) -> float:
-    """The least coverage of a rate's interval over any rate, exact."""
+    """Return the exact minimum coverage of a rate's interval over all rates."""
     intervals = [proportion(count, n) for count in range(n + 1)]
     return min(
         sum(
             math.comb(n, count) * rate**count * (1 - rate) ** (n - count)
             for count, interval in enumerate(intervals)
-            if holds(interval, rate)
+            if contains(interval, rate)
         )
         for rate in (step / steps for step in range(steps + 1))
     )
 
 
 def coverage_of_rates(clusters: int, sizes: Sequence[int], times: int, chance: random.Random) -> float:
-    """The least coverage of a rate's interval over clusters, simulated."""
+    """Return the simulated minimum coverage of a rate's interval over clusters."""
 
-    def held(rate: float, correlation: float) -> bool:
+    def is_covered(rate: float, correlation: float) -> bool:
         drawn = [(own_rate(chance, rate, correlation), chance.choice(sizes)) for _ in range(clusters)]
-        return holds(clustered(passes(chance, own, size) for own, size in drawn), rate)
+        return contains(clustered(passes(chance, own, size) for own, size in drawn), rate)
 
-    return _least(held, itertools.product(RATES, CORRELATIONS), times)
+    return _least(is_covered, itertools.product(RATES, CORRELATIONS), times)
 
 
 def coverage_of_means(documents: int, times: int, chance: random.Random) -> float:
-    """The least coverage of the interval of a mean over documents, simulated."""
+    """Return the simulated minimum coverage of the interval of a mean over documents."""
 
-    def held(rate: float, correlation: float) -> bool:
-        return holds(mean_rate([[own_rate(chance, rate, correlation)] for _ in range(documents)]), rate)
+    def is_covered(rate: float, correlation: float) -> bool:
+        return contains(mean_rate([[own_rate(chance, rate, correlation)] for _ in range(documents)]), rate)
 
-    return _least(held, itertools.product(RATES, CORRELATIONS), times)
+    return _least(is_covered, itertools.product(RATES, CORRELATIONS), times)
 
 
 def coverage_of_single_differences(n: int) -> float:
-    """The least coverage of the interval of a paired difference of single attempts, exact."""
+    """Return the exact minimum coverage of the interval of a paired difference of single attempts."""
     ends = [(fell, rose) for fell in range(n + 1) for rose in range(n + 1 - fell)]
     intervals = {end: _difference(n, *end) for end in ends}
     shares = [*RATES, 0.1, 0.3, 0.4]
@@ -113,7 +116,7 @@ def coverage_of_single_differences(n: int) -> float:
         covered = sum(
             math.comb(n, fell) * math.comb(n - fell, rose) * fewer**fell * more**rose * same ** (n - fell - rose)
             for (fell, rose), interval in intervals.items()
-            if holds(interval, more - fewer)
+            if contains(interval, more - fewer)
         )
         least = min(least, covered)
     return least
@@ -127,7 +130,7 @@ def _difference(n: int, fell: int, rose: int) -> PairedDifference:
 def two_runs(
     chance: random.Random, cases: int, repeats: int, *, before: float, after: float, correlation: float, alike: float
 ) -> list[tuple[Share, Share]]:
-    """The cases of two runs; so many of them have the same chance to pass in both, as `before`."""
+    """Simulate the cases of two runs; the share `alike` of them has the same pass probability in both, as `before`."""
     measured = []
     for _ in range(cases):
         was = own_rate(chance, before, correlation)
@@ -137,23 +140,23 @@ def two_runs(
 
 
 def coverage_of_differences(cases: int, repeats: int, times: int, chance: random.Random) -> float:
-    """The least coverage of the interval of a paired difference, simulated."""
+    """Return the simulated minimum coverage of the interval of a paired difference."""
 
-    def held(rates: tuple[float, float], correlation: float, alike: float) -> bool:
+    def is_covered(rates: tuple[float, float], correlation: float, alike: float) -> bool:
         before, after = rates
         drawn = two_runs(chance, cases, repeats, before=before, after=after, correlation=correlation, alike=alike)
-        return holds(paired_difference(drawn), (after - before) * (1 - alike))
+        return contains(paired_difference(drawn), (after - before) * (1 - alike))
 
     rates = [(0.5, 0.5), (0.5, 0.8), (0.9, 0.95), (0.0, 0.02), (0.97, 0.99)]
-    return _least(held, itertools.product(rates, (0.1, 0.5, 1.0), (0.0, 0.8)), times)
+    return _least(is_covered, itertools.product(rates, (0.1, 0.5, 1.0), (0.0, 0.8)), times)
 
 
-def _least(held: Callable[..., bool], worlds: Iterator[tuple[object, ...]], times: int) -> float:
-    return min(sum(held(*world) for _ in range(times)) / times for world in worlds)
+def _least(is_covered: Callable[..., bool], worlds: Iterator[tuple[object, ...]], times: int) -> float:
+    return min(sum(is_covered(*world) for _ in range(times)) / times for world in worlds)
 
 
 def family_wise_error(variants: int, cases: int, attempts: int, times: int, chance: random.Random) -> float:
-    """The share of runs of equal variants in which some pair is called different, simulated."""
+    """Return the simulated share of runs of equal variants in which a pair is called different."""
     keys = [CaseKey(task="t", id=str(at)) for at in range(cases)]
     ends = [[PASSED] * count + [FailureType.TRUNCATED] * (attempts - count) for count in range(attempts + 1)]
     outcomes = [CaseOutcome(schema="", attempts=tuple(map(str, of_case))) for of_case in ends]
@@ -170,7 +173,7 @@ def family_wise_error(variants: int, cases: int, attempts: int, times: int, chan
 
 
 def called_different(cases: int, repeats: int, change: float, times: int, chance: random.Random) -> float:
-    """The share of pairs of runs that are called different: the test's size where nothing changed, else its power."""
+    """Return the simulated share of pairs of runs that are called different: size without a change, otherwise power."""
     real = 0
     for _ in range(times):
         rates = [own_rate(chance, 0.6, 0.5) for _ in range(cases)]
@@ -183,8 +186,8 @@ def planned_power(design: Design, difference: float, times: int, chance: random.
     """
     Simulate pairs of runs and return the share that is called different.
 
-    Their pass rates differ by the difference, half of it on each side of the design's rate. The odds of each case
-    change alike; where all attempts at a case end alike, as large a share of the cases changes.
+    The pass rates lie half the difference below and above the design's rate. The odds of each case change equally; if
+    all attempts at a case have the same outcome, the same share of cases changes.
     """
     before = design.rate - difference / 2
     rates = [own_rate(chance, before, design.correlation) for _ in range(_DRAWN_RATES)]
@@ -211,7 +214,7 @@ def _of_other_odds(rate: float, odds: float) -> float:
 
 
 def lines(times: int, seed: int) -> Iterator[str]:
-    """The tables of docs/metrics.md, one line after the other."""
+    """Yield the lines of the tables of docs/metrics.md."""
     chance = random.Random(seed)
     counts = [str(count) for count in CLUSTERS]
     yield from _row("least coverage of", counts, head=True)
@@ -258,11 +261,11 @@ def _row(name: str, cells: Sequence[str], *, head: bool = False) -> Iterator[str
 
 
 def main() -> None:
-    """Print the tables, and put them into docs/metrics.md where that is asked for."""
-    parser = argparse.ArgumentParser(description="what intervals and tests hold of what they claim")
+    """Print the tables, and write them into docs/metrics.md if requested."""
+    parser = argparse.ArgumentParser(description="measure the coverage, error rates and power of intervals and tests")
     parser.add_argument("--times", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/metrics.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/metrics.md")
     options = parser.parse_args()
     written = []
     for line in lines(options.times, options.seed):
@@ -270,8 +273,8 @@ def main() -> None:
         written.append(line)
     if options.write:
         intervals, _, power = "\n".join(written).rpartition("\n\n")
-        put(ROOT / "docs" / "metrics.md", "intervals", intervals)
-        put(ROOT / "docs" / "metrics.md", "power", power)
+        write_part(ROOT / "docs" / "metrics.md", "intervals", intervals)
+        write_part(ROOT / "docs" / "metrics.md", "power", power)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """
-What a streamed call costs, and how truly its time to the first token is measured.
+Measure the cost of a streamed call, and the accuracy of its time to the first token.
 
     python -m benchmarks.streaming [--calls 500] [--in-flight 64] [--first 0.2] [--latency 0.31] [--chunks 64]
                                   [--wire chat]
 
-A server on this machine answers each call in so many chunks and notes when it wrote the first. The rows are the
-engine, streamed and not, and, for chat completions, the SDK's own typed chunks beside it, each called from as many
-threads as calls are in flight, in a process of its own. Times to the first token are in milliseconds, those of the
-server first; CPU is that of the process that calls, per call, after a first call that is not counted.
+A local server answers each call in this many chunks and records when it wrote the first. The rows are the engine,
+streamed and not, and, for chat completions, the SDK's typed chunks, each called from one thread per call in flight, in
+a separate process. Times to the first token are in milliseconds, those of the server first; CPU is that of the calling
+process per call, without the first call.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _typed(url: str) -> Callable[[], float | None]:
 
 
 def _work(row: str, url: str, wire: str, calls: int, in_flight: int) -> None:
-    """Measure in a process of its own, and print one line."""
+    """Measure in this process, and print one line."""
     call = _typed(url) if row == _ROWS[2] else _engine(url, wire, streaming=row == _ROWS[0])
     call()
     barrier = threading.Barrier(in_flight)
@@ -111,8 +111,8 @@ def _row(row: str, server: Loopback, wire: str, calls: int, in_flight: int) -> N
 
 
 def main() -> None:
-    """Measure each row, and print a line for it."""
-    parser = argparse.ArgumentParser(description="what a streamed call costs")
+    """Measure each row and print a line for it."""
+    parser = argparse.ArgumentParser(description="measure the cost of a streamed call")
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--first", type=float, default=0.2, help="seconds to the first chunk")

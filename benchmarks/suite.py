@@ -1,7 +1,7 @@
 """
-The tables of the official test suite in docs/decoding-results.md: `python -m benchmarks.suite RUN...`.
+Print the test suite tables of docs/decoding-results.md: `python -m benchmarks.suite RUN...`.
 
-A run is the folder that --jsbench-output made of `--jsbench-instances=…/tests/DRAFT`, or its run.json.
+A run is a directory written by --jsbench-output with `--jsbench-instances=…/tests/DRAFT`, or its run.json.
 """
 
 from __future__ import annotations

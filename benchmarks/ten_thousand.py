@@ -1,10 +1,10 @@
 """
-Ten thousand schemas beside ten thousand tests that do nothing: `python -m benchmarks.ten_thousand collect|run`.
+Compare ten thousand schemas with ten thousand empty tests: `python -m benchmarks.ten_thousand collect|run`.
 
-Every figure of the suite stands beside that of bare pytest (a parametrized function of as many items, in the same
-folder, with the same plugins), measured alternately in the same run. Seconds are the best of the rounds, processor time
-that of every process; memory is the peak of the proportional set sizes summed over every process, sampled in a round of
-its own.
+Each figure is compared with that of bare pytest (a parametrized function with as many items, in the same directory,
+with the same plugins), measured alternately in the same run. Seconds are the best of the rounds, processor time is that
+of all processes; memory is the peak of the sum of the proportional set sizes of all processes, sampled in a separate
+round.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pathlib import Path
 from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
-from benchmarks.instances import answerer
+from benchmarks.instances import find_answers
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
-#: keeps what is collected from being run, in every process
+#:  Deselects all collected items, in each process.
 NONE_RUN = ("-k", "no_such_case_at_all")
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
 SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=kept.json", "--jsbench-split=all")
@@ -39,14 +39,14 @@ SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=kept.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run took, all its processes together."""
+    """Cost of one run, summed over its processes."""
 
     wall: float
     cpu: float
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    # what was compiled stays compiled, as for a user
+    #  use compiled bytecode, as users do
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
@@ -63,7 +63,7 @@ def cost(folder: Path, arguments: Sequence[str]) -> Cost:
 
 
 def peak_memory(folder: Path, arguments: Sequence[str]) -> float:
-    """MB."""
+    """Return the peak memory in MB."""
     process = _run(folder, arguments)
     peak = 0
     while process.poll() is None:
@@ -95,10 +95,10 @@ def _write_tests(folder: Path, count: int) -> None:
 
 
 def _write_answers(path: Path, dataset: CaseSource) -> int:
-    """How many of them are correct; no answer was found for the others, and they fail."""
+    """Return the number of correct answers; cases without a known answer fail."""
     answers: dict[str, str] = {}
     with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
-        answer = answerer(judge)
+        answer = find_answers(judge)
         for key in dataset.keys():
             case = dataset.case(key)
             if isinstance(case, Case) and (text := answer(case.schema)) is not None:
@@ -140,10 +140,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("collect", "run"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", default="0,2,8", help="numbers of xdist's workers; 0: plain pytest")
-    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
     parser.add_argument(
-        "--answers", type=Path, help="keeps the answers of `run` for the next time (they take a minute)"
+        "--workers", default="0,2,8", help="comma-separated numbers of xdist workers; 0: none (default: 0,2,8)"
+    )
+    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="directory of JSONSchemaBench")
+    parser.add_argument(
+        "--answers", type=Path, help="file that caches the answers of `run`, which take a minute to find"
     )
     arguments = parser.parse_args()
     dataset = open_dataset(Selection(source=str(arguments.schemas), split="all"))

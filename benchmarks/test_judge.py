@@ -1,7 +1,7 @@
 """
-What a verdict costs, one round for each judged answer, so that the table holds the real distribution.
+Measure the cost of a verdict, one round for each judged answer, so that the table shows their distribution.
 
-The quantiles are in the rows' extra_info, in milliseconds.
+The quantiles are in `extra_info`, in milliseconds.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def schemas() -> Sequence[dict[str, Any]]:
 
 
 def measure(benchmark: Any, group: str, rounds: int, works: Iterable[Callable[[], object]]) -> None:
-    """Time each work once, as one row of the table."""
+    """Time each piece of work once, as one row of the table."""
     waiting = iter(works)
     benchmark.group = group
     gc.collect()
-    gc.freeze()  # what the benchmark itself holds is not the judge's to look through
+    gc.freeze()  # exclude the benchmark's own objects from garbage collection
     benchmark.pedantic(lambda work: work(), setup=lambda: ((next(waiting),), {}), rounds=rounds, iterations=1)
     gc.unfreeze()
     if benchmark.stats is None:
-        return  # by --benchmark-disable
+        return  # set by --benchmark-disable
     spread = Distribution.of(seconds := benchmark.stats.stats.data)
     for name in ("p50", "p95", "p99", "max"):
         benchmark.extra_info[f"{name}_ms"] = round(getattr(spread, name) * 1000, 3)

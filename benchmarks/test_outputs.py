@@ -1,4 +1,4 @@
-"""What it costs to summarise and write a run of ten thousand cases, one round each."""
+"""Measure summarising and writing a run of ten thousand cases, one round each."""
 
 from __future__ import annotations
 

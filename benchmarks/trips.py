@@ -1,10 +1,10 @@
 """
-How many modules of ours an attempt enters between its begin and its record on disk, and how many a plain run imports.
+Count the package's modules that an attempt enters from its start to its record, and those that a run imports.
 
     python -m benchmarks.trips
 
-The attempts are those of two scripted cases; the first also builds what asks and judges. What the child process enters
-that judges, and other threads, is not counted.
+The attempts are those of two scripted cases; the first also creates the engine and the judge. Modules that the judging
+child process or other threads enter are not counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ARGUMENTS = [
 
 
 class Trips:
-    """A profiler, which each thread calls when it enters or leaves a function."""
+    """Profiler that records the modules entered by each attempt."""
 
     def __init__(self) -> None:
         self.finished: list[set[str]] = []
@@ -53,7 +53,7 @@ def _is(code: CodeType, file: str, function: str) -> bool:
 
 
 def main() -> None:
-    """Run two cases, and print the figures and the modules of the last attempt."""
+    """Run two cases, and print the counts and the modules of the last attempt."""
     trips = Trips()
     with tempfile.TemporaryDirectory(prefix="jsbench-trips-") as name, contextlib.chdir(name):
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -67,7 +67,7 @@ def main() -> None:
         threading.setprofile(None)
     imported = [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]
     first, later = map(len, trips.finished)
-    print(f"modules of ours entered by the first attempt: {first}, by the next: {later}; imported: {len(imported)}")
+    print(f"package modules entered by the first attempt: {first}, by the next: {later}; imported: {len(imported)}")
     print("\n".join(sorted(trips.finished[-1])))
 
 

@@ -1,10 +1,10 @@
 """
-What it costs to ask in several ways at once: a fast server and a slow one in one run, beside the slow one alone.
+Compare a run of a fast and a slow variant with a run of the slow one alone.
 
     python -m benchmarks.variants [--cases 1000] [--latencies 0.2 1.0] [--in-flight 64]
 
-Each server on this machine answers each call after the same time, with so many calls in flight for itself. A run of
-both variants should take little longer than one of the slower alone, and the faster should never wait for it.
+Each local server answers after a fixed time, with this many calls in flight per server. A run of both variants should
+take little longer than one of the slower alone, and the faster should never wait for it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def main() -> None:
         folder = Path(name)
         write_cases(folder / "schemas", options.cases)
         urls = [servers.enter_context(serve(latency=latency)).url for latency in options.latencies]
-        of_urls = [f"--jsbench-base-url={url}/v1" for url in urls]
+        url_options = [f"--jsbench-base-url={url}/v1" for url in urls]
         others = [one for one in engine_arguments(urls[0]) if not one.startswith("--jsbench-base-url=")]
         print(f"{options.cases} cases, {options.in_flight} in flight for each variant")
         print(f"{'':20}  wall, s  wall/slowest alone  CPU, s  MB")
         for workers in (0, 2):
             slowest = 0.0
-            ways = {f"{latency:g} s": [url] for latency, url in zip(options.latencies, of_urls, strict=True)}
-            for title, asked in {**ways, "together": of_urls}.items():
-                cost = measure(pytest_run(options.in_flight, workers, *others, *asked), folder)
+            ways = {f"{latency:g} s": [url] for latency, url in zip(options.latencies, url_options, strict=True)}
+            for title, selected in {**ways, "together": url_options}.items():
+                cost = measure(pytest_run(options.in_flight, workers, *others, *selected), folder)
                 slowest = max(slowest, cost.wall) if title in ways else slowest
                 label = f"{title}{f' -n {workers}' if workers else ''}"
                 figures = f"{cost.wall:7.2f}  {cost.wall / slowest:18.2f}  {cost.cpu:6.2f}  {cost.megabytes:3.0f}"

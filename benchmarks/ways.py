@@ -1,4 +1,4 @@
-"""The ways to have an answer judged, each with the part of the work that is to be timed."""
+"""Ways to judge an answer, each with the work to be timed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 class Way(Protocol):
-    """Gets answers judged."""
+    """A way to judge answers."""
 
     def first(self, answer: Answer) -> Work:
-        """The work when the schema was never seen."""
+        """Return the work for a schema that is new to the judge."""
 
     def again(self, answer: Answer) -> Work:
-        """The work when everything was seen before."""
+        """Return the work for a schema and an answer that the judge has seen before."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
 
 
 class _Judging:
-    """What both judges have in common."""
+    """Common part of both ways to use the judge."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -45,8 +45,8 @@ class _Judging:
         raise NotImplementedError
 
     def first(self, answer: Answer) -> Work:
-        # a comment makes it another schema, which no cache holds
-        schema = {**answer.schema, "$comment": f"never seen before: {next(self._numbers)}"}
+        # a unique comment makes it a new schema, which no cache contains
+        schema = {**answer.schema, "$comment": f"unique: {next(self._numbers)}"}
         return self.work(replace(answer, schema=schema, schema_text=json.dumps(schema)))
 
     def again(self, answer: Answer) -> Work:
@@ -56,7 +56,7 @@ class _Judging:
 
 
 class InChild(_Judging):
-    """As a run does it: through the child process."""
+    """Judge in the child process, as in a run."""
 
     def __init__(self, policy: JudgePolicy) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class InChild(_Judging):
 
 
 class InProcess(_Judging):
-    """What the child process itself does."""
+    """Judge in this process, as the child process does."""
 
     def __init__(self, policy: JudgePolicy) -> None:
         super().__init__()
@@ -81,11 +81,11 @@ class InProcess(_Judging):
         return lambda: list(self._judge.judge(answer.schema_text, answer.text, truncated=False))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; there are no resources to release."""
 
 
 class Bare:
-    """A library by itself: valid or not, and a schema or answer that it cannot do is left to be."""
+    """A bare library: valid or not; schemas and answers that it does not support are ignored."""
 
     def first(self, answer: Answer) -> Work:
         def work() -> None:
@@ -111,13 +111,13 @@ class Bare:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; there are no resources to release."""
 
 
 class BareJsonschema(Bare):
     def build(self, schema: dict[str, Any]) -> Any:
         cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        # the registry keeps it from fetching references over the network
+        # the registry prevents fetching references over the network
         return cls(schema, registry=REGISTRY, format_checker=jsonschema.FormatChecker())
 
 

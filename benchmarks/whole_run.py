@@ -1,9 +1,9 @@
 """
-What a whole run of real schemas takes: its wall time, the processor time of all its processes, its start and its end.
+Measure a whole run of real schemas: wall time, processor time of all processes, start and end.
 
     python -m benchmarks.whole_run [--shard 1/10] [--streaming] [--rounds 3] [--latency 0.2] [--in-flight 64]
 
-The schemas of JSONSchemaBench are asked of a server on this machine, with every report and pytest's JUnit file. Ideal
+A local server answers the schemas of JSONSchemaBench; all reports and pytest's JUnit file are written. The ideal time
 is cases x latency / calls in flight. `start` is from the process's start to the first request, `end` from the last
 answer to the process's exit. Each figure is the median of the rounds.
 """
@@ -26,7 +26,7 @@ from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run took, in seconds."""
+    """Times of one run in seconds."""
 
     calls: int
     wall: float
@@ -36,10 +36,10 @@ class Run:
 
 
 def run(server: Loopback, given: argparse.Namespace) -> Run:
-    """Run it once."""
+    """Make one run."""
     server.reset()
     environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was compiled stays compiled, as for a user
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # use compiled bytecode, as users do
     command = [
         *(sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
         *engine_arguments(server.url, streaming=given.streaming),
@@ -56,7 +56,7 @@ def run(server: Loopback, given: argparse.Namespace) -> Run:
         ended = time.monotonic()
         if one.returncode not in {0, 1}:
             raise SystemExit(log.read_text()[-2000:])
-    # by the same clock: asyncio's is time.monotonic
+    #  asyncio uses the same clock, time.monotonic
     arrivals = server.arrivals()
     return Run(
         calls=len(arrivals),
@@ -68,10 +68,10 @@ def run(server: Loopback, given: argparse.Namespace) -> Run:
 
 
 def main() -> None:
-    """Run it so often, and print a line for each round, and one of the medians."""
-    parser = argparse.ArgumentParser(description="what a whole run of real schemas takes")
-    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
-    parser.add_argument("--shard", default="", help="only so much of it, such as 1/10")
+    """Make all rounds, and print a line for each and one for the medians."""
+    parser = argparse.ArgumentParser(description="measure a whole run of real schemas")
+    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="directory of JSONSchemaBench")
+    parser.add_argument("--shard", default="", help="run only this shard, such as 1/10")
     parser.add_argument("--streaming", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latency", type=float, default=0.2)

@@ -1,4 +1,4 @@
-"""The wire formats: how pytest is told to speak each, and what its server answers, in the words of the tests."""
+"""Wire formats: the engine options of each, and the responses of the server, from the tests' helpers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engines import openai_wire as chat
 from tests.engines import responses_wire as responses
 from tests.engines.provider import DONE
 
-#: what a status is called by OpenAI, Anthropic and Google
+#:  Names of statuses in OpenAI's, Anthropic's and Google's errors.
 _STATUSES = {
     401: ("invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
     429: ("rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
@@ -23,21 +23,21 @@ _STATUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """One wire format, by both of its sides."""
+    """One wire format, for client and server."""
 
     engine: str
-    #: of the engine's base URL, after the server's address
+    #:  Path of the engine's base URL, after the server's address.
     root: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
-    #: what the path of each of its calls has in it
+    #:  Part of the path of each call.
     path: str
-    #: the body that answers this text
+    #:  Returns the response body for a text.
     whole: Callable[[str], dict[str, Any]]
-    #: the same as events: before the text, one for each part, and after the whole text
+    #:  The same as events: before the text, for each part, and after the whole text.
     begin: str = ""
     delta: Callable[[str], str]
     end: Callable[[str], str]
-    #: the body of an error, by its message and its status
+    #:  Returns an error body for a message and a status.
     error: Callable[[str, int], dict[str, Any]]
 
 
@@ -87,5 +87,5 @@ WIRE_FORMATS = {
 
 
 def wire_format_of(path: str) -> WireFormat | None:
-    """Read from a call's path in which format it is."""
+    """Return the format of a call, by its path."""
     return next((wire for wire in WIRE_FORMATS.values() if wire.path in path), None)

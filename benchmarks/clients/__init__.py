@@ -1,1 +1,1 @@
-"""What clients accept and the judge rejects, and the reverse."""
+"""Comparison of client libraries with the judge: answers that only one of them accepts."""

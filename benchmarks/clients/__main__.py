@@ -20,9 +20,9 @@ from pathlib import Path
 
 from benchmarks.clients.answers import ANSWERS
 from benchmarks.clients.tables import PAGE, PART, RESULTS, table
-from benchmarks.pages import ROOT, put
+from benchmarks.pages import ROOT, write_part
 
-#: distributions of Python
+#: Versions of the Python distributions.
 PINS = {
     "pydantic": "2.14.4",
     "openai": "3.3.0",
@@ -67,7 +67,7 @@ def main() -> None:
     print(table(results))
     if args.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-        put(PAGE, PART, table(results))
+        write_part(PAGE, PART, table(results))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def read_with_json_repair(model: Any, text: str) -> Any:
 
 
 def client_errors() -> tuple[type[Exception], ...]:
-    """Return the errors by which the clients reject an answer; any other error is a mistake of this program."""
+    """Return the errors by which the clients reject an answer; any other error is a bug in this program."""
     errors: list[type[Exception]] = [ValueError]  # pydantic's and langchain-core's errors are ValueErrors
     if "instructor" in sys.modules:
         from instructor.core import InstructorRetryException
@@ -90,7 +90,7 @@ def client_errors() -> tuple[type[Exception], ...]:
     return tuple(errors)
 
 
-#: by distribution; the last one repairs the text, and pydantic reads the result
+#: Functions that read an answer, by distribution; json-repair repairs the text, and pydantic reads the result.
 READERS: dict[str, Callable[[Any, str], Any]] = {
     "pydantic": read_with_pydantic,
     "openai": read_with_openai,

@@ -1,4 +1,4 @@
-"""The table of clients and judge, from the stored results of the clients and the judge of this version."""
+"""Table that compares the clients' stored results with the current judge."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ESCAPED_BAR = r"\|"
 RESULTS = Path(__file__).with_name("results.json")
 
 
-def judged(answer: Answer) -> Verdict:
-    """Return the judge's verdict of the answer, by the schema of its type."""
+def judge_answer(answer: Answer) -> Verdict:
+    """Return the judge's verdict for the schema of the answer's type."""
     properties = {answer.field: SCHEMAS[answer.field]}
     return judge({"type": "object", "properties": properties, "required": [answer.field]}, answer.text)
 
 
 def _judge_cell(answer: Answer) -> str:
-    verdict = judged(answer)
+    verdict = judge_answer(answer)
     if verdict.failure_type is None:
         return "passes"
     return f"`{verdict.failure_type.value}`"

@@ -83,7 +83,7 @@ class SchemaMaker:
         """List each keyword with its weight, the function that generates its value, and its dialects."""
         for names, make, drafts in (
             ("type", self._types, _ALL),
-            ("enum", self._values, _ALL),
+            ("enum", self._draw_values, _ALL),
             ("const", lambda *_: make_value(self._chance), _FROM_6),
             ("properties properties", self._fields, _ALL),
             ("required", self._names, _ALL),
@@ -159,7 +159,7 @@ class SchemaMaker:
     def _types(self, _depth: int, _inside: bool) -> Any:
         return self._chance.choice(TYPES) if self._chance.random() < 0.7 else self._chance.sample(TYPES, 2)
 
-    def _map_scalars(self, _depth: int, _inside: bool) -> Any:
+    def _draw_values(self, _depth: int, _inside: bool) -> Any:
         found: list[Any] = []
         for _ in range(self._chance.choice((1, 2, 4))):
             one = make_value(self._chance)

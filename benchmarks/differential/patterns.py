@@ -41,9 +41,9 @@ class _Sampler:
         return self._all(self._tokens)
 
     def _all(self, tokens: Any) -> str:
-        return "".join(self._one(str(operation), argument) for operation, argument in tokens)
+        return "".join(self._sample_item(str(operation), argument) for operation, argument in tokens)
 
-    def _with_one_text(self, operation: str, argument: Any) -> str:
+    def _sample_item(self, operation: str, argument: Any) -> str:
         chance = self._chance
         match operation:
             case "LITERAL":

@@ -321,7 +321,7 @@ _SINGLE: Mapping[str, Reading] = {
     "formats are ignored": _without_formats,
     "unevaluated either way": _unevaluated_either_way,
     "contains evaluates nothing": _contains_evaluates_nothing,
-    "contains holds of an empty array": _contains_accepts_empty_arrays,
+    "contains accepts empty arrays": _contains_accepts_empty_arrays,
 }
 
 

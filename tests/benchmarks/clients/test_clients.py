@@ -11,7 +11,7 @@ import pytest
 from benchmarks.clients import parsers
 from benchmarks.clients.__main__ import NODE_PINS, PINS
 from benchmarks.clients.answers import ANSWERS
-from benchmarks.clients.tables import PAGE, PART, RESULTS, judged, table
+from benchmarks.clients.tables import PAGE, PART, RESULTS, judge_answer, table
 from pytest_jsbench import FailureType
 
 STORED = json.loads(RESULTS.read_text("utf-8"))
@@ -37,9 +37,9 @@ def test_judge_and_clients_differ_in_both_directions() -> None:
     accepted, rejected = [], []
     for number, answer in enumerate(ANSWERS):
         values = {results[number] for results in STORED.values()}
-        if judged(answer).passed and None in values:
+        if judge_answer(answer).passed and None in values:
             rejected.append(answer.title)
-        if not judged(answer).passed and values != {None}:
+        if not judge_answer(answer).passed and values != {None}:
             accepted.append(answer.title)
 
     assert "JSON without its end" in accepted
@@ -71,6 +71,6 @@ def test_reader_raises_what_is_no_rejection(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_failure_types_of_the_table_are_the_models() -> None:
-    kinds = {judged(answer).failure_type for answer in ANSWERS}
+    kinds = {judge_answer(answer).failure_type for answer in ANSWERS}
 
     assert kinds == {None, FailureType.SYNTAX_ERROR, FailureType.SCHEMA_VIOLATION, FailureType.HALLUCINATION}
