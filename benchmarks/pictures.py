@@ -29,7 +29,7 @@ QUIET = (
 )
 
 
-def ask(folder: Path) -> None:
+def run_cases(folder: Path) -> None:
     """Run the cases with and without constrained decoding."""
     for name, options in (("constrained", ()), ("free", FREE)):
         command = [sys.executable, "-m", "pytest", *CASES, *options, f"--jsbench-output={folder / name}"]
@@ -92,7 +92,7 @@ def main() -> None:
         draw(options.folder)
         return
     with tempfile.TemporaryDirectory() as name:
-        ask(Path(name))
+        run_cases(Path(name))
         draw(Path(name))
 
 

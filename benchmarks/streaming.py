@@ -63,12 +63,12 @@ def _typed(url: str) -> Callable[[], float | None]:
     import openai
 
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-    asked: Any = {"model": "m", "messages": [{"role": "user", "content": _PROMPT}], "stream": True}
+    arguments: Any = {"model": "m", "messages": [{"role": "user", "content": _PROMPT}], "stream": True}
 
     def call() -> float | None:
         start = time.perf_counter()
         first = None
-        for chunk in client.chat.completions.create(**asked):
+        for chunk in client.chat.completions.create(**arguments):
             if first is None and chunk.choices[0].delta.content:
                 first = time.perf_counter() - start
         return first

@@ -67,12 +67,12 @@ def measure(benchmark: Any, group: str, rounds: int, works: Iterable[Callable[[]
     benchmark.extra_info["total_s"] = round(sum(seconds), 3)
 
 
-def test_judging_by_a_schema_never_seen(benchmark: Any, source: str, way: Way) -> None:
+def test_judging_with_a_new_schema(benchmark: Any, source: str, way: Way) -> None:
     answers = answers_of(source)
     measure(benchmark, f"{source}: first judging", len(answers), map(way.first, answers))
 
 
-def test_judging_by_a_schema_seen_before(benchmark: Any, source: str, way: Way) -> None:
+def test_judging_with_a_known_schema(benchmark: Any, source: str, way: Way) -> None:
     answers = answers_of(source)
     measure(benchmark, f"{source}: judging again", len(answers), map(way.again, answers))
 

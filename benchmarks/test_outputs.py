@@ -31,7 +31,7 @@ def run() -> Run:
     dataset = open_dataset(Selection(source="builtin"))
     found = [case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)]
     chance = random.Random(7)
-    ask = schema_prompt
+
     records = []
     for number in range(CASES):
         case = found[number % len(found)]
@@ -42,7 +42,7 @@ def run() -> Run:
                 key=CaseKey(task=case.key.task, id=f"{case.key.id}-{number}"),
                 repeat=0,
                 schema=case.schema,
-                prompt=ask(case),
+                prompt=schema_prompt(case),
                 generation=examples.completion(text, ttft=chance.random(), tgt=1 + chance.random()),
                 verdict=verdict,
             )

@@ -69,7 +69,7 @@ def compare(
     begin = time.monotonic()
     found: list[Disagreement] = []
     kept = itertools.takewhile(lambda _: time.monotonic() < until, questions)
-    for answered in panel.ask(kept):
+    for answered in panel.evaluate(kept):
         different = [one for one in disagreements(answered) if one.ours != "u"]
         result.pairs += len(answered.question.texts)
         result.undecided += answered.ours.verdicts.count("u")

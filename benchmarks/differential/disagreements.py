@@ -175,7 +175,7 @@ def _freeze(inner: Any) -> Any:
 def classes_without_example(classes: Sequence[DecidedClass], panel: Panel) -> list[str]:
     """Return the names of the classes whose example is not, or no longer, a disagreement of the class."""
     questions = [_question_of_example(one) for one in classes]
-    found = [list(disagreements(answered)) for answered in panel.ask(questions)]
+    found = [list(disagreements(answered)) for answered in panel.evaluate(questions)]
     decisions = iter(decide([each for one in found for each in one], classes, panel))
     shown = [[next(decisions) for _ in one] for one in found]
     pairs = zip(classes, shown, strict=True)
@@ -233,7 +233,7 @@ def _confirm_restatements(
     questions: list[tuple[int, Question]] = []
     for number in numbers:
         questions += [(number, other) for other in RESTATEMENTS[decided.restated](found[number].question)]
-    answers = panel.ask([question for _, question in questions])
+    answers = panel.evaluate([question for _, question in questions])
     for (number, _), answered in zip(questions, answers, strict=True):
         before = found[number]
         left = [one for one in disagreements(answered) if one.validator == before.validator]

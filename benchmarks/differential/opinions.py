@@ -53,7 +53,7 @@ class Panel:
     """
     Runs the judge and the JavaScript validators on the same questions.
 
-    The command creates one panel for a run and closes it at the end. The judges live as long as the panel; each `ask`
+    The command creates one panel for a run and closes it at the end. The judges live as long as the panel; each call
     starts its own Node process, which a thread feeds while the judge works.
     """
 
@@ -61,7 +61,7 @@ class Panel:
         self._node = node
         self._judges: dict[tuple[str, bool], Judge] = {}
 
-    def ask(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
+    def evaluate(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
         """Yield the verdicts of all validators for each question, in order."""
         waiting: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         command = [self._node, "--stack-size=4000", str(HERE / "validators.mjs")]

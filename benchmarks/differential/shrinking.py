@@ -20,7 +20,7 @@ def shrink(found: Disagreement, panel: Panel) -> Disagreement:
     """Return the disagreement for a pair that cannot be reduced any further."""
     question = found.question
     for _ in range(_MAX_STEPS):
-        with contextlib.closing(panel.ask(_smaller_questions(question))) as answers:
+        with contextlib.closing(panel.evaluate(_smaller_questions(question))) as answers:
             smaller = next((one for one in answers if _shows(one, found)), None)
         if smaller is None:
             break

@@ -17,7 +17,7 @@ from pytest_jsbench import FailureType
 STORED = json.loads(RESULTS.read_text("utf-8"))
 
 
-def test_page_has_the_table_of_the_stored_results_and_of_the_judge() -> None:
+def test_page_has_the_table_of_stored_results_and_judge() -> None:
     page = PAGE.read_text("utf-8")
 
     found = re.search(rf"<!-- measured: {PART} -->\n(.*?)<!-- /measured -->", page, flags=re.DOTALL)
@@ -26,7 +26,7 @@ def test_page_has_the_table_of_the_stored_results_and_of_the_judge() -> None:
     assert found[1].strip() == table(STORED)
 
 
-def test_stored_results_are_of_the_pinned_clients_and_of_each_answer() -> None:
+def test_stored_results_cover_pinned_clients_and_all_answers() -> None:
     pins = PINS | {"ai": NODE_PINS["ai"]}
 
     assert list(STORED) == [f"{name} {version}" for name, version in pins.items()]
@@ -47,7 +47,7 @@ def test_judge_and_clients_differ_in_both_directions() -> None:
 
 
 @pytest.mark.parametrize("client", PINS)
-def test_installed_client_still_reads_as_stored(client: str) -> None:
+def test_installed_client_gives_the_stored_results(client: str) -> None:
     try:
         version = importlib.metadata.version(client)
     except importlib.metadata.PackageNotFoundError:
@@ -58,7 +58,7 @@ def test_installed_client_still_reads_as_stored(client: str) -> None:
     assert [parsers.read(client, answer) for answer in ANSWERS] == STORED[f"{client} {version}"]
 
 
-def test_reader_raises_what_is_no_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_raises_errors_other_than_rejections(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pydantic")
 
     def broken(model: object, text: str) -> object:
@@ -70,7 +70,7 @@ def test_reader_raises_what_is_no_rejection(monkeypatch: pytest.MonkeyPatch) -> 
         parsers.read("pydantic", ANSWERS[0])
 
 
-def test_failure_types_of_the_table_are_the_models() -> None:
+def test_failure_types_of_the_table_are_model_failures() -> None:
     kinds = {judge_answer(answer).failure_type for answer in ANSWERS}
 
     assert kinds == {None, FailureType.SYNTAX_ERROR, FailureType.SCHEMA_VIOLATION, FailureType.HALLUCINATION}

@@ -11,10 +11,10 @@ from benchmarks.differential.shrinking import shrink
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 
 
-class PanelThatSeesABrace(Panel):
+class FakePanel(Panel):
     """Fake panel without Node: ajv accepts each text with a brace, and the judge rejects it."""
 
-    def ask(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
+    def evaluate(self, questions: Iterable[Question]) -> Generator[Answered, None, None]:
         for question in questions:
             theirs = Opinion(verdicts="v" if "{" in question.texts[0] else "x")
             yield Answered(question=question, ours=Opinion(verdicts="x"), others={"ajv": theirs}, flags="u")
@@ -23,7 +23,7 @@ class PanelThatSeesABrace(Panel):
 def smallest(schema: object, text: str) -> tuple[object, str]:
     question = SchemaQuestion(name="one", schema=schema, dialect=DRAFT_2020_12, texts=(text,))
     found = Disagreement(question=question, validator="ajv", ours="x", theirs="v", our_why="", their_why="", others={})
-    small = shrink(found, PanelThatSeesABrace("node")).question
+    small = shrink(found, FakePanel("node")).question
     assert isinstance(small, SchemaQuestion)
     return small.schema, small.texts[0]
 
