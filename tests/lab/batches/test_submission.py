@@ -310,7 +310,9 @@ def test_a_run_that_calls_does_not_pay_for_what_is_in_a_batch(session: Session) 
 def test_invalid_batch_file_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "batch.json").write_text(text)
 
-    with pytest.raises(RecordError, match=r"batch.json(: not JSON| cannot be read: .*; expected a file written by --jsbench-batch)"):
+    with pytest.raises(
+        RecordError, match=r"batch.json(: not JSON| cannot be read: .*; expected a file written by --jsbench-batch)"
+    ):
         read_parts(tmp_path, examples.metadata())
     assert is_unfinished(tmp_path)
 
