@@ -315,10 +315,10 @@ class Client:
                 if not _SENDABLE.fullmatch(value):  # the error message of http.client would quote it
                     raise ValueError(f"the header {name} contains a character that is not allowed in headers")
             response = self._send(outgoing, deadline, once=once)
-            if not 300 <= response.status < 400:
+            location = response.headers.get("location") or ""
+            if not 300 <= response.status < 400 or not location:
                 return response
             response.close()
-            location = response.headers.get("location") or ""
             try:
                 url = urljoin(url, location)
                 self._check_origin(url)

@@ -528,6 +528,33 @@ def test_switching_protocols_is_not_an_interim_response(provider: Provider, clie
         ask(client)
 
 
+FRAMINGS = {
+    "HTTP/1.0 without a length": b'HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{"n": 1}',
+    "HTTP/1.1 without a length": b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"n": 1}',
+    "chunked with an extension": b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8;a=b\r\n{"n": 1}\r\n0\r\n\r\n',
+    "chunked with trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Digest\r\n\r\n"
+    b'8\r\n{"n": 1}\r\n0\r\nX-Digest: abc\r\n\r\n',
+}
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+def test_body_is_complete_with_each_framing(provider: Provider, client: Client, framing: str) -> None:
+    """The next call on the same client gets its own answer (RFC 9112, 6.3 and 7.1)."""
+    provider.replies += [Reply(pieces=(FRAMINGS[framing],)), json_reply({"n": 2})]
+    assert [ask(client), ask(client)] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize("status", [204, 205, 304])
+def test_response_without_a_body_is_empty_and_ends(provider: Provider, client: Client, status: int) -> None:
+    provider.replies += [
+        Reply(pieces=(b"HTTP/1.1 %d None\r\nContent-Length: 0\r\n\r\n" % status,)),
+        json_reply({"n": 2}),
+    ]
+    response = client.request("POST", "/x", b"0", deadline=Deadline(30))
+    assert (response.status, response.read()) == (status, b"")
+    assert ask(client) == {"n": 2}
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
