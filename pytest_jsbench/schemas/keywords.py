@@ -178,7 +178,7 @@ _VALUES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def find_misspelled_keywords(schema: Schema) -> list[str]:
+def misspelt(schema: Schema) -> list[str]:
     """Return a message for each word that resembles a keyword in its place, or if a schema has no keyword at all."""
     return find_misspelled(schema, [subschema for _, subschema in schemas_in(schema)])
 

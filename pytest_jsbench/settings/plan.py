@@ -20,7 +20,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.schemas.keywords import find_misspelled_keywords
+from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.options import BY_NAME, readers
 from pytest_jsbench.settings.variants import Variant, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
@@ -83,7 +83,7 @@ class Cases:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Parse the case with this key."""
         case = self.source.case(key)
-        if self.strict and isinstance(case, Case) and (problems := find_misspelled_keywords(case.schema)):
+        if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
             return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
         return case
 

@@ -10,7 +10,7 @@ from pytest_jsbench.schemas.keywords import (
     ANNOTATIONS,
     BY_KIND,
     KEYWORDS,
-    find_misspelled_keywords,
+    misspelt,
     last_keyword,
     used_keywords,
 )
@@ -74,25 +74,20 @@ def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used:
     ],
 )
 def test_only_words_in_place_of_keywords_count_as_misspelled(schema: Any) -> None:
-    assert find_misspelled_keywords(schema) == []
+    assert misspelt(schema) == []
 
 
 def test_object_without_keywords_gets_a_question() -> None:
-    (sentence,) = find_misspelled_keywords({"hello": 3, "name": "shop"})
+    (sentence,) = misspelt({"hello": 3, "name": "shop"})
 
     assert sentence == "it has no keyword of JSON Schema, so that every answer is valid; is it a schema?"
-    assert (
-        find_misspelled_keywords({})
-        == find_misspelled_keywords({"title": "anything"})
-        == find_misspelled_keywords(True)
-        == []
-    )
+    assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
 
 
 def test_misspelled_keyword_is_found_in_any_subschema() -> None:
     schema = {"anyOf": [{"items": {"propertes": {}}}], "not": {"$defs": {"a": {"minlength": 1}}}, "Required": []}
 
-    assert sorted(find_misspelled_keywords(schema)) == [
+    assert sorted(misspelt(schema)) == [
         "unknown keyword 'Required': did you mean 'required'?",
         "unknown keyword 'minlength': did you mean 'minLength'?",
         "unknown keyword 'propertes': did you mean 'properties'?",
@@ -110,7 +105,7 @@ def test_misspelled_keyword_is_found_in_any_subschema() -> None:
     ],
 )
 def test_misspelt_keyword_is_found_in_definitions_and_between_separators(schema: Any) -> None:
-    assert len(find_misspelled_keywords(schema)) == 1
+    assert len(misspelt(schema)) == 1
 
 
 @pytest.mark.parametrize(
