@@ -10,8 +10,8 @@ from pytest_jsbench.schemas.keywords import (
     ANNOTATIONS,
     BY_KIND,
     KEYWORDS,
-    misspelt,
     last_keyword,
+    misspelt,
     used_keywords,
 )
 
