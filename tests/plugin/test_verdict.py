@@ -306,7 +306,7 @@ def test_with_jsbench_by_name(subtests, application):
 
 
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
-def test_min_pass_with_subtests_requested_by_name_is_an_error_before_a_call(bench: Bench) -> None:
+def test_min_pass_with_subtests_requested_by_name_is_an_error(bench: Bench) -> None:
     result = run_one(bench, REQUESTED, *KEPT)
 
     result.assert_outcomes(failed=1, errors=3)
@@ -315,7 +315,7 @@ def test_min_pass_with_subtests_requested_by_name_is_an_error_before_a_call(benc
     assert not bench.calls()
 
 
-def test_repeats_of_a_test_that_requests_jsbench_while_it_runs_are_an_error(bench: Bench) -> None:
+def test_repeats_with_jsbench_requested_while_running_are_an_error(bench: Bench) -> None:
     code = (
         "@pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3)\n"
         "def test_it(request): request.getfixturevalue('jsbench').generate()\n"
