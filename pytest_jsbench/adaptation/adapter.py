@@ -159,16 +159,48 @@ def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bo
     """Return whether a removed keyword rejects nothing that the other keywords accept."""
     if name == "allOf":  # engines remove `allOf` only after merging it
         return isinstance(was[name], list)
+    if name == "oneOf":  # engines replace it by an `anyOf` of branches that exclude each other
+        branches = now.get("anyOf")
+        return "anyOf" not in was and isinstance(branches, list) and len(branches) == len(was[name])
     if name == "items":
         listed = was.get("prefixItems")
         most = now.get("maxItems")
         return isinstance(listed, list) and isinstance(most, int | float) and most <= len(listed)
+    if _is_in_each_branch(name, was[name], now):
+        return True
     for exclusive, inclusive, sign in _BOUNDS_OF_A_SIDE:
         left = was.get(name)
         kept = now.get(exclusive if name == inclusive else inclusive)
         if name in (exclusive, inclusive) and isinstance(left, int | float) and isinstance(kept, int | float):
             return sign * kept > sign * left or (kept == left and name == inclusive)
     return False
+
+
+def _is_in_each_branch(name: str, value: object, node: Mapping[str, Any]) -> bool:
+    """Return whether a keyword was moved into every branch of an `anyOf` or `oneOf` of the node."""
+    for group in ("anyOf", "oneOf"):
+        branches = node.get(group)
+        if (
+            not isinstance(branches, list)
+            or not branches
+            or not all(isinstance(branch, Mapping) for branch in branches)
+        ):
+            continue
+        if all(name in branch and _covers(name, value, branch) for branch in branches):
+            return True
+    return False
+
+
+def _covers(name: str, value: object, branch: Mapping[str, Any]) -> bool:
+    """Return whether a keyword of a branch requires at least as much as the value that it had next to the branches."""
+    moved = branch[name]
+    if isinstance(value, list) and isinstance(moved, list):
+        return all(member in moved for member in value)
+    if isinstance(value, Mapping) and isinstance(moved, Mapping):
+        # a closed branch forbids the properties that it does not name
+        is_closed = name == "properties" and branch.get("additionalProperties") is False
+        return is_closed or value.keys() <= moved.keys()
+    return moved == value
 
 
 _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))

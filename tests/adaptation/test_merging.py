@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
+from pytest_jsbench.adaptation import changes_by_engine
 from pytest_jsbench.adaptation.bounding import bounded
 
 WORD = {"type": "string"}
@@ -115,3 +116,15 @@ def test_many_alternatives_are_not_written_out() -> None:
     schema = node(anyOf=[{"required": [f"p{number}"]} for number in range(17)])
     narrowed: Any = bounded(schema)
     assert narrowed["anyOf"] == schema["anyOf"]
+
+
+@pytest.mark.parametrize("group", ["anyOf", "oneOf"])
+def test_moved_keywords_are_no_loss(group: str) -> None:
+    schema = node(**{group: EITHER})
+    sent = bounded(schema)
+    assert isinstance(sent, dict)
+    assert "required" not in sent
+
+    assert "widened" not in {change.kind for change in changes_by_engine(schema, sent)}
+    lost = changes_by_engine(schema, {group: [{"required": ["a"]}, {"required": ["b"]}]})
+    assert "widened" in {change.kind for change in lost}
