@@ -1,1 +1,1 @@
-"""Metrics: compute rates, times, summaries, comparisons, prices and gates from records."""
+"""Compute metrics from records: rates, times, summaries, comparisons, prices and gates."""

@@ -1,4 +1,4 @@
-"""Define the outcomes of a run's cases: how each attempt ended, and its measurements."""
+"""Define the outcome of each case in a run: how its attempts ended, and their measurements."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ if TYPE_CHECKING:
 
 PASSED = "passed"
 MISSING = "missing"
-#: Outcomes without information about the model.
+#: Outcomes that give no information about the model.
 UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
 _ENDS = (PASSED, MISSING, *FailureType)
-#: Outcome of an attempt; a case without a schema has none.
+#: Outcome of an attempt; attempts at a case without a schema have no outcome here.
 End = Annotated[
     str, msgspec.Meta(extra_json_schema={"enum": [end for end in _ENDS if end != FailureType.INVALID_SCHEMA]})
 ]
 _DIGEST = 12
 
-#: Measurements of an attempt that are compared as ratios, with the names of their figures.
+#: Names of the measurements that are compared as ratios, each with the name of its figure.
 MEASURES = {
     **{name: f"{name}_p50" for name in ("ttft", "tpot", "tgt", "gct")},
     **{name: name for name in ("input_tokens", "output_tokens", "cost")},
 }
-#: Recorded as well: times of runs with different shares of cached tokens are not comparable.
+#: Recorded in addition, since times are not comparable if the shares of cached tokens differ between two runs.
 CACHED = "cached_tokens"
 MEASURED = (*MEASURES, CACHED)
-#: Measurements of a case's attempts, in order, by name; None for an attempt without one.
+#: For each name, the measurements of a case's attempts, in order; None for an attempt without a measurement.
 Measures = Mapping[str, tuple[Annotated[float, msgspec.Meta(ge=0, le=2**53)] | None, ...]]
-#: Value matches of a case's attempts, in order.
+#: Value match of each attempt at a case, in order; None if it is unknown.
 Matches = tuple[Match | None, ...]
-#: Whether the project's own test of each attempt passed; None if it did not end, or its call failed.
+#: For each attempt, whether the project's own test passed; None if the test did not end or its call failed.
 Ends = tuple[bool | None, ...]
 
 
 class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Outcomes of one case's attempts, in order."""
+    """Outcomes of the attempts at one case, in order."""
 
     #: First hex digits of the schema's digest; empty if no attempt was recorded.
     schema: str = written("")
     #: Outcome of each attempt: passed, missing or a failure type.
     attempts: Annotated[tuple[End, ...], msgspec.Meta(min_length=1)]
-    #: For each attempt, the number of right values per field, as in `match` of records.jsonl without the differences,
-    #: or null if it is unknown; absent if no values are expected.
+    #: For each attempt, the number of right values per field, as in `match` in records.jsonl without the differences,
+    #: or null if the number is unknown; absent if no values are expected.
     matches: Matches = msgspec.field(default=(), name="values")
-    #: For each attempt, whether the project's own test that made it passed, or null if this is unknown; absent if no
-    #: such test made calls.
+    #: For each attempt, whether the project's own test that made it passed, or null if unknown; absent if no such test
+    #: made calls.
     tests: Ends = ()
-    #: For each attempt, by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens, cached_tokens,
-    #: cost (US dollars); null for an attempt without one.
+    #: For each attempt, the measurements by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens,
+    #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
 
     def measured(self, name: str) -> list[float]:
-        """Return the measurements with this name, of the attempts that have one."""
+        """Return the measurements with this name; attempts without one are left out."""
         return [value for value in self.measures.get(name, ()) if value is not None]
 
     @property
@@ -87,16 +87,16 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def share(self) -> Share:
-        """Number of attempts that passed, and of those that give information about the model."""
+        """Number of attempts that passed, and number of attempts that give information about the model."""
         return self.passes, len(self.decided)
 
     @property
     def flaky(self) -> bool:
-        """Whether some attempts passed and others failed."""
+        """Whether some attempts at the case passed and others failed."""
         return 0 < self.passes < len(self.decided)
 
     def first(self, count: int) -> CaseOutcome:
-        """Return the outcome of the first `count` attempts only."""
+        """Return the case outcome reduced to the first `count` attempts."""
         attempts = self.attempts[:count]
         matches = self.matches[:count]
         tests = self.tests[:count]
@@ -104,7 +104,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return structs.replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON values; of its value matches only the counts."""
+        """Return the case outcome as JSON values; value matches are reduced to their counts."""
         data: dict[str, Any] = to_json(self)
         for match in filter(None, data.get("values", ())):
             del match["differences"]
@@ -112,7 +112,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: object) -> CaseOutcome:
-        """Return the outcome with these JSON values; RecordError names the first invalid place."""
+        """Return the case outcome from JSON values; raise a RecordError that names the first invalid field."""
         try:
             outcome = from_json(cls, data)
         except ValueError as error:
@@ -132,10 +132,10 @@ def outcomes(
     planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome], costs: Mapping[Attempt, float] | None = None
 ) -> dict[CaseKey, CaseOutcome]:
     """
-    Return the outcome of each case, in the order of the plan, without the cases with a broken schema.
+    Return the outcome of each case, in the order of the plan, without the cases that have a broken schema.
 
-    Measurements are included if `costs` are given, even if some or all costs are unknown. If an application makes
-    several calls for the same answer, the last one counts in place of the first.
+    Measurements are included if `costs` is given, even if some or all costs are unknown. If an application makes
+    several calls for the same answer, only the last call counts, in the place of the first.
     """
     plan = Counter(planned)
     made = list(attempts)
@@ -180,7 +180,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
 
 
 def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
-    """Return the measurements of an answer; empty for a recorded one."""
+    """Return the measurements of an attempt; empty if its answer was taken from recordings."""
     timing = attempt.timing
     usage = attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:

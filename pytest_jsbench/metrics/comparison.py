@@ -27,68 +27,68 @@ from pytest_jsbench.records.setting_differences import SettingDifference, differ
 if TYPE_CHECKING:
     from pytest_jsbench.records.setting_differences import Setting
 
-#: Largest difference of times, relative, that two runs of the same setup may have as a whole, even if all their cases
-#: differ in the same direction; also the largest difference of their shares of cached tokens.
+#: Largest relative difference in times that two runs of the same setup may have, even if all cases differ in the same
+#: direction; also the largest difference between their shares of cached tokens.
 _DRIFT = 0.05
 
 
 class ValueFigures(DifferenceOfSeveral):
-    """A comparison of values, as written to files."""
+    """Comparison of the values in the answers of two runs, as written to files."""
 
-    #: Cases with fewer right values than in the other run.
+    #: Names of the cases with fewer right values than in the other run.
     worse: list[str]
-    #: Cases with more right values than in the other run.
+    #: Names of the cases with more right values than in the other run.
     better: list[str]
-    #: Cases whose expected values, or the way to compare them, differ from the other run.
+    #: Names of the cases whose expected values or comparers differ between the runs.
     changed: list[str]
-    #: For each field, the same figures over the answers in which every value of the field is right.
+    #: For each field, the difference in the share of answers in which all values of the field are right.
     fields: Mapping[str, DifferenceOfSeveral]
-    #: The result in one sentence.
+    #: Result of the comparison in one sentence.
     sentence: str
 
 
 class OwnTestFigures(DifferenceFigures):
-    """A comparison of the outcomes of the project's own tests, as written to files."""
+    """Comparison of how the project's own tests ended in two runs, as written to files."""
 
-    #: Cases in which a smaller share of the answers passes a test than in the other run.
+    #: Names of the cases in which a smaller share of the answers passes its test than in the other run.
     worse: list[str]
-    #: The result in one sentence.
+    #: Result of the comparison in one sentence.
     sentence: str
 
 
 class ComparisonFigures(DifferenceFigures):
-    """A comparison with another run, over the cases of both, as written to files."""
+    """Comparison with another run over the cases that both have, as written to files."""
 
-    #: File or directory that this run is compared with.
+    #: File or directory of the other run.
     source: str
-    #: Cases in which a smaller share of the attempts passes than in the other run.
+    #: Names of the cases in which a smaller share of the attempts passes than in the other run.
     newly_failing: list[str]
-    #: Cases in which a larger share of the attempts passes than in the other run.
+    #: Names of the cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
-    #: Cases of both runs that are undecided in one of them.
+    #: Names of the cases that both runs have and that are undecided in at least one of them.
     undecided: NotRequired[list[str]]
-    #: Cases of both runs whose schemas differ.
+    #: Names of the cases that both runs have with different schemas.
     changed: NotRequired[list[str]]
-    #: Settings that differ between the runs, as far as both record them.
+    #: Settings that differ between the runs, as far as both runs record them.
     settings: NotRequired[list[SettingDifference]]
-    #: The result in one sentence.
+    #: Result of the comparison in one sentence.
     sentence: str
-    #: Comparison of values, by the answers with every value right and none invented, over the cases for which both runs
-    #: expect the same; absent if one run expects none.
+    #: Comparison of the share of answers in which every value is right and none is invented, over the cases for which
+    #: both runs expect the same values; absent if one of the runs expects no values.
     values: NotRequired[ValueFigures]
-    #: Comparison of the outcomes of the project's own tests, by the answers that pass their test, over the cases with a
-    #: known outcome in both runs; absent if there are none.
+    #: Comparison of the share of answers that pass the project's own test, over the cases for which both runs know how
+    #: the test ended; absent if there are no such cases.
     tests: NotRequired[OwnTestFigures]
-    #: For each quantity that both runs measured, the median over cases of this run's value / the baseline's value.
+    #: For each quantity that both runs measured, the median over cases of the ratio of this run to the other run.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
 
 class PairFigures(ComparisonFigures):
-    """The comparison of two variants of a run, as written to files."""
+    """Comparison of two variants of a run, as written to files."""
 
-    #: Variant that is the baseline; the same as `source`.
+    #: Name of the variant that is the baseline; equal to `source`.
     first: str
-    #: Variant that is compared with it.
+    #: Name of the variant that is compared with the baseline.
     second: str
     #: p-value adjusted for the number of comparisons (Holm).
     p_value_adjusted: Fraction
@@ -98,30 +98,33 @@ class PairFigures(ComparisonFigures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueComparison:
-    """Values of two runs' answers, compared by case; p-values are adjusted for the number of tests."""
+    """
+    Comparison of the values in the answers of two runs, case by case; p-values are adjusted for the
+    number of tests.
+    """
 
-    #: Over the answers with every value right and none invented.
+    #: Difference in the share of answers in which every value is right and none is invented.
     difference: PairedDifference
-    #: For each field, over the answers in which every value of the field is right.
+    #: For each field, the difference in the share of answers in which all values of the field are right.
     fields: Mapping[str, PairedDifference]
-    #: Cases with fewer right values in the second run, and those with more.
+    #: Cases with fewer right values in the second run, and cases with more.
     worse: tuple[CaseKey, ...]
     better: tuple[CaseKey, ...]
-    #: Cases for which the runs expect different values, or compare them in different ways.
+    #: Cases for which the runs expect different values, or compare values in different ways.
     changed: tuple[CaseKey, ...]
-    #: Number of cases for which the first run knows whether every value is right, and some answer of the second run
-    #: does not.
+    #: Number of cases for which the first run knows whether every value is right, but the second run does not know this
+    #: for each answer.
     undecided_now: int
 
     @property
     def differing(self) -> dict[str, PairedDifference]:
-        """Differences of the fields that are not right in the same cases, by p-value in ascending order."""
+        """Differences of the fields that changed in some case, by p-value in ascending order."""
         apart = {name: difference for name, difference in self.fields.items() if difference.fell or difference.rose}
         return dict(sorted(apart.items(), key=lambda pair: pair[1].p_value))
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """The result in sentences: that of whole answers under an empty name, and that of each differing field."""
+        """Results in sentences: that for whole answers under an empty name, then one for each field that differs."""
         tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
         whole = f"{difference_sentence(self.difference, does='have every value right', same='no change in any')}{tests}"
         right = {
@@ -130,7 +133,7 @@ class ValueComparison:
         return [("", whole), *right.items()]
 
     def to_dict(self) -> ValueFigures:
-        """Return the comparison as JSON values."""
+        """Return the value comparison as JSON values."""
         return {
             **self.difference.to_dict_of_several(),
             "worse": [str(key) for key in self.worse],
@@ -143,72 +146,80 @@ class ValueComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOfTests:
-    """Outcomes of the project's own tests in two runs, compared by case."""
+    """Comparison of how the project's own tests ended in two runs, case by case."""
 
-    #: Over the answers that passed their test; the p-value is adjusted for the number of comparisons.
+    #: Difference in the share of answers that pass their test; the p-value is adjusted for the number of comparisons.
     difference: PairedDifference
-    #: Cases in which a test accepted fewer answers in the second run.
+    #: Cases in which a smaller share of the answers passes its test in the second run.
     worse: tuple[CaseKey, ...]
-    #: Number of cases with a test that ended in the first run, and not for each attempt of the second.
+    #: Number of cases whose test ended in the first run, but not for each attempt in the second run.
     undecided_now: int
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """Result of the comparison in one sentence."""
         return difference_sentence(self.difference, does="pass their test", same="the same end of the test")
 
     def to_dict(self) -> OwnTestFigures:
-        """Return the comparison as JSON values."""
+        """Return the comparison of tests as JSON values."""
         return {**self.difference.to_dict(), "worse": [str(key) for key in self.worse], "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Cases of two runs, compared by the share of each case's attempts that passes."""
+    """Comparison of two runs by the share of attempts that pass in each case."""
 
-    #: Over the cases that are decided in both runs.
+    #: Difference over the cases that are decided in both runs.
     difference: PairedDifference
-    #: With every undecided attempt of the second run counted as a failure.
+    #: Difference if every undecided attempt in the second run counts as a failure.
     worst: PairedDifference
-    #: Number of cases that are decided in the first run, and not in each attempt of the second.
+    #: Number of cases that are decided in the first run, but not in each attempt of the second run.
     undecided_now: int
-    #: Cases in which a smaller share passes in the second run, and those with a larger share.
+    #: Cases in which a smaller share of the attempts passes in the second run, and cases in which a larger share
+    #: passes.
     newly_failing: tuple[CaseKey, ...]
     newly_passing: tuple[CaseKey, ...]
-    #: Cases of both runs that are undecided in one of them.
+    #: Cases that both runs have and that are undecided in at least one of them.
     undecided: tuple[CaseKey, ...]
-    #: Cases of both runs whose schemas differ.
+    #: Cases that both runs have with different schemas.
     changed: tuple[CaseKey, ...]
-    #: Number of cases that only the first run has, and of those that only the second run has.
+    #: Number of cases that only the first run has, and number of cases that only the second run has.
     first_alone: int
     second_alone: int
-    #: Number of cases with more attempts in one run than in the other; the first attempts that both have are compared.
+    #: Number of cases with more attempts in one run than in the other; only as many attempts as both runs have are
+    #: compared.
     shortened: int
-    #: Settings that differ between the runs, as far as both record them.
+    #: Settings that differ between the runs, as far as both runs record them.
     settings: tuple[SettingDifference, ...] = ()
-    #: None if both runs know the values of no case.
+    #: Comparison of values; None if there is no case for which both runs compared values.
     values: ValueComparison | None = None
-    #: None if no test of the project ended in both runs.
+    #: Comparison of the project's own tests; None if no test ended in both runs.
     tests: ComparisonOfTests | None = None
-    #: For each quantity that both runs measured, the ratio of the second run to the first.
+    #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
-    #: Share of input tokens that came from a cache, in the first run and in the second; None if one run does not report
-    #: it.
+    #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
+    #: not report this.
     cached: tuple[float, float] | None = None
-    #: Whether both ran at the same time on one machine: they shared its speed, so there are no ratios of times.
+    #: Whether both runs shared one machine at the same time; their times are then not compared.
     at_once: bool = False
 
     def without_times(self) -> Comparison:
-        """Return the comparison of two variants that ran at the same time on one machine, without ratios of times."""
+        """Return the comparison without ratios of times, for two variants that ran at the same time on one machine."""
         ratios = {name: ratio for name, ratio in self.ratios.items() if not _is_time(name)}
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """Return whether the second run is shown to be no worse by the margin; None if nothing can be compared."""
+        """
+        Return whether the second run is shown to be worse by less than the margin, if at all; None if nothing can be
+        compared.
+        """
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
     def no_worse_sentence(self, margin: float) -> str:
-        """Describe whether the second run is shown to be no worse by more than the margin, by the lower bound."""
+        """
+        Describe whether the second run is shown to be worse by less than the margin, by the lower bound of the
+        interval.
+        """
         low = self.difference.ci_low
         if low is None:
             return "no case was decided in both: nothing can be compared"
@@ -218,10 +229,10 @@ class Comparison:
     @property
     def ratio_sentences(self) -> list[tuple[str, str]]:
         """
-        The ratios in sentences, each with a heading; nothing for too few cases.
+        Ratios and notes on them in sentences, each with a heading; ratios over too few cases are left out.
 
-        A time is called longer or shorter only if the whole interval is, by more than two runs of the same setup may
-        differ.
+        A time is called longer or shorter only if its whole interval is outside of the range by which two runs of the
+        same setup may differ.
         """
         bounded = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
         facts = (
@@ -236,17 +247,20 @@ class Comparison:
 
     @property
     def real(self) -> bool:
-        """Whether the difference is significant, given the number of comparisons."""
+        """Whether the difference in pass rates is significant, given the number of comparisons."""
         return self.difference.real
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """Result of the comparison in one sentence."""
         return difference_sentence(self.difference)
 
     @property
     def changes(self) -> dict[str, tuple[CaseKey, ...]]:
-        """Cases that pass less and more often than before, by a word for the change; without empty groups."""
+        """
+        Cases that pass less often, and cases that pass more often, under a word for the change;
+        without empty groups.
+        """
         words = ("down", "up") if self.difference.repeated else ("broke", "fixed")
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
@@ -254,7 +268,7 @@ class Comparison:
         return f"<{self.sentence}>"
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
-        """Return the comparison as JSON values; `source` names the run that was compared with."""
+        """Return the comparison as JSON values; `source` names the other run."""
         return {
             "source": source,
             **self.difference.to_dict(),
@@ -270,12 +284,15 @@ class Comparison:
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
-        """Return this comparison, one of several, as JSON values."""
+        """Return this comparison as JSON values, with the p-value that is adjusted for several comparisons."""
         return {**self.to_dict(source=source), **self.difference.to_dict_of_several(), "real": self.real}
 
 
 def beyond_drift(ratio: PairedRatio) -> int:
-    """Return 1 or -1 if the whole interval is above or below the drift of two runs of the same setup; else 0."""
+    """
+    Return 1 if the whole interval is above the drift between two runs of the same setup, -1 if it
+    is below, else 0.
+    """
     if ratio.ci_low is None or ratio.ci_high is None:
         return 0
     return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
@@ -299,7 +316,7 @@ def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
 
 
 def difference_sentence(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
-    """Return the result of a comparison in one sentence; `does` is the verb for a case that succeeds."""
+    """Return the difference in one sentence; `does` is the verb for what a successful attempt does."""
     if change.value is None:
         return "no case was decided in both: nothing can be compared"
     cases = counted(change.n, "case")
@@ -321,7 +338,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
 
 
 def _conclusion(change: PairedDifference) -> str:
-    """Return the significance of a difference by its test, with a reason if the interval suggests the opposite."""
+    """Describe whether the difference is significant, with an explanation if its interval suggests the opposite."""
     words = "a real difference" if change.real else "not distinguishable from no change"
     test = "sign-flip test" if change.repeated else "exact test"
     has_zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
@@ -334,7 +351,7 @@ def _conclusion(change: PairedDifference) -> str:
 
 
 def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
-    """Return whether all runs record their cases, and have the same ones with the same schemas."""
+    """Return whether all runs record their cases and have the same cases with the same schemas."""
     first, *others = runs
     if not first:
         return False
@@ -351,7 +368,10 @@ def compare(
     second: Mapping[CaseKey, CaseOutcome],
     settings: Sequence[SettingDifference] = (),
 ) -> Comparison:
-    """Compare a second run with a first, over their common cases and as many attempts as both have."""
+    """
+    Compare the second run with the first, over the cases that both have and as many attempts per
+    case as both made.
+    """
     shared = [key for key in second if key in first]
     schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
     most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
@@ -383,7 +403,10 @@ def compare(
 
 
 def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[float, float] | None:
-    """Return each run's share of input tokens that came from a cache, over the attempts that report both."""
+    """
+    Return the share of input tokens that came from a cache, for each run; None if one of the runs
+    does not report this.
+    """
     shares = []
     for run in (0, 1):
         tokens = [(sum(pair[run].measured(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
@@ -449,13 +472,16 @@ def _count_right(matches: Matches, field: str) -> Share:
 
 
 def _count_true(ends: Iterable[bool | None]) -> Share:
-    """Return the number of true ones, and of all that are known."""
+    """Return the number of true values, and the number of values that are not None."""
     ended = [end for end in ends if end is not None]
     return sum(ended), len(ended)
 
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust the p-values of comparisons made together for their number; those of values for their own number."""
+    """
+    Adjust p-values for the number of comparisons made together; tests of verdicts, values and own tests count
+    separately.
+    """
     by_cases = adjusted([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
@@ -472,17 +498,18 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return together
 
 
-#: With more runs than this, each is compared only with the first, which was not chosen by its figures.
+#: Maximum number of runs that are compared in all pairs; in a larger group each run is compared only with the first,
+#: which was not chosen by its results.
 _MOST_PAIRED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two runs, or two variants of one run, compared case by case."""
+    """Comparison of two runs, or of two variants of one run."""
 
     first: str
     second: str
-    #: Its p-value is adjusted for the number of pairs.
+    #: Comparison of the second with the first; its p-value is adjusted for the number of pairs.
     comparison: Comparison
 
     def to_dict(self) -> dict[str, Any]:

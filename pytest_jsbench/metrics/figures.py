@@ -1,4 +1,4 @@
-"""Define each reported figure in one row, which tables, gates, plots, exports and histories read."""
+"""Define each reported figure in one row; tables, gates, plots, exports and histories read these rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class Kind(Enum):
     """Kinds of figures."""
 
-    #: From 0 to 1, with an interval.
+    #: Rate from 0 to 1 with an interval.
     RATE = auto()
-    #: A rate over the values in answers; an answer that is missing could have any number of them.
+    #: Rate over the values in answers; the number of values in a missing answer is unknown.
     VALUES = auto()
     COUNT = auto()
-    #: Part of the distribution of a time.
+    #: Mean or quantile of a time.
     TIME = auto()
-    #: Sum over the answers that reported it.
+    #: Sum over the attempts that reported the quantity.
     SUM = auto()
 
 
@@ -38,15 +38,15 @@ class Better(Enum):
 
 
 class Shown(Flag):
-    """Tables with a column of a figure."""
+    """Tables that have a column for a figure."""
 
     NOWHERE = 0
-    #: Run of a model: a row per task, and a row per variant.
+    #: Tables of one run of a model, with a row per task or a row per variant.
     TASKS = auto()
     VARIANTS = auto()
-    #: Several runs.
+    #: Table of several runs.
     RUNS = auto()
-    #: Run of grammars on labelled answers: a row per task or variant; and several such runs.
+    #: Tables of grammar decisions on labelled answers, for one run (a row per task or variant) and for several runs.
     GRAMMARS = auto()
     GRAMMAR_RUNS = auto()
 
@@ -56,11 +56,11 @@ TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
 #: Prefix of the names of custom metrics.
 SCORES = "scores."
-#: Rates of each field with expected values, by the ends of their names.
+#: Rates of each field with expected values; their names end with these words.
 RATES_OF_FIELD = ("accuracy", "precision", "f1")
-#: Largest k of pass@k and pass^k.
+#: Largest k for pass@k and pass^k.
 MOST_K = 32
-#: Failure types that count as failures; a case with a broken schema is excluded instead.
+#: Failure types that are counted; attempts with a broken schema are excluded instead.
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
 _BETTER = {RATE: Better.HIGHER, VALUES: Better.HIGHER, TIME: Better.LOWER}
 _OPEN = ("errors", "unjudged")
@@ -68,43 +68,45 @@ _UNREPORTED = ("errors", "unreported")
 
 
 class HasFigures(Protocol):
-    """Metrics in memory, or an evaluation that was read from a file."""
+    """An object with named figures: metrics in memory, or an evaluation that was read from a file."""
 
     def figure(self, name: str) -> Rate | float | None:
-        """Return the figure with this name; None if it is not applicable."""
+        """Return the figure with this name; None if the figure is not applicable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure, by its name in files, gates, plots and tables."""
+    """A reported figure and how it is displayed; its name is the same in files, gates, plots and tables."""
 
     name: str
     kind: Kind
-    #: Title; by default the name in words.
+    #: Title of the figure; by default its name in words.
     words: str = ""
     #: Unit of the stored value.
     unit: str = ""
-    #: By default the usual direction of its kind.
+    #: Direction in which the figure improves; by default that of its kind.
     better_when: Better | None = None
-    #: Name of the count that it is a share or a mean of.
+    #: Name of the count that is the denominator of this share or mean.
     of: str | None = None
-    #: Counts of undecided attempts that are in the denominator, and of those that are left out until they are decided.
+    #: Names of the counts of undecided attempts that are in the denominator, and of those that are left out until they
+    #: are decided.
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    #: Whether it is plotted, and kept in a history.
+    #: Whether the figure is plotted and kept in a history.
     is_main: bool = False
-    #: Column heading, its short form for narrow tables, and the scale and digits of the values there.
+    #: Column heading, its short form for narrow tables, and the scale and the number of decimals of the values in
+    #: tables.
     heading: str = ""
     short: str = ""
     scale: float = 1.0
     digits: int = 2
-    #: Tables show the value per `many` of this count.
+    #: Name of a count: tables show the value per `many` of this count.
     per: str = ""
     many: int = 1
-    #: Shown with its counts if they are known, as in 1/4 = 0.250.
+    #: Whether tables also show the two counts of a rate if they are known, as in 1/4 = 0.250.
     counted: bool = False
     tables: Shown = Shown.NOWHERE
-    #: Tables that have the column only if they are wide enough.
+    #: Tables that have the column only if there is enough width.
     wide_only: Shown = Shown.NOWHERE
 
     @property
@@ -114,21 +116,21 @@ class Figure:
 
     @property
     def better(self) -> Better:
-        """Direction in which it improves."""
+        """Direction in which the figure improves."""
         return self.better_when or _BETTER.get(self.kind, Better.NEITHER)
 
     @property
     def count(self) -> str:
-        """Name of the count of measurements behind a quantile; empty for other figures."""
+        """Name of the figure with the number of measurements behind a median; empty for other figures."""
         return f"{self.name.removesuffix('_p50')}_count" if self.name.endswith("_p50") else ""
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is between 0 and 1, and has an interval."""
+        """Whether the figure is between 0 and 1 and has an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
 
     def value_of(self, source: HasFigures) -> Rate | float | None:
-        """Return the value that a table shows; None if it is not applicable."""
+        """Return the value of the figure as displayed in tables; None if the figure is not applicable."""
         value = source.figure(self.name)
         if value is None or not self.per:
             return value
@@ -137,7 +139,7 @@ class Figure:
         return value / count * self.many if isinstance(count, int | float) and count else None
 
     def text_of(self, value: float) -> str:
-        """Return the number as text."""
+        """Return a value of the figure as text."""
         if self.unit == DOLLARS:
             return dollars(value)
         return f"{value * self.scale:,.{0 if self.kind is Kind.COUNT else self.digits}f}"
@@ -145,7 +147,7 @@ class Figure:
 
 _LOWER = Better.LOWER
 # fmt: off
-#: In the order of columns.
+#: Rates, in the order of their columns.
 _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, is_main=True,
            tables=VARIANTS | RUNS | GRAMMARS, wide_only=TASKS | GRAMMAR_RUNS),
@@ -174,7 +176,7 @@ _RATES = (
     Figure("exact_match", VALUES, is_main=True),
     Figure("tests_passed", RATE, left_out=("errors",)),
 )
-#: Files have all parts of their distributions, tables have the medians.
+#: Times; files contain all parts of their distributions, and tables only the medians.
 _TIMES = (
     Figure("ttft", TIME, "Time to first token", "s", is_main=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
     Figure("tpot", TIME, "Time per output token", "ms", is_main=True, heading="TPOT (ms)", tables=TASKS),
@@ -249,9 +251,9 @@ def _all_figures() -> Iterator[Figure]:
     yield from (Figure(f"test_failures.{one}", COUNT, better_when=_LOWER, counted_open=("errors",)) for one in Cause)
 
 
-#: By their names in run.json and in gates.
+#: All figures, by their names in run.json and in gates.
 FIGURES: Mapping[str, Figure] = {row.name: row for row in _all_figures()}
-#: Groups with names that cannot be listed in advance, and counts of decisions of grammars.
+#: Prefixes of counts whose names cannot be listed in advance, and of the counts of grammar decisions.
 _OTHER_COUNTS = (
     *("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "trivial_counts."),
     *("valid_", "invalid_"),
@@ -264,7 +266,10 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 
 def named(metric: str) -> Figure | None:
-    """Return the figure with this name, or of a field or custom metric; None for a metric of another tool."""
+    """
+    Return the figure with this name, which may be one of a field or a custom metric; None for a
+    metric of another tool.
+    """
     if metric.startswith(SCORES):
         return Figure(metric, VALUES, metric.removeprefix(SCORES))
     if metric.startswith("fields.") and metric.rpartition(".")[2] in RATES_OF_FIELD:
@@ -273,5 +278,5 @@ def named(metric: str) -> Figure | None:
 
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
-    """Return rates and their bounds, by their names in run.json."""
+    """Return the names of these rates and of their bounds, as in run.json."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_ci_low", "_ci_high"))

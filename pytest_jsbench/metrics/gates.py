@@ -1,7 +1,7 @@
 """
-Check the gates of a run, which are conditions on its figures, and decide its verdict.
+Check the gates of a run, which are conditions on its figures, and decide the run verdict.
 
-A run without gates does not import the names of metrics.
+The module with the names of metrics is imported only if a run has gates.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ _EXPRESSION = re.compile(r"\s*([^\s<>=]+)(?:\s+-\s+([^\s<>=]+))?\s*(>=|<=|==|>|<
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A condition on one metric, `Github_easy.pass_rate.ci_low>=0.85`, or on a difference: `a.cost - b.cost<=0.1`."""
+    """
+    A condition on a metric, as in `Github_easy.pass_rate.ci_low>=0.85`, or on a difference, as in `a.cost -
+    b.cost<=0.1`.
+    """
 
     name: MetricName
     sign: str
     value: float
-    #: Metric that is subtracted from the first.
+    #: Metric that is subtracted from the first metric.
     less: MetricName | None = None
 
     @property
     def subject(self) -> str:
-        """The metric, or the difference of two, that the condition is on."""
+        """The metric, or the difference between two metrics, that the condition is about."""
         return self.name.text if self.less is None else f"{self.name.text} - {self.less.text}"
 
     @property
@@ -55,7 +58,10 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> Gate:
-        """Parse `METRIC OP VALUE`; GateError if it is invalid, which also suggests the project's `own` metrics."""
+        """
+        Parse `METRIC OP VALUE`; raise GateError if this is invalid, suggesting similar names, also of the project's
+        `own` metrics.
+        """
         from pytest_jsbench.metrics.metric_names import MetricName
 
         parts = _EXPRESSION.fullmatch(text)
@@ -83,7 +89,7 @@ class Gate:
 
     @classmethod
     def least(cls, metric: str, text: str, factor: int = 1) -> Gate:
-        """Return the gate for a rate of at least a number times a factor; GateError if the text is not a number."""
+        """Return the gate `metric >= factor * text`; raise GateError if the text is not a number from 0 to 1."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         try:
@@ -96,7 +102,10 @@ class Gate:
         return cls(name=MetricName.parse(metric), sign=">=", value=factor * rate)
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> Gate:
-        """Return the gate for a run with these tasks (None if unknown) and variants; GateError for unknown names."""
+        """
+        Return the gate for a run with these tasks (None if unknown) and variants; raise GateError
+        for unknown names.
+        """
         less = None if self.less is None else self.less.resolve(tasks, variants)
         return replace(self, name=self.name.resolve(tasks, variants), less=less)
 
@@ -108,7 +117,7 @@ class GateResult:
     gate: Gate
     met: bool
     message: str
-    #: Whether it is not met only because attempts are missing.
+    #: Whether the gate is not met only because attempts are missing.
     undecided: bool = False
 
     def __str__(self) -> str:
@@ -122,7 +131,8 @@ def check_all(
     gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None
 ) -> tuple[GateResult, ...]:
     """
-    Check gates against a run; `comparisons` with a baseline are by variant, or under an empty name.
+    Check the gates of a run; `comparisons` has the comparison with the baseline of each variant, or one under an empty
+    name.
 
     A gate on the baseline that names no variant applies to each variant that the baseline has too.
     """
@@ -140,9 +150,10 @@ def check_all(
 
 def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> GateResult:
     """
-    Check a gate against a summary; a gate on a metric that was not measured is not met.
+    Check a gate against the summary of a run; a gate on a metric that was not measured is not met.
 
-    A run with failed calls or missing attempts meets a gate only if no outcome of these could change that.
+    If calls failed or attempts are missing, the gate is met only if no possible outcome of these attempts could change
+    this.
     """
     from pytest_jsbench.metrics.metric_names import read_metric
 
@@ -158,7 +169,7 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     if not holds(metric.value, gate.value):
         open_end = any(holds(end, gate.value) for end in (metric.low, metric.high) if end is not None)
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET", undecided=open_end)
-    # Ends of the metric's range that could violate the gate.
+    # Limits of the metric's possible range that could violate the gate.
     ends = {">": [metric.low], "<": [metric.high], "=": [metric.low, metric.high]}[gate.sign[0]]
     if not all(end is not None and holds(end, gate.value) for end in ends):
         problem = "the run is incomplete, and attempts without an answer could change it"
@@ -179,25 +190,26 @@ _UNEXPLAINED = {
     _NO_TESTS: "nothing was measured",
 }
 _MOST_NAMED = 10
-#: Maximum number of listed tests whose answer failed; pytest lists them too.
+#: Maximum number of failed tests that are listed, since pytest lists them too.
 _MOST_TESTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """End of a session, apart from its metrics."""
+    """How a pytest session ended, apart from its metrics."""
 
-    #: Exit status without the plugin.
+    #: Exit status that pytest would have without the plugin.
     exit_status: int = _OK
-    #: Names of tests that failed because of an answer; if there are gates, they decide instead.
+    #: Names of the tests that failed because of an answer; if the run has gates, only the gates decide about answers.
     answers: tuple[str, ...] = ()
-    #: Names of tests that failed because their schema is broken.
+    #: Names of the tests that failed because of a broken schema.
     broken_schemas: tuple[str, ...] = ()
-    #: One line for each other failure; it fails the run even if all gates are met.
+    #: One line for each other failure; such a failure fails the run even if all gates are met.
     failures: tuple[str, ...] = ()
     #: One line for each reason why the run is incomplete.
     lacking: tuple[str, ...] = ()
-    #: Names of the project's tests whose calls carry no schema: a gate cannot be met without judging them.
+    #: Names of the project's tests whose calls have no schema, so that no answer is judged; they make a run with gates
+    #: incomplete.
     not_judged: tuple[str, ...] = ()
     #: Number of deselected tests that use an engine.
     deselected: int = 0
@@ -205,7 +217,7 @@ class Ending:
 
 def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVerdict:
     """
-    Decide the run verdict.
+    Return the run verdict.
 
     Gates decide only about answers; without gates, a test that failed because of an answer fails the run. Missing
     attempts make a run incomplete, unless all gates are met nevertheless.
@@ -221,7 +233,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
             lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} without an answer")
         if total.unjudged:
             lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
-        if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False
+        if total.planned and not (total.passed or wrong or lacking):  # each failure was excused by xfail or check=False
             none = f"0 of {counted(total.planned, 'attempt')} passed, though no test failed"
             lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
@@ -235,7 +247,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
 
 
 def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *, found: bool) -> int:
-    """Return pytest's exit status if the session was interrupted; else the status of the result."""
+    """Return pytest's exit status if the session was interrupted, otherwise the exit status for the result."""
     if ending.exit_status not in {_OK, _FAILED, _NO_TESTS}:
         return ending.exit_status
     if gates:
@@ -246,7 +258,7 @@ def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *,
 
 
 def _describe_unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
-    """Describe the gates that are not met; with `undecided`, those that missing attempts leave open."""
+    """Describe the gates that are not met: those that missing attempts leave undecided, or all others."""
     names = [result.gate.text for result in gates if not result.met and result.undecided is undecided]
     if not names:
         return

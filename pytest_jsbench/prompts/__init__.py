@@ -1,4 +1,4 @@
-"""Prompts: render a case as messages, by a built-in prompt, a Jinja2 file or a function, with optional examples."""
+"""Render a case as prompt messages, by a built-in prompt, a Jinja2 file or a function, optionally with examples."""
 
 from __future__ import annotations
 

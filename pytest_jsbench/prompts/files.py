@@ -1,10 +1,10 @@
 """
 Render a user's Jinja2 template file.
 
-It gets `schema`, `schema_json` (as in named prompts), `task`, `id` and `fields` (each with `name`, `type`, `required`
-and `description`), and the filter `tojson`, which escapes nothing. The text is the user message, or the file has
-blocks: `user`, and optionally `system` or `developer`. A template may run forever, so it runs in a sandbox in a child
-process, with limits.
+The template gets the variables `schema`, `schema_json` (the schema as in built-in prompts), `task`, `id`, `about` and
+`fields` (each with `name`, `type`, `required` and `description`), and the filter `tojson`, which escapes nothing. The
+rendered text is the user message, unless the file has blocks: `user`, and optionally `system` or `developer`. Since a
+template may run forever, it is rendered in a sandbox in a child process with limits.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 VARIABLES = ("schema", "schema_json", "task", "id", "about", "fields")
 _BLOCKS = ("system", "developer", "user")
-#: Time limit in seconds for a file, and for each case.
+#: Time limit in seconds for checking a template, and for rendering each case.
 SECONDS = 5.0
-#: Maximum size of a file in bytes.
+#: Maximum size of a template file in bytes.
 _LARGEST = 1_000_000
 
 
 def open_template(name: str) -> Template:
-    """Return the template of the file; raise PromptError with the line if it is invalid."""
+    """Return the template in the file; raise a PromptError that names the line if the template is invalid."""
     path = Path(name).expanduser()
     try:
         data = FileReader(root=path.parent, largest=_LARGEST).read_bytes(path)
@@ -66,7 +66,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """Call a function of this module in the child; raise PromptError if it does or exceeds a limit."""
+    """Call a function of this module in a child process; raise PromptError if the function does or exceeds a limit."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
@@ -79,12 +79,12 @@ def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
 
 
 def check(name: str, source: str) -> None:
-    """Raise PromptError, in one line, if the source is not a template."""
+    """Raise a PromptError with a message of one line if the source is not a valid template."""
     _compile(name, source)
 
 
 def fields_of(schema: Schema) -> list[dict[str, Any]]:
-    """Return the top-level fields of a schema: `name`, `type`, `required` and `description`."""
+    """Return the `name`, `type`, `required` and `description` of each top-level property in a schema."""
     if not isinstance(schema, Mapping):
         return []
     properties = schema.get("properties")
@@ -105,7 +105,10 @@ def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
-    """Render the template's texts for a case, by block; raise PromptError with one line if it fails."""
+    """
+    Return the rendered text of each block for a case; raise a PromptError with a message of one
+    line if that fails.
+    """
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),
@@ -134,7 +137,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
 
     environment = ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # a prompt is not markup
+        autoescape=False,  # a prompt is not HTML
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -153,7 +156,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
 
 
 def _check_blocks(name: str, tree: nodes.Template) -> None:
-    """Check that a file with blocks has no text outside them."""
+    """Raise PromptError if the template has unknown blocks, no block `user`, or text outside its blocks."""
     from jinja2 import nodes
 
     blocks = [node for node in tree.body if isinstance(node, nodes.Block)]

@@ -1,4 +1,4 @@
-"""Define the built-in prompts, find the template of `--jsbench-prompt`, and add examples."""
+"""Define the built-in prompts, find the template for `--jsbench-prompt`, and add examples to prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
 from pytest_jsbench.core.text import kind_of
 
-#: JSONSchemaBench's own prompt, verbatim (including the spaces before line ends).
+#: The prompt of JSONSchemaBench, verbatim, including the spaces before line ends.
 _SCHEMA_TEMPLATE = (
     "You need to generate a JSON object that matches the schema below. \n"
     "Do not include the schema in the output and DIRECTLY return the JSON object without any additional"
@@ -29,7 +29,7 @@ _SCHEMA_TEMPLATE = (
     "The schema is: {schema}"
 )
 
-#: Rules for a system message, verbatim.
+#: Rules in the system message of the prompt `fields`, verbatim.
 _FIELDS_SYSTEM = (
     "You are a helpful assistant that generates valid JSON.\n"
     "You MUST output ONLY a valid JSON object that strictly adheres to the provided schema.\n"
@@ -38,24 +38,24 @@ _FIELDS_SYSTEM = (
 )
 _FIELDS_TEMPLATE = "Generate a valid JSON object (task: {id})\nFields: {fields}\n\nRequired JSON Schema:\n{schema}"
 
-#: Messages of JSONSchemaBench's own runs.
+#: System message in the runs of JSONSchemaBench.
 _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below."
 
 
 def schema_prompt(case: Case) -> Prompt:
-    """Render JSONSchemaBench's prompt: one user message that ends with the schema."""
+    """Render the prompt of JSONSchemaBench: one user message that ends with the schema."""
     return _prompt(case, _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema)))
 
 
 def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
-    """Return the messages of a named prompt, with the dataset's description of the case above the user message."""
+    """Return the messages of a built-in prompt; the dataset's description of the case starts the user message."""
     text = f"{case.about}\n\n{user}" if case.about else user
     rules = (Message(role="system", content=system),) if system else ()
     return Prompt(messages=(*rules, Message(role="user", content=text)))
 
 
 def fields_prompt(case: Case) -> Prompt:
-    """Render the prompt with rules: they are the system message, then the fields, then the schema."""
+    """Render a system message with rules, and a user message with the fields and the schema."""
     from pytest_jsbench.prompts.files import fields_of
 
     asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
@@ -71,7 +71,7 @@ def fields_prompt(case: Case) -> Prompt:
 
 
 def chat_prompt(case: Case) -> Prompt:
-    """Render the messages of JSONSchemaBench's runs: a line as the system message, then only the schema."""
+    """Render the messages in the runs of JSONSchemaBench: a system message of one line, then only the schema."""
     return _prompt(case, json.dumps(case.schema), system=_CHAT_SYSTEM)
 
 
@@ -86,7 +86,7 @@ PROMPTS: Mapping[str, Template] = {
 }
 
 
-#: Examples file by JSONSchemaBench task; other tasks use the general ones.
+#: Name of the examples file for each JSONSchemaBench task; other tasks use the general examples.
 _KINDS = {
     **dict.fromkeys(("Github_trivial", "Github_easy", "Github_medium", "Github_hard", "Github_ultra"), "github"),
     "Glaiveai2K": "glaive",
@@ -101,12 +101,12 @@ MOST_SHOTS = 3
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
-    """Return the template with this name and number of examples; raise PromptError if unknown."""
+    """Return the template with this name and this number of examples; raise PromptError if the name is unknown."""
     return with_shots(_find(name), shots)
 
 
 def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
-    """Return the template of a name or file, or of a function."""
+    """Return the template for a name, a file or a function."""
     if isinstance(prompt, Template):
         return prompt
     if isinstance(prompt, str | PathLike):
@@ -134,7 +134,7 @@ def _find(name: str) -> Template:
 
 
 def _function_template(name: str, function: object) -> Template:
-    """Return a template that calls the named function; raise PromptError if it is not a function."""
+    """Return a template that calls the named function; raise PromptError if the object is not callable."""
     if not callable(function):
         kind = kind_of(function)
         expected = "a function that takes a case"
@@ -143,7 +143,10 @@ def _function_template(name: str, function: object) -> Template:
 
 
 def _digest(name: str, function: object) -> str | None:
-    """Return the digest of the whole module, since the function may use any of it."""
+    """
+    Return the digest of the module that defines the function, since the function may use all of it;
+    None if unknown.
+    """
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
     except (OSError, TypeError, ValueError):
@@ -181,7 +184,7 @@ def _as_prompt(made: object) -> Prompt | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A schema with an instance, written for this package and not in any dataset."""
+    """An example schema with an instance, written for this package and not contained in any dataset."""
 
     id: str
     schema: Schema
@@ -201,9 +204,9 @@ def _load(kind: str) -> tuple[Example, ...]:
 
 def with_shots(template: Template, shots: int) -> Template:
     """
-    Return the template with examples before the question, for schemas of the task's kind.
+    Return the template with examples before the question; their schemas are of the same kind as those of the task.
 
-    Each example is a user message like that of the case, answered by the assistant with a conforming instance.
+    Each example is a user message like that of the case, followed by an assistant message with a conforming instance.
     """
     if not shots:
         return template

@@ -1,4 +1,4 @@
-"""Compare an answer's values with the expected ones. The result is not part of the verdict."""
+"""Compare the values in an answer with the expected values. The result is not part of the verdict."""
 
 from pytest_jsbench.values.comparers import Comparer, expecting, may_name_comparers, without_comparers
 from pytest_jsbench.values.matches import Difference, Fault, Match, described, match

@@ -1,4 +1,4 @@
-"""Define how the values at one place are compared, by the keyword `x-jsbench-compare` or by the user."""
+"""Define comparers, which the keyword `x-jsbench-compare` or the user chooses for single places in an answer."""
 
 from __future__ import annotations
 
@@ -19,44 +19,45 @@ from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.schemas.keywords import located, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
-#: Keyword of a schema that names a comparer; the model and the judge never see it.
+#: Schema keyword that names a comparer; the model and the judge never see this keyword.
 KEYWORD = "x-jsbench-compare"
 _SWITCHES = ("casefold", "unordered", "date", "ignore", "sob")
 _PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
-#: Relative margin for sums such as 0.1 + 0.2, which exceeds 0.3 slightly.
+#: Factor that widens a tolerance slightly, since a sum such as 0.1 + 0.2 is a little more than 0.3.
 _HAIR = 1 + Fraction(1, 10**9)
 
 
 class ComparerFailed(Exception):
-    """A user's function raised an exception."""
+    """The user's comparison function raised an exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """How to compare the values at one place; by default, values are equal if they are equal in JSON."""
+    """How the values at one place are compared; by default, two values are equal if they are equal as JSON."""
 
-    #: Maximum difference of two equal numbers.
+    #: Maximum difference between two numbers that are considered equal.
     tolerance: float | Fraction = 0
     #: Whether the tolerance is relative to the expected number.
     relative: bool = False
-    #: Compare strings ignoring case.
+    #: Whether the case of letters in strings is ignored.
     casefold: bool = False
-    #: Compare a list's items in any order.
+    #: Whether the order of a list's items is ignored.
     unordered: bool = False
-    #: Compare strings as dates or times in ISO 8601.
+    #: Whether strings are compared as ISO 8601 dates or times.
     date: bool = False
-    #: Whether the place is not a field.
+    #: Whether everything at this place is left out of the comparison.
     ignore: bool = False
-    #: Score everything in the place as the Structured Output Benchmark scores strings.
+    #: Whether everything at this place is scored as the Structured Output Benchmark scores strings.
     sob: bool = False
-    #: Function of the expected value and the answer's; the place is then one field, whatever it contains.
+    #: Function that takes the expected and the answer's value; the place then counts as one field, whatever it
+    #: contains.
     function: Callable[[Any, Any], object] | None = None
-    #: Text as the user gave it, such as `tolerance:0.01`; empty if it comes from a schema.
+    #: The comparer as the user wrote it, such as `tolerance:0.01`; empty if the comparer comes from a schema.
     how: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, keyword: object) -> Comparer:
-        """Parse the keyword's value; raise ValueError with what was found and expected."""
+        """Parse the value of the keyword; raise a ValueError that states what was found and what is expected."""
         if not isinstance(keyword, Mapping):
             raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in keyword:
@@ -74,23 +75,23 @@ class Comparer:
         return comparer
 
     def require(self) -> None:
-        """Raise MissingRequirement, with the command that installs it, if a package that it needs is missing."""
+        """Raise MissingRequirement, with the installation command, if this comparer needs a package that is missing."""
         if self.unordered and importlib.util.find_spec("scipy") is None:
             raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
 
     def agrees(self, expected: object, actual: object) -> bool:
-        """Call the user's function; ComparerFailed if it raises."""
+        """Return the result of the user's function; raise ComparerFailed if the function raises."""
         assert self.function is not None
         try:
             return bool(self.function(copy_of(expected), copy_of(actual)))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest.skip and sys.exit too: the answer is paid for
+        except BaseException as error:  # includes pytest.skip and sys.exit, since the answer is already paid for
             name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
-        """Return whether a value other than an object or a list is correct."""
+        """Return whether a value is correct that is neither an object nor a list."""
         if isinstance(expected, bool) or isinstance(actual, bool) or type(expected) is type(None):
             return expected is actual
         if isinstance(expected, int | float) and isinstance(actual, int | float):
@@ -106,7 +107,7 @@ class Comparer:
 
 
 def read_comparer(text: str) -> tuple[str, Comparer]:
-    """Parse FIELD=HOW, as for `--jsbench-comparer`; raise ValueError with what was found and expected."""
+    """Parse FIELD=HOW, as given to `--jsbench-comparer`; raise a ValueError that states what was found and expected."""
     field, separator, how = text.rpartition("=")
     if not (field and separator and how.partition(":")[0]):
         raise ValueError(f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}")
@@ -114,7 +115,7 @@ def read_comparer(text: str) -> tuple[str, Comparer]:
 
 
 def comparer_of(how: str) -> Comparer:
-    """Parse HOW, such as `tolerance:1%`; raise ValueError with what was found and expected."""
+    """Parse HOW, such as `tolerance:1%`; raise a ValueError that states what was found and what is expected."""
     kind, colon, value = how.partition(":")
     if kind == "function" and colon:
         return Comparer(function=_function(value), how=how)
@@ -136,9 +137,10 @@ def restore_comparers(
     named: Mapping[str, str], given: Mapping[str, Comparer]
 ) -> tuple[dict[str, Comparer], dict[str, str]]:
     """
-    Return the comparers of a run, replaced by those that the user gives now, and the functions that are missing.
+    Return the comparers of a run, and its comparison functions that the user has to give again.
 
-    A run may be untrusted: no code that it names is loaded, and values that need it are not compared.
+    Comparers that the user gives now take precedence. A run may be untrusted, so no function that it names is imported;
+    values that need a missing function are not compared.
     """
     comparers = dict[str, Comparer]()
     missing = dict[str, str]()
@@ -179,12 +181,12 @@ def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
 
 
 def _exact_number(number: float | Fraction) -> Fraction:
-    """Return the number exactly as written: differences of doubles are inexact, and none has 400 digits."""
+    """Return the number exactly as it is written, since the difference of two doubles would be rounded."""
     return Fraction(repr(number) if isinstance(number, float) else number)
 
 
 def _time(text: str) -> datetime | None:
-    """Parse a time; a date is its first moment, and a time without a zone is in UTC."""
+    """Parse a date or a time; a date stands for its first moment, and a time without a zone is in UTC."""
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -197,9 +199,9 @@ def _time(text: str) -> datetime | None:
 
 def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
-    Return the schema without comparers, and the expected instance with them.
+    Return the schema without its comparers, and the expected instance together with these comparers.
 
-    Raise ValueError if one of them is invalid.
+    Raise ValueError if a comparer is invalid.
     """
     comparers: dict[str, Any] = {}
     schema = without_comparers(schema, comparers)
@@ -216,18 +218,22 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
 
 
 def may_name_comparers(text: str) -> bool:
-    """Return whether a schema's text may contain the keyword, also escaped; a walk through it takes far longer."""
+    """
+    Return whether the keyword may occur in a schema's text, possibly escaped; this is faster than
+    walking the schema.
+    """
     return KEYWORD in text or "\\u00" in text
 
 
 def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -> Schema:
     """
-    Return the schema as the model and the judge see it, adding each comparer to `comparers` by the pointer of its
-    schema.
+    Return the schema as the model and the judge see it.
+
+    Each comparer is added to `comparers` under the JSON pointer of the subschema that names it.
     """
     named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
     if not named:
-        return schema  # few schemas have it, so the others are not copied
+        return schema  # few schemas name a comparer, so most need no copy
     if comparers is not None:
         comparers.update(named)
     try:

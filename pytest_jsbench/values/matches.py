@@ -1,4 +1,4 @@
-"""Compare an answer's values with the expected ones, field by field."""
+"""Compare the values in an answer with the expected values, field by field."""
 
 from __future__ import annotations
 
@@ -20,69 +20,71 @@ from pytest_jsbench.schemas.keywords import Tokens
 from pytest_jsbench.schemas.references import Path, SchemaPlaces, json_path, tokens_of
 from pytest_jsbench.values.comparers import Comparer, ComparerFailed
 
-#: Maximum number of differences in a record; all are counted.
+#: Maximum number of differences that a record lists; the counts include all of them.
 _MOST_NAMED = 50
-#: Maximum length of a value that a difference shows, in characters.
+#: Maximum length in characters of a value in a listed difference.
 _LONGEST_VALUE = 200
-#: Maximum length of a field's name in characters.
+#: Maximum length in characters of a field's name.
 _LONGEST_NAME = 120
-#: Number of hex digits of the digest of the expected value, or of a truncated name.
+#: Number of hex digits in the digest of an expected value or of a truncated name.
 _DIGITS = 12
-#: Maximum number of values of one answer that are compared to pair the items of unordered lists.
+#: Maximum number of values per answer that are compared in order to pair the items of unordered lists.
 _MOST_TRIED = 40_000
-#: F1 of an answer's paths and the expected ones below which the Structured Output Benchmark counts nothing as correct.
+#: Minimum F1 between the paths in an answer and the expected paths; below, the Structured Output Benchmark counts every
+#: value as wrong.
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
 
 
-#: A number of fields.
+#: Number of fields.
 FieldCount = Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
 
 
 class Fault(StrEnum):
-    """Kinds of wrong values in an answer."""
+    """Ways in which a value in an answer can differ from the expected value."""
 
     WRONG = "wrong"
     MISSING = "missing"
-    #: The answer has a value that is not expected there.
+    #: The answer has a value at a place where none is expected.
     INVENTED = "invented"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A value that differs from the expected one."""
+    """A value in an answer that differs from the expected value."""
 
-    #: JSON path in the expected instance, or in the answer for an unexpected value.
+    #: JSON path of the value in the expected instance; for an unexpected value, its path in the answer.
     path: str
-    #: What is wrong with it.
+    #: What is wrong with the value.
     fault: Fault
-    #: Expected value as JSON, long strings truncated; None also if no value is expected.
+    #: Expected value as JSON with long strings truncated; also None if no value is expected.
     expected: Any
-    #: The answer's value, long strings truncated; None also if it is missing.
+    #: Value in the answer with long strings truncated; also None if the value is missing.
     found: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """
-    How many values of an answer are correct. A field is a leaf of the expected instance, including
-    each list item.
+    Counts of correct and wrong values in an answer. A field is a leaf of the expected instance, and each list item
+    counts.
     """
 
-    #: Numbers of correct and of expected values by field (`items.*.amount`).
+    #: For each field, such as `items.*.amount`, the number of correct values and the number of expected values.
     fields: Mapping[str, tuple[FieldCount, FieldCount]]
     #: Number of unexpected values in the answer.
     invented: FieldCount
     #: Number of expected fields that the answer does not have.
     missing: FieldCount = 0
-    #: Why nothing could be compared; empty otherwise.
+    #: Reason why the values could not be compared; empty if they were.
     problem: str = ""
-    #: First digits of the digest of the expected value and its comparers; empty if unknown.
+    #: First digits of the digest of the expected value and its comparers; empty if the digest is unknown.
     compared_with: str = ""
-    #: The first differences.
+    #: The first differences between the answer and the expected instance.
     differences: tuple[Difference, ...] = field(default=(), hash=False)
-    #: Number of values more or fewer than expected, by field, including the first 50 unexpected names; None if unknown.
+    #: For each field, the number of values beyond the expected number (negative if there are fewer), including the
+    #: first 50 unexpected names; None if unknown.
     surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
@@ -92,7 +94,7 @@ class Match:
 
     @property
     def right(self) -> int:
-        """Number of fields with the expected value."""
+        """Number of correct fields."""
         return sum(right for right, _ in self.fields.values())
 
     @property
@@ -107,11 +109,11 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Whether every value is correct and none is unexpected."""
+        """Whether all values are correct and none is unexpected."""
         return self.right == self.expected and not self.invented and not self.problem
 
     def counts(self) -> Match:
-        """Return the match without its differences, sharing one string per field name."""
+        """Return the match without its list of differences; equal field names share one string in memory."""
         fields = {sys.intern(name): counts for name, counts in self.fields.items()}
         surplus = self.surplus and {sys.intern(name): count for name, count in self.surplus.items()}
         return replace(self, fields=fields, surplus=surplus, differences=())
@@ -125,9 +127,10 @@ def match(
     comparers: Mapping[str, Comparer] | None = None,
 ) -> Match:
     """
-    Compare an answer's instance; an answer that does not conform has no instance here, and no correct values.
+    Compare the instance in an answer with the expected instance.
 
-    `comparers` are the user's, by field, and take precedence over those of the schema.
+    An answer that does not conform is passed without an instance, and has no correct values. `comparers` are given by
+    the user, by field, and take precedence over the comparers in the schema.
     """
     walk = _Walk(expected, schema, comparers or {})
     try:
@@ -157,7 +160,7 @@ def match(
 
 
 def described(match: Match) -> list[str]:
-    """Return the match for people: a line with the totals, and one for each difference."""
+    """Return the match as lines of text: one with the totals, and one for each difference."""
     if match.problem:
         return [f"not compared: {match.problem}"]
     more = f", and {match.invented} unexpected" if match.invented else ""
@@ -190,7 +193,7 @@ class _Leaf:
 
     @classmethod
     def of(cls, path: Path, expected: object, actual: object, *, right: bool) -> _Leaf:
-        """Return the leaf of an expected value; it is correct only if the answer has an equal one."""
+        """Return the leaf for an expected value; its fault is `missing` if the answer has no value there."""
         if actual is _ABSENT:
             return cls(path, Fault.MISSING, expected, actual)
         return cls(path, None if right else Fault.WRONG, expected, actual)
@@ -208,10 +211,10 @@ class _Leaf:
 
 def field_name(path: Path) -> str:
     """
-    Return the field's name, under which the values of all items of a list are one field: `items.*.amount`; the root is
-    `$`.
+    Return the name of the field at a path.
 
-    A property whose name would be ambiguous is quoted as in JSON: `items."a.b"`.
+    The values in all items of a list belong to one field, such as `items.*.amount`; the name of the root is `$`. A
+    property whose name would be ambiguous is quoted as in JSON: `items."a.b"`.
     """
     name = ".".join("*" if isinstance(step, int) else _quoted(step) for step in path)
     if len(name) > _LONGEST_NAME:
@@ -238,28 +241,28 @@ def _shown(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A place of the expected value or of the answer, with the places of the schemas that describe it."""
+    """A place in the expected instance or in the answer, with the places of the subschemas that apply to it."""
 
     path: Path
     places: Sequence[Tokens]
 
 
 class _Walk:
-    """One comparison of an answer with the expected value, made by `match`."""
+    """A single comparison of an answer with the expected instance, made by `match`."""
 
     def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
         self._named = named
         self._of_schema = {tokens_of(pointer): Comparer.of(keyword) for pointer, keyword in expected.comparers.items()}
         self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
-        #: The whole value.
+        #: Spot of the whole instance.
         self.root = _Spot((), () if self._places is None else [()])
-        #: Number of values that may still be compared to pair items.
+        #: Number of values that may still be compared in order to pair list items.
         self._left = _MOST_TRIED
-        #: The user's comparers by field.
+        #: Comparers of the user that were used, by field.
         self.named: dict[str, str] = {}
 
     def leaves(self, spot: _Spot, expected: object, actual: object) -> Iterator[_Leaf]:
-        """Yield the fields of the expected value, and the answer's additional ones."""
+        """Yield a leaf for each field of the expected value, and for each unexpected value in the answer."""
         spot, comparer = self._find_comparer(spot)
         if comparer.how:
             self.named[field_name(spot.path)] = comparer.how
@@ -275,7 +278,7 @@ class _Walk:
         elif isinstance(expected, list) and expected:
             yield from self._items(spot, expected, actual, ordered=not comparer.unordered)
         elif isinstance(expected, dict | list):
-            # an empty one is a field, and anything in the answer's is unexpected
+            # an empty list or object counts as a field, and any content in the answer's is unexpected
             right = type(actual) is type(expected)
             yield _Leaf.of(spot.path, expected, actual, right=right)
             if right:
@@ -310,7 +313,7 @@ class _Walk:
         )
 
     def _pair_items(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
-        """Return the found item for each expected one so that as many fields as possible are correct."""
+        """Return pairs of an expected and a found item, both by number, with as many correct fields as possible."""
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
             same.setdefault(_written(actual[at]), []).append(at)
@@ -321,7 +324,10 @@ class _Walk:
         return pairs | (self._best_pairs(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
     def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
-        """Return the pairs with the most correct fields, then the most correct items; empty if no pairing is better."""
+        """
+        Return the pairing with the most correct fields, then the most correct items; empty if it
+        cannot be improved.
+        """
         if not 1 < len(expected) * len(actual) <= self._left:
             return {}
         scores: list[list[int]] = []
@@ -344,13 +350,13 @@ class _Walk:
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(self, spot: _Spot, expected: object, actual: object) -> tuple[int, bool]:
-        """Count the correct fields of a pair, and return whether all are correct and nothing is unexpected."""
+        """Return the number of correct fields in a pair of items, and whether the pair has no difference at all."""
         faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, actual))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
     def _unexpected_leaves(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
-        """Yield a leaf for each unexpected value, except ignored ones."""
+        """Yield a leaf for each unexpected value that is not ignored."""
         members = actual.items() if isinstance(actual, dict) else enumerate(actual) if isinstance(actual, list) else ()
         for step, value in members:
             below, comparer = self._find_comparer(self._below(spot, step))
@@ -362,7 +368,7 @@ class _Walk:
                 yield _Leaf(below.path, Fault.INVENTED, actual=value)
 
     def _find_comparer(self, spot: _Spot) -> tuple[_Spot, Comparer]:
-        """Return the spot with all schemas that apply there, and its comparer."""
+        """Return the spot with the subschemas that apply there, and the comparer for the spot."""
         if self._places is not None:
             spot = _Spot(spot.path, self._places.applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
@@ -380,10 +386,10 @@ class _Walk:
 
 def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
     """
-    Return the fields as the Structured Output Benchmark counts them in strings, which differs from other values.
+    Yield the leaves as the Structured Output Benchmark counts them.
 
-    An empty list or object has none, values are equal as in Python, and an answer whose paths match the expected ones
-    too little has no correct values.
+    Empty lists and objects have no leaves, values are equal if they are equal in Python, and no value is correct if too
+    few paths in the answer match the expected paths.
     """
     wanted = dict(_scalars(path, expected))
     present = dict(_scalars(path, actual))
