@@ -1,4 +1,7 @@
-"""Parse the names of metrics in gates, and read each metric with its possible range in an incomplete run."""
+"""
+Parse the names of metrics in gates, and read each metric with the range that it may have if the run
+is incomplete.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from pytest_jsbench.schemas.keywords import KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfTests, ValueComparison
 
-#: Metrics of a run and of each task.
+#: Names of the metrics of a run or a task.
 METRICS = frozenset({*FIGURES, "n"})
-#: Suggestions for a name that is not similar to any metric.
+#: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _BASELINE_METRICS = frozenset(
@@ -35,30 +38,30 @@ _BASELINE_METRICS = frozenset(
 )
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
-#: Prefixes that distinguish variants from tasks of the same name.
+#: Prefixes that tell whether a name means a variant or a task.
 _VARIANTS = "variants."
 _TASKS = "tasks."
-#: Metrics of a keyword, a field or a baseline, which only the name of a variant can precede.
+#: Names of metrics of a keyword, a field or a baseline; only the name of a variant can precede them.
 _GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
 _RATIO = ".ratio"
-#: Minimum number of values for a quantile, so that at least one is expected beyond it.
+#: Minimum number of values for each quantile, so that at least one value is expected above the quantile.
 _FEWEST = {"p90": 10, "p95": 20, "p99": 100}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Value of a metric, with its smallest and largest possible value if every attempt had been decided."""
+    """Value of a metric, with its smallest and largest possible value if the undecided attempts were decided."""
 
-    #: None if nothing was measured.
+    #: Value of the metric; None if nothing was measured.
     value: float | None
     low: float | None
     high: float | None
-    #: The number as text.
+    #: Value as text, or the reason why there is none.
     shown: str
 
     def less(self, other: Reading) -> Reading:
-        """Return the difference of two readings of one metric; without a value if either has none."""
+        """Return the difference between two readings of one metric; it has no value if one of them has none."""
         if self.value is None or other.value is None:
             return _no_value(self.shown if self.value is None else other.shown)
         low = None if self.low is None or other.high is None else self.low - other.high
@@ -68,32 +71,33 @@ class Reading:
 
     @property
     def certain(self) -> bool:
-        """Whether no missing or failed attempt could change it."""
+        """Whether no missing or failed attempt could change the value."""
         return self.low == self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricName:
-    """Name of a metric, split into its parts: `Github_easy.failure_rates.truncated.ci_high`."""
+    """Name of a metric, such as `Github_easy.failure_rates.truncated.ci_high`, split into its parts."""
 
     text: str
     metric: str
-    #: None for the value itself.
+    #: Bound of the interval; None for the value itself.
     bound: str | None = None
     task: str | None = None
     keyword: str | None = None
-    #: Field with expected values.
+    #: Name of a field with expected values.
     field: str | None = None
     baseline: bool = False
-    #: None for all variants together, and in a run without variants.
+    #: Name of a variant; None for all variants together, and in a run without variants.
     variant: str | None = None
 
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> MetricName:
         """
-        Parse a name; GateError suggests the most similar metric, including the project's `own`.
+        Parse the name of a metric; raise a GateError that suggests the most similar metric, which may be one of the
+        project's `own`.
 
-        A prefix is taken for a task until `resolve` is called with the variants.
+        A prefix is considered the name of a task until `resolve` is called with the names of variants.
         """
         ending = _BOUND.search(text)
         bound = ending and ending.group(1)
@@ -122,16 +126,16 @@ class MetricName:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is between 0 and 1 and has an interval."""
+        """Whether the metric is between 0 and 1, or a difference between such values, and has an interval."""
         if (row := named(self.metric)) is not None:
             return row.is_rate
         return self.metric in {"difference", "values.difference", "tests.difference", *RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
-        Return the name for a run with these tasks and variants; GateError if it is unknown or ambiguous.
+        Return the name for a run with these tasks and variants; raise GateError if it is unknown or ambiguous.
 
-        `tasks` is None if they are not known yet, and then all names of tasks are accepted.
+        `tasks` is None as long as the tasks are unknown; any name of a task is then accepted.
         """
         before = self.text.removeprefix(_VARIANTS)
         longest = sorted(variants, key=len, reverse=True)
@@ -160,12 +164,12 @@ class MetricName:
         return replace(inner.resolve(tasks, ()), text=self.text, variant=variant)
 
     def for_variant(self, variant: str) -> MetricName:
-        """Return the same metric of one variant."""
+        """Return the name of the same metric for one variant."""
         return replace(self, text=f"{variant}.{self.text}", variant=variant)
 
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
-    """Return the metric at the end of the path; empty if it ends differently."""
+    """Return the metric at the end of a dotted path; empty if the path does not end with a metric."""
     if metrics is METRICS and (own := f".{path}".rfind(f".{SCORES}")) >= 0:
         return path[own:]
     parts = path.split(".")
@@ -176,7 +180,10 @@ def _tail(path: str, metrics: frozenset[str]) -> str:
 
 
 def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
-    """Return the error for an unknown metric, which suggests the project's `own`, or those of its group."""
+    """
+    Return the error for an unknown metric, with suggestions from the project's `own` metrics or the metrics of its
+    group.
+    """
     *before, name = path.split(".")
     group = next((part for part in ("keywords", "fields") if part in before), before[-1] if before else "")
     if group in {"pass_at", "pass_hat"}:
@@ -202,14 +209,17 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
     close = [match for word in (name, name.lower()) for match in difflib.get_close_matches(word, sorted(names), n=1)]
     examples = _SUGGESTIONS if names is METRICS else sorted(names)[:4]
     offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(examples)}"
-    if "-" in name:  # names may contain hyphens, so a difference needs spaces
+    if "-" in name:  # names may contain hyphens, so the minus of a difference needs spaces
         offer += "; a difference has spaces round its minus"
     message = f"{'' if text == name else f'{text!r}: '}no {kind} {name!r}: {offer}"
     return GateError(message, found=name, expected=sorted(names), where=text)
 
 
 def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Reading:
-    """Return the metric with its range; `comparisons` with a baseline are by variant, or under an empty name."""
+    """
+    Return the reading of a metric; `comparisons` has the comparison with the baseline of each variant, or one under an
+    empty name.
+    """
     if name.baseline:
         return _read_baseline(name, (comparisons or {}).get(name.variant or ""))
     if name.variant is not None:
@@ -251,7 +261,10 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
 
 
 def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Reading:
-    """Return the range if `more` of the counted attempts may succeed, and `unseen` ones are not counted yet."""
+    """
+    Return the reading of a rate if `more` of the counted attempts may succeed and `unseen` attempts are not counted
+    yet.
+    """
     n = rate.n + unseen
     if rate.value is None:
         return _no_value("nothing judged")
@@ -265,7 +278,7 @@ def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0
 
 
 def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
-    """Return the range of a rate over values: any values of a missing answer may be right or wrong."""
+    """Return the reading of a rate over values; the values in a missing answer may all be right or all be wrong."""
     value: float | None = getattr(rate, name.bound or "value")
     if value is None:
         of_k = name.metric.startswith(("pass_at.", "pass_hat."))
@@ -287,7 +300,7 @@ def _read_field(name: MetricName, metrics: Metrics) -> Reading:
 
 
 def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
-    """Return a time with its range: a failed call could have taken any time."""
+    """Return the reading of a time; a failed call could have taken any time."""
     value: float | None = getattr(spread, part)
     if value is None:
         return _no_value("nothing measured")
@@ -301,7 +314,7 @@ def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
 
 
 def _read_sum(value: float | None, *, complete: bool) -> Reading:
-    """Return a sum with its range: an attempt without a report may have used any amount."""
+    """Return the reading of a sum; an attempt without a report may have used any amount."""
     if value is None:
         return _no_value("nothing reported")
     return Reading(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
@@ -319,7 +332,7 @@ def _read_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metri
     if metrics is None or metrics.pass_rate.n == 0 or total.judged == 0:
         return _no_value("nothing judged")
     if name.metric == "pass_rate":
-        # Failed calls are counted already; a missing attempt may belong to any case.
+        # Failed calls are already counted, while a missing attempt may belong to any case.
         return _range(name, metrics.pass_rate, more=total.failed + total.unjudged, unseen=total.missing)
     if name.metric == "decisions":
         return _read_count(metrics.wrong_decisions.n)
@@ -335,7 +348,7 @@ def _read_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metri
 
 
 def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
-    """Return a figure of a comparison of verdicts, values or tests, with the range due to undecided attempts."""
+    """Return the reading of a figure that compares verdicts, values or tests; undecided attempts widen its range."""
     if comparison is None:
         return _no_value("nothing to compare")
     if name.metric.endswith(_RATIO):
@@ -364,7 +377,7 @@ def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
 
 
 def _read_ratio(name: MetricName, comparison: Comparison) -> Reading:
-    """Return the ratio of a time, tokens or cost; a missing answer could have taken any amount."""
+    """Return the reading of a ratio of times, tokens or costs; a missing answer could have taken any amount."""
     measure = next(measure for measure, figure in MEASURES.items() if name.metric == f"{figure}{_RATIO}")
     ratio = comparison.ratios.get(measure)
     value: float | None = None if ratio is None else getattr(ratio, name.bound or "value")

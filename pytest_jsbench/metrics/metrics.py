@@ -15,22 +15,22 @@ from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldMetrics:
-    """Value metrics of one field, over all answers whose values were compared."""
+    """Metrics of the values in one field, over all answers whose values were compared."""
 
     #: Right values / expected values.
     accuracy: Proportion
-    #: Right values / values that the answers have, and its harmonic mean with `accuracy`; over nothing if the number of
-    #: values in an answer is unknown.
+    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both are over nothing if
+    #: the number of values in the answers is unknown.
     precision: Proportion
     f1: Proportion
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of values of the field that are right, expected, and present in answers."""
+        """Number of values in the field that are right, that are expected, and that answers have."""
         return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return the metrics as JSON values; a rate over nothing is None."""
+        """Return the metrics as JSON values; a rate with denominator 0 is None."""
         return self.counts | {
             f"{name}{end}": value for name in RATES_OF_FIELD for end, value in _with_bounds(getattr(self, name))
         }
@@ -43,11 +43,11 @@ def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Metrics of a set of attempts: those of one task, or of a whole run."""
+    """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
-    #: Number of planned attempts, without those with a broken schema.
+    #: Number of planned attempts, without attempts that have a broken schema.
     planned: int
-    #: Number of cases that were planned.
+    #: Number of planned cases.
     cases: int
     #: Attempts without information about the model (failed calls and missing attempts) / planned attempts.
     error_rate: Proportion
@@ -59,7 +59,8 @@ class Metrics:
     failed: int
     #: Number of planned attempts without a record.
     missing: int
-    #: Number of planned attempts without a record by reason, as far as it is known.
+    #: For each reason, the number of planned attempts that have no record for this reason; attempts without a known
+    #: reason are not included.
     missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
@@ -69,65 +70,66 @@ class Metrics:
     pass_rate: Proportion
     #: Pass rate over the cases that no constant answer passes.
     pass_rate_nontrivial: Proportion
-    #: Cases that the best constant answer passes ({}, [], "", 0, true or null) / cases for which this is known.
+    #: Cases that the best constant answer ({}, [], "", 0, true or null) passes / cases for which this is known.
     floor: Proportion
-    #: Number of cases that each constant answer passes, in descending order.
+    #: For each constant answer, the number of cases that it passes, in descending order.
     trivial_counts: Mapping[str, int]
     #: Cases with at least one passed attempt / cases.
     pass_at_k: Proportion
     #: Cases in which all attempts passed / cases.
     pass_hat_k: Proportion
     #: For each k up to the smallest number of attempts per case, the mean over cases of the probability that at least
-    #: one of k attempts passes, with its bounds as `k_ci_low` and `k_ci_high`; empty without repeats.
+    #: one of k attempts passes; bounds are named `k_ci_low` and `k_ci_high`; empty without repeats.
     pass_at: Mapping[int, Rate]
     #: For each k, the mean over cases of the probability that all k attempts pass.
     pass_hat: Mapping[int, Rate]
-    #: Conforming answers with properties in the order of the schema / conforming answers with an object of at least two
-    #: of its properties; it does not affect verdicts.
+    #: Conforming answers whose properties are in the order of the schema / conforming answers with an object that has
+    #: at least two properties of the schema; does not affect verdicts.
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
-    #: Number of attempts by the codes of the project's own classifiers, in descending order; only codes that occurred.
+    #: For each code from the project's own classifiers, the number of attempts with it, in descending order; only codes
+    #: that occurred.
     code_counts: Mapping[str, int]
-    #: For each custom metric in use, its rate over the counts of all answers, with its bounds as `name_ci_low` and
+    #: For each custom metric in use, its rate over the counts of all answers; bounds are named `name_ci_low` and
     #: `name_ci_high`; empty without custom metrics.
     scores: Mapping[str, Proportion]
-    #: Number of the judge's notes, which do not affect verdicts.
+    #: For each of the judge's notes, the number of attempts with it; notes do not affect verdicts.
     note_counts: Mapping[Note, int]
-    #: Number of an application's calls that were followed by another call for the same answer; only the last one
+    #: Number of calls of an application that were followed by another call for the same answer; only the last call
     #: counts.
     called_again: int
-    #: Number of calls that failed and were retried.
+    #: Number of calls that failed and were made again.
     retries: int
-    #: Number of failed calls by the side at fault; only kinds that occurred.
+    #: For each kind of fault, the number of failed calls; only kinds that occurred.
     fault_counts: Mapping[FaultKind, int]
-    #: Valid labelled answers that the grammar rejects / valid labelled answers that it decided on.
+    #: Valid labelled answers that the grammar rejects / valid labelled answers about which it decided.
     over_constraint: Proportion
-    #: Invalid labelled answers that the grammar accepts / invalid labelled answers that it decided on.
+    #: Invalid labelled answers that the grammar accepts / invalid labelled answers about which it decided.
     under_constraint: Proportion
     #: Right values / expected values; None if no values are expected.
     value_accuracy: Proportion
     #: Right values / expected values, over the answers that conform.
     value_accuracy_conforming: Proportion
-    #: Mean over answers of the share of expected values that are right; each answer has the same weight.
+    #: Mean over answers of the share of expected values that are right; all answers have the same weight.
     value_accuracy_mean: Rate
-    #: Right values / values that the answers have.
+    #: Right values / values in the answers.
     value_precision: Proportion
     #: Harmonic mean of `value_precision` and `value_accuracy`.
     value_f1: Proportion
-    #: Answers with every value right and none invented / answers with expected values.
+    #: Answers in which every value is right and none is invented / answers with expected values.
     exact_match: Proportion
     #: For each expected field, named as in `items.*.amount`: the counts `.right`, `.expected` and `.given`, and the
-    #: rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each
-    #: with its bounds, such as `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
+    #: rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given));
+    #: bounds are named as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
     fields: Mapping[str, FieldMetrics]
-    #: Number of values that were not expected.
+    #: Number of values in answers that are not expected.
     invented: int
-    #: Passed tests of the project / tests that ended, without those that met only failed calls.
+    #: Project's own tests that passed / own tests that ended, without tests whose calls all failed.
     tests_passed: Proportion
-    #: Number of answered attempts whose test failed, by cause.
+    #: For each cause, the number of answered attempts whose own test failed.
     test_failures: Mapping[Cause, int]
-    #: Number of answers whose values could not be compared: the user's comparer raised an error, or the values nest too
-    #: deeply.
+    #: Number of answers whose values could not be compared, because the user's comparer raised an error or the values
+    #: nest too deeply.
     uncompared: int
     ttft: Distribution
     tpot: Distribution
@@ -135,27 +137,27 @@ class Metrics:
     gct: Distribution
     reasoning_time: Distribution
     grammar_compilation: Distribution
-    #: The part of `grammar_compilation` before the first mask is computed.
+    #: Part of `grammar_compilation` before the first mask is computed.
     compile_time: Distribution
-    #: Seconds from one mask of a grammar to the next, for each token of labelled answers.
+    #: Seconds between two successive masks of a grammar, for each token of labelled answers.
     mask_time: Distribution
-    #: Seconds from when an attempt is queued until it is sent.
+    #: Seconds that an attempt waited in the queue before it was sent.
     queue: Distribution
     tokens: Usage
-    #: Number of attempts that reported their tokens.
+    #: Number of attempts that reported their number of tokens.
     reported: int
-    #: Number of answers that did not report their tokens.
+    #: Number of answers that did not report their number of tokens.
     unreported: int
-    #: US dollars, by the prices published on the day of the run, over the attempts of known cost; None if there are
-    #: none.
+    #: Cost in US dollars over the attempts whose cost is known, at the prices published on the day of the run; None if
+    #: no cost is known.
     cost: float | None
-    #: Number of answered attempts of known cost.
+    #: Number of attempts whose cost is known.
     priced: int
-    #: Number of answers of a paid provider whose cost is unknown.
+    #: Number of answers from a paid provider whose cost is unknown.
     unpriced: int
 
     def figure(self, name: str) -> Rate | float | None:
-        """Return the figure with this name in `figures.FIGURES`; None if it is not applicable."""
+        """Return the figure with this name in `figures.FIGURES`; None if the figure is not applicable."""
         group, _, kind = name.partition(".")
         time, _, part = name.rpartition("_")
         value: Rate | float | None
@@ -185,7 +187,7 @@ class Metrics:
         """
         Return the share of planned attempts that ended with this failure.
 
-        It is over nothing if no attempt was judged and only a judged attempt can have this failure.
+        The denominator is 0 if no attempt was judged and only a judged attempt can have this failure.
         """
         if not self.judged and kind not in NOT_THE_MODELS:
             return proportion(0, 0)
@@ -193,12 +195,12 @@ class Metrics:
 
     @property
     def judged(self) -> int:
-        """Number of attempts that were answered or declined, and decided."""
+        """Number of attempts that the engine answered or declined and that the judge could decide."""
         return self.completions + self.declined - self.unjudged
 
     @property
     def nontrivial(self) -> int:
-        """Number of planned attempts at cases that no constant answer is known to pass."""
+        """Number of planned attempts at cases that are known to pass with no constant answer."""
         return self.pass_rate_nontrivial.n
 
     @property
@@ -217,7 +219,7 @@ class Metrics:
         return not (self.errors or self.unjudged)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the metrics by their names in docs/metrics.md; a rate over nothing is None."""
+        """Return the metrics by their names in docs/metrics.md; a rate with denominator 0 is None."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
         figures["valid_instances"] = self.over_constraint.n

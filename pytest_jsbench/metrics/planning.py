@@ -1,7 +1,7 @@
 """
-Plan the size of a run: the width of its interval, and the power to detect a difference.
+Plan the size of a run: the width of its interval, and its power to detect a difference.
 
-It computes from expected rates; no records are read. `jsbench plan` prints the result.
+The results are computed from expected rates, without reading records. `jsbench plan` prints them.
 """
 
 from __future__ import annotations
@@ -16,42 +16,44 @@ from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Share, exact_interva
 
 _NORMAL = NormalDist()
 _CRITICAL = -_NORMAL.inv_cdf(SIGNIFICANCE / 2)
-#: Minimum number of cases that must differ, all in one direction, for the exact test to be significant.
+#: Minimum number of cases that must differ, all in one direction, before the exact test can be significant.
 _FEWEST = math.ceil(math.log2(2 / SIGNIFICANCE))
-#: A variance below this is rounding.
+#: Smallest variance that is not considered a rounding error.
 _PRECISION = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
     """
-    Two runs over the same cases, with the same number of attempts per case.
+    A plan for two runs over the same cases with the same number of attempts per case.
 
-    Each case has its own rate, from a beta distribution, and a difference shifts the log odds of all cases by the same
-    amount. Repeats reduce the variance between attempts, but not that of the change of a case's rate. Sources: for the
-    two parts, Miller, Adding Error Bars to Evals (2024); for the rates, Williams, Biometrics 31 (1975), 949-952; for
-    single attempts the result is that of Connor, Biometrics 43 (1987), 207-211.
+    Each case has its own pass rate from a beta distribution, and a difference shifts the log odds of all cases by the
+    same amount. Repeats reduce the variance between attempts, but not the variance in how much the rates of cases
+    change. Sources: for these two parts of the variance, Miller, Adding Error Bars to Evals (2024); for the rates,
+    Williams, Biometrics 31 (1975), 949-952; for single attempts the result equals that of Connor, Biometrics 43 (1987),
+    207-211.
     """
 
     cases: int
     repeats: int = 1
     #: Expected pass rate.
     rate: float = 0.8
-    #: Correlation of a case's attempts, from 0 (independent) to 1 (same outcome, so repeats add nothing).
+    #: Correlation between attempts at a case, from 0 (independent) to 1 (same outcome, so repeats add nothing).
     correlation: float = 0.5
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Expected 95 % interval of the pass rate."""
+        """Expected 95 % interval of the pass rate in one run."""
         return exact_interval(self.rate, self.cases)
 
     def power(self, difference: float) -> float:
         """
-        Return the power to detect this difference of pass rates; a larger difference or more cases never lower it.
+        Return the power to detect this difference in pass rates; a larger difference or more cases never lower the
+        power.
 
-        Some cases change their rate, all by the same amount, and attempts of the others differ by chance. The test
-        compares the sum of differences with the root of the sum of their squares; it requires one step more, since
-        sums are discrete, and enough cases that differ.
+        The model is that some cases change their rate, all by the same amount, while attempts at other cases differ by
+        chance. The test compares the sum of differences with the square root of the sum of their squares. It also
+        requires one step more, since sums are discrete, and a minimum number of cases that differ.
         """
         change = abs(difference)
         correlated = self.correlation
@@ -68,10 +70,10 @@ class Design:
 
     def cases_for(self, difference: float, power: float) -> int:
         """
-        Return the number of cases that detect this difference with this power.
+        Return the number of cases that are needed to detect this difference with this power.
 
-        The same number shows for two equal runs that the second is not worse by more than the difference (Piaggio and
-        others, JAMA 308 (2012), 2594-2604), as the lower bound of a two-sided interval has to be above the margin.
+        With this number, two equal runs also show that the second is not worse by more than the difference (Piaggio and
+        others, JAMA 308 (2012), 2594-2604), since the lower bound of a two-sided interval has to be above the margin.
         """
         most = 1
         while replace(self, cases=most).power(difference) < power:
@@ -80,7 +82,7 @@ class Design:
 
 
 def _binomial(n: int, share: float) -> list[tuple[int, float]]:
-    """Return numbers of successes of n trials with their probability; a wide range is sampled at equal steps."""
+    """Return numbers of successes in n trials with their probabilities; a wide range is sampled at equal steps."""
     mean = n * share
     spread = math.sqrt(n * share * (1 - share))
     most = min(n, int(mean + 6 * spread + 12))
@@ -96,7 +98,8 @@ def _binomial(n: int, share: float) -> list[tuple[int, float]]:
 
 def correlation(cases: Iterable[Share]) -> float | None:
     """
-    Estimate the correlation of a case's attempts, from 0 to 1; None without repeats, or if all outcomes are the same.
+    Estimate the correlation between attempts at a case, from 0 to 1; None without repeats, or if all outcomes are
+    equal.
 
     Source: the analysis-of-variance estimate of Ridout, Demétrio and Firth, Biometrics 55 (1999), 137-148.
     """

@@ -1,4 +1,7 @@
-"""Compute the cost of calls offline, by the price tables of genai-prices; unknown without a published price."""
+"""
+Compute the cost of calls offline, with the price tables of genai-prices; a cost without a published
+price is unknown.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,28 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
 
-#: Names of conditions for a service tier in genai-prices: the fast mode of Anthropic is a speed.
+#: Names that genai-prices gives to conditions on a service tier; Anthropic's fast mode is called a speed there.
 _TIER_CONDITIONS = ("service_tier", "speed")
-#: Return the cost of a usage in US dollars; None if it is unknown.
+#: Function that returns the cost of a usage in US dollars; None if the cost is unknown.
 Price = Callable[[Usage], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Known costs of a run's attempts, in US dollars."""
+    """The costs of a run's attempts in US dollars, as far as they are known."""
 
-    #: Without attempts of unknown cost.
+    #: Cost of each attempt; attempts of unknown cost are left out.
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
-    #: Answers of paid providers without reported tokens, or without a published price.
+    #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
-    #: Reason why no cost is known although a provider was called; empty if there is none.
+    #: Reason why no cost is known although a paid provider was called; empty if there is no such reason.
     problem: str = ""
 
 
 def costs(run: Run) -> Costs:
-    """Return the costs of a run's answers; empty if no provider with published prices was called."""
+    """Return the costs of a run's attempts; empty if no provider with published prices was called."""
     ours = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
-    run_asked = run.metadata.engine_asked  # for a record that names no variant of the run
+    run_asked = run.metadata.engine_asked  # for a record whose variant is not one of the run
     with_engine = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in with_engine if who.provider is not None]
     if not paid:
@@ -66,15 +69,15 @@ def costs(run: Run) -> Costs:
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:
     """
-    Return the price of answers of the run, or of another engine; PriceError if it is unknown.
+    Return the price of answers from the run's engine or from another engine; raise PriceError if it is unknown.
 
-    With `batch`, it is the provider's price for batches, or the ordinary price if there is none.
+    With `batch`, this is the provider's price for batches, or its ordinary price if it has none.
     """
     return price_at(metadata.started_at, who or metadata.engine_asked, batch=batch)
 
 
 def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
-    """Return the price of an engine's answers at that time (ISO 8601); PriceError if it is unknown."""
+    """Return the price of answers from an engine at this time (ISO 8601); raise PriceError if it is unknown."""
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; remove the limit"
         raise PriceError(message, found=who.engine, option="max_cost")
@@ -94,16 +97,17 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
 
 def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False) -> float | None:
     """
-    Return the cost of one answer; LookupError if it has no price.
+    Return the cost of one answer; None if its usage is unknown or its service tier has no published price.
 
-    It is None if the usage is unknown, or no price of its service tier is published.
+    Raise LookupError if the model has no published price.
     """
     from genai_prices import Usage as Used
     from genai_prices import calc_price
 
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    # Both are parts of the input, but some providers report more of them than input.
+    # Cached and newly cached tokens are parts of the input, but some providers report larger numbers than for the
+    # input.
     read = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
     used = Used(
@@ -129,5 +133,5 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
 
 
 def _is_tier_priced(variants: Iterable[Any], tier: str) -> bool:
-    """Return whether a variant of the price is that of the service tier."""
+    """Return whether one of the variants of a price applies to the service tier."""
     return any(tier in (variant.when.get(name) for name in _TIER_CONDITIONS) for variant in variants)

@@ -1,7 +1,7 @@
 """
-Compute intervals, quantiles and tests of plain numbers.
+Compute intervals, quantiles and tests from plain numbers.
 
-This module knows nothing about runs. Each function names the published method that it implements.
+This module does not depend on runs. Each function names the published method that it implements.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ from msgspec import Meta, Struct
 
 from pytest_jsbench.core.json_values import Fraction, Natural
 
-#: A difference is significant below this p-value.
+#: Significance level: a difference with a p-value below it is significant.
 SIGNIFICANCE = 0.05
-#: Probability below a 95 % interval, and the normal quantile that belongs to it.
+#: Probability below a 95 % interval, and the corresponding normal quantile.
 _TAIL, _Z = 0.025, NormalDist().inv_cdf(0.975)
 #: Precision of iterative computations.
 _PRECISION = 1e-9
-#: Maximum number of iterations: with a large n, rounding can keep them from reaching the precision.
+#: Maximum number of iterations, since with a large n rounding can prevent reaching the precision.
 _MOST_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate or a median with its 95 % bounds; None over nothing, and if the bounds are unknown."""
+    """
+    A rate or a median with its 95 % bounds; its value is None over no items, and its bounds also if
+    they are unknown.
+    """
 
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: Number of items that it is over; None if unknown.
+    #: Number of items that the rate is over; None if unknown.
     n: int | None = None
 
     def to_dict(self) -> dict[str, float | None]:
@@ -47,16 +50,16 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion(Rate):
-    """`successes` of `n`, with its interval; every figure is None if n is 0."""
+    """A rate of `successes` among `n`, with its interval; the rate and its bounds are None if n is 0."""
 
     successes: int
     n: int
-    #: Variance relative to that of `n` independent attempts; 1 if each attempt is its own cluster.
+    #: Variance relative to that with `n` independent attempts; 1 if each attempt is its own cluster.
     design_effect: float = 1.0
 
 
 def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proportion:
-    """Return the proportion and its 95 % interval, over `n / design_effect` attempts."""
+    """Return the proportion and its 95 % interval, which is that for `n / design_effect` attempts."""
     if n == 0:
         return Proportion(successes=successes, n=0, value=None, ci_low=None, ci_high=None)
     low, high = exact_interval(successes / n, n / design_effect)
@@ -69,9 +72,10 @@ def exact_interval(rate: float, n: float) -> tuple[float, float]:
     """
     Return the exact 95 % interval of a rate over n independent trials; its coverage is at least 95 %.
 
-    It mirrors that of the complement, and a higher rate never lowers a bound. It is also valid for the mean of any
-    values from 0 to 1, since none varies more than a proportion. Sources: Clopper and Pearson, Biometrika 26 (1934),
-    404-413; for fractional n, Korn and Graubard, Survey Methodology 24 (1998), 193-201.
+    The interval of the complementary rate is its mirror image, and a higher rate never lowers a bound. The interval is
+    also valid for the mean of any values from 0 to 1, since no such values vary more than a proportion. Sources:
+    Clopper and Pearson, Biometrika 26 (1934), 404-413; for fractional n, Korn and Graubard, Survey Methodology 24
+    (1998), 193-201.
     """
     low = 0.0 if rate <= 0 else _lower_bound(rate * n, n)
     return low, 1.0 if rate >= 1 else 1.0 - _lower_bound((1 - rate) * n, n)
@@ -92,19 +96,19 @@ def _lower_bound(successes: float, n: float) -> float:
         x = math.exp(log_x)
         rest = -math.expm1(log_x)
         front = math.exp(scale + a * log_x + b * math.log(rest))
-        # the shorter of the two series, however large n is
+        # use the series that is shorter however large n is
         below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
         step = math.log(below / _TAIL) * below * rest / front
         log_x -= step
         if abs(step) <= _PRECISION * max(1.0, -log_x):
             break
-    # drop the digits beyond the precision, so that 1 of 1 has the bound 0.025
+    # drop the digits beyond the precision, so that 1 success of 1 has the bound 0.025
     return round(math.exp(log_x), 12)
 
 
 def _beta_series(x: float, a: float, b: float) -> float:
     """
-    Return the series of the incomplete beta function.
+    Return the sum of the series for the incomplete beta function.
 
     Source: NIST Digital Library of Mathematical Functions, 8.17.8.
     """
@@ -119,9 +123,9 @@ def _beta_series(x: float, a: float, b: float) -> float:
 
 def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     """
-    Return the proportion over clusters of (successes, n), with an interval for fully correlated clusters.
+    Return the proportion over clusters of (successes, n), with an interval that assumes fully correlated clusters.
 
-    So m clusters count as at most m attempts, and more successes never lower a bound. Source: Kish, Survey
+    Therefore m clusters count as at most m attempts, and more successes never lower a bound. Source: Kish, Survey
     Sampling (1965), sections 5.4 and 8.2: the design effect of unequal clusters at an intraclass correlation of 1.
     """
     pairs = list(clusters)
@@ -131,7 +135,7 @@ def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
 
 
 def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
-    """Return the unweighted mean of rates over independent clusters; the bounds of one cluster are None."""
+    """Return the unweighted mean of rates in independent clusters; the bounds are None for a single cluster."""
     measured = [rates for rates in clusters if rates]
     n = sum(map(len, measured))
     value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
@@ -143,7 +147,7 @@ def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
 
 def quantile(ordered: Sequence[float], q: float) -> float | None:
     """
-    Return the q-quantile of values in ascending order by linear interpolation; None if there are none.
+    Return the q-quantile of values in ascending order by linear interpolation; None if there are no values.
 
     Source: type 7 of Hyndman and Fan, The American Statistician 50 (1996), 361-365; NumPy's default.
     """
@@ -159,9 +163,9 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
 
 def quantile_interval(ordered: Sequence[float], q: float) -> tuple[float, float] | None:
     """
-    Return the distribution-free 95 % interval of the q-quantile, between two of the values; None if they are too few.
+    Return the distribution-free 95 % interval of the q-quantile, whose bounds are two of the values in ascending order.
 
-    Source: Conover, Practical Nonparametric Statistics (1999), section 3.2.
+    None if there are too few values. Source: Conover, Practical Nonparametric Statistics (1999), section 3.2.
     """
     n = len(ordered)
     scale = math.lgamma(n + 1)
@@ -176,7 +180,7 @@ def quantile_interval(ordered: Sequence[float], q: float) -> tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """The distribution of a set of measurements; every figure but the count is None if there are none."""
+    """The distribution of measurements; all figures except the count are None if there are no measurements."""
 
     count: int
     mean: float | None
@@ -205,44 +209,45 @@ class Distribution:
 
 
 class DifferenceFigures(TypedDict):
-    """A paired difference as written to files."""
+    """Paired difference as written to files."""
 
-    #: Cases of both runs that have attempts in each.
+    #: Number of cases that have attempts in both runs.
     n: Natural
-    #: Mean over the cases of the share of attempts that succeed, this run minus the other; None over no case.
+    #: Mean over cases of the share of attempts that succeed in this run minus the share in the other run; None without
+    #: cases.
     difference: float | None
-    #: Lower bound of the 95 % interval (docs/metrics.md has the method).
+    #: Lower bound of the 95 % interval; docs/metrics.md describes the method.
     difference_ci_low: float | None
     #: Upper bound of the 95 % interval.
     difference_ci_high: float | None
-    #: Two-sided p-value of the sign-flip test, which for one attempt per case is McNemar's exact test.
+    #: Two-sided p-value of the sign-flip test, which is McNemar's exact test if each case has one attempt.
     p_value: Fraction
 
 
 class DifferenceOfSeveral(DifferenceFigures):
-    """A paired difference, one of several."""
+    """Paired difference that is tested together with others."""
 
-    #: p-value adjusted for the number of tests made together (Holm).
+    #: p-value adjusted for the number of tests that are made together (Holm).
     p_value_adjusted: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean over n subjects of the share of attempts that succeed in the second run, minus that in the first."""
+    """Mean over n subjects of the share of attempts that succeed in the second run minus the share in the first run."""
 
     n: int
-    #: Number of subjects whose share fell, and of those whose share rose.
+    #: Number of subjects whose share is lower in the second run, and number of subjects whose share is higher.
     fell: int
     rose: int
-    #: Whether subjects have several attempts.
+    #: Whether some subject has several attempts.
     repeated: bool
-    #: Second minus first; None if n is 0, like its bounds.
+    #: Second share minus first share; the value and its bounds are None if n is 0.
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: Two-sided; 1 if nothing differs.
+    #: Two-sided p-value; 1 if no share differs.
     p_value: float
-    #: p-value adjusted for the number of comparisons; see `adjusted`.
+    #: p-value adjusted for the number of comparisons, as by `adjusted`.
     p_adjusted: float
     comparisons: int = 1
 
@@ -262,12 +267,12 @@ class PairedDifference:
         }
 
     def to_dict_of_several(self) -> DifferenceOfSeveral:
-        """Return the difference of one of several comparisons as JSON values."""
+        """Return the difference as JSON values, with the p-value that is adjusted for several comparisons."""
         return {**self.to_dict(), "p_value_adjusted": self.p_adjusted}
 
 
 _Ratio = Annotated[float, Meta(ge=0)]
-#: Number of subjects that differ from which Student's interval is reliable.
+#: Minimum number of differing subjects for which Student's interval is reliable.
 _MANY = 10
 
 
@@ -277,11 +282,11 @@ class PairedRatio(
     kw_only=True,
     rename={"value": "ratio", "ci_low": "ratio_ci_low", "ci_high": "ratio_ci_high"},
 ):
-    """Median over n subjects of the ratio of the mean measurement in the second run to that in the first."""
+    """Median over n subjects of the mean measurement in the second run divided by that in the first run."""
 
-    #: Number of subjects, which are cases.
+    #: Number of subjects; each subject is a case.
     n: Natural
-    #: Median; None if n is 0.
+    #: Median of the ratios; None if n is 0.
     value: _Ratio | None
     #: Lower bound of the 95 % interval; None for fewer than six subjects.
     ci_low: _Ratio | None
@@ -292,7 +297,7 @@ class PairedRatio(
 
 
 def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> PairedRatio:
-    """Return the ratio over all subjects that have measurements above zero in both runs."""
+    """Return the median ratio over all subjects that have a mean measurement above zero in both runs."""
     means = [(fmean(before), fmean(after)) for before, after in pairs if before and after]
     ratios = sorted(after / before for before, after in means if before > 0 and after > 0)
     low, high = quantile_interval(ratios, 0.5) or (None, None)
@@ -305,17 +310,17 @@ def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Pa
     )
 
 
-#: Number of successful attempts of a subject, and of all its attempts.
+#: Number of a subject's successful attempts, and number of all its attempts.
 Share = tuple[int, int]
 
 
 def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     """
-    Return the difference of shares over all subjects that have attempts in both runs.
+    Return the difference between shares over all subjects that have attempts in both runs.
 
     The test is `sign_flips`, which is McNemar's exact test if each subject has one attempt. The interval is Student's
-    if subjects have several attempts and enough of them differ; else that of `combined`, as if all attempts of a
-    subject had the same outcome.
+    if subjects have several attempts and enough subjects differ; otherwise it is that of `combined`, as if all attempts
+    of a subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
     n = len(measured)
@@ -344,7 +349,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
 
 
 def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """Return the differences with p-values adjusted for their number, in the same order."""
+    """Return the differences, in the same order, with p-values adjusted for their number."""
     p_values = holm([difference.p_value for difference in differences])
     return [
         replace(difference, p_adjusted=p_value, comparisons=len(differences))
@@ -354,10 +359,11 @@ def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
 
 def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     """
-    Return the 95 % interval of the difference of two disjoint shares of the same n.
+    Return the 95 % interval of the difference between two disjoint shares of the same n.
 
-    It is conservative: it combines the exact interval of each share. Their correlation is that of two counts of one
-    multinomial with half a count added to each. Source: Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702.
+    The interval is conservative, since it combines the exact interval of each share. The correlation between the shares
+    is that between two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
+    in Medicine 27 (2008), 1693-1702.
     """
     (low, high), (low_of_fell, high_of_fell) = exact_interval(rose, n), exact_interval(fell, n)
     odds = [(share * n + 0.5) / (n - share * n + 0.5) for share in (rose, fell)]
@@ -368,7 +374,7 @@ def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     return max(-1.0, rose - fell - below), min(1.0, rose - fell + above)
 
 
-#: Expansion of Student's 0.975 quantile around the normal one, in powers of 1 / degrees of freedom.
+#: Expansion of Student's 0.975 quantile around the normal quantile, in powers of 1 / degrees of freedom.
 _STUDENT = (_Z, 2.3722712, 2.8224986, 2.5558497, 1.5895341)
 
 
@@ -376,10 +382,10 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     """
     Return Student's 95 % interval of the mean of differences from -1 to 1, with pseudo-observations added.
 
-    Half an observation at each end and one at 0 keep the interval from being narrow when a few differences agree by
-    chance. Sources: Agresti and Min, Statistics in Medicine 24 (2005), 729-740, who add the same to the cells of two
-    paired proportions; for the quantile, Fisher and Cornish, Technometrics 2 (1960), 209-225: within 1 % from 2
-    degrees of freedom, which one case has.
+    Half an observation at -1, half at 1 and one at 0 keep the interval from being too narrow when a few differences
+    agree by chance. Sources: Agresti and Min, Statistics in Medicine 24 (2005), 729-740, who add the same to the cells
+    of two paired proportions; for the quantile, Fisher and Cornish, Technometrics 2 (1960), 209-225, whose error is
+    below 1 % from 2 degrees of freedom, the number for a single case.
     """
     n = len(differences) + 2
     mean = math.fsum(differences) / n
@@ -389,18 +395,19 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 
-#: Maximum number of sums that are enumerated, and the number of random draws beyond it.
+#: Maximum number of sums that are enumerated, and number of random draws if there are more sums.
 _MOST_SUMS, _DRAWS = 200_000, 10_000
 
 
 def sign_flips(differences: Sequence[int]) -> float:
     """
-    Return the two-sided p-value of the sign-flip test: the chance of a sum as far from 0 if every sign is random.
+    Return the two-sided p-value of the sign-flip test: the probability that random signs give a sum at least as far
+    from 0.
 
-    It is exact if the sums can be enumerated, and else estimated from deterministic draws. If all differences have one
-    size it is the test of McNemar, Psychometrika 12 (1947), 153-157, by the binomial distribution. Sources: Fisher,
-    The Design of Experiments (1935), section 21; for draws, Phipson and Smyth, Statistical Applications in Genetics
-    and Molecular Biology 9 (2010), article 39.
+    The p-value is exact if the sums can be enumerated; otherwise it is estimated from deterministic draws. If all
+    differences have the same size, the test is that of McNemar, Psychometrika 12 (1947), 153-157, by the binomial
+    distribution. Sources: Fisher, The Design of Experiments (1935), section 21; for draws, Phipson and Smyth,
+    Statistical Applications in Genetics and Molecular Biology 9 (2010), article 39.
     """
     sizes = Counter(abs(value) for value in differences if value)
     far = abs(sum(differences))
@@ -425,7 +432,7 @@ def sign_flips(differences: Sequence[int]) -> float:
 
 def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
     """
-    Return the chance of at least this many successes in the first (successes, n), if both have the same rate.
+    Return the probability of at least this many successes in the first (successes, n) if both have the same rate.
 
     Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
     """
@@ -437,7 +444,7 @@ def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """
-    Return the p-values adjusted for their number, in the same order.
+    Return the p-values, in the same order, adjusted for their number.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979), 65-70.
     """
@@ -451,7 +458,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def pass_at_k(n: int, passed: int, k: int) -> float:
     """
-    Return the unbiased estimate of the chance that at least one of k attempts passes.
+    Return the unbiased estimate of the probability that at least one of k attempts passes.
 
     Source: Chen et al., Evaluating Large Language Models Trained on Code (2021), equation 1.
     """
@@ -460,7 +467,7 @@ def pass_at_k(n: int, passed: int, k: int) -> float:
 
 def pass_hat_k(n: int, passed: int, k: int) -> float:
     """
-    Return the unbiased estimate of the chance that all of k attempts pass.
+    Return the unbiased estimate of the probability that all of k attempts pass.
 
     Source: Yao et al., tau-bench (2024), section 4.
     """

@@ -1,4 +1,4 @@
-"""Summarize a run: compute its metrics per task, overall and by keyword, from its records and its plan."""
+"""Summarize a run: compute its metrics per task, overall and by keyword from its records and its plan."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from pytest_jsbench.verdicts import FailureType, Note
 class KeywordFigures(TypedDict):
     """Metrics of one keyword, as written to files."""
 
-    #: Number of answers that violate it; null if a grammar decided on labelled answers, as such decisions belong to no
-    #: single keyword.
+    #: Number of answers that violate the keyword; null if a grammar decided about labelled answers and the violations
+    #: cannot be assigned to keywords.
     failures: Natural | None
-    #: Number of decisions on labelled answers whose schema uses it.
+    #: Number of decisions about labelled answers whose schema uses the keyword.
     decisions: NotRequired[Natural]
-    #: Number of wrong ones among `decisions`.
+    #: Number of wrong decisions among `decisions`.
     wrong_decisions: NotRequired[Natural]
-    #: Number of attempts whose schema uses it.
+    #: Number of attempts whose schema uses the keyword.
     attempts: Natural
-    #: Number of passed ones among `attempts`.
+    #: Number of passed attempts among `attempts`.
     passed: Natural
     #: Share of `attempts` that passed.
     pass_rate: Fraction | None
@@ -59,23 +59,23 @@ class KeywordFigures(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordMetrics:
-    """Metrics of one keyword of JSON Schema."""
+    """Metrics of one JSON Schema keyword."""
 
-    #: Number of attempts with an answer that violates it, or with such a labelled answer that the grammar accepted;
-    #: None if an answer was accepted whose violations are unknown.
+    #: Number of attempts in which the answer, or an invalid labelled answer that the grammar accepted, violates the
+    #: keyword; None if an accepted answer has unknown violations.
     failures: int | None
-    #: Wrong decisions / decisions on labelled answers whose schema uses it.
+    #: Wrong decisions / decisions about labelled answers whose schema uses the keyword.
     wrong_decisions: Proportion
-    #: Passed attempts / attempts whose schema uses it; without attempts that have no record.
+    #: Passed attempts / recorded attempts whose schema uses the keyword.
     pass_rate: Proportion
 
     @property
     def faults(self) -> int:
-        """Number of violations, or of wrong decisions if there are decisions."""
+        """Number of violations, or number of wrong decisions if a grammar decided."""
         return self.wrong_decisions.successes if self.wrong_decisions.n else self.failures or 0
 
     def to_dict(self) -> KeywordFigures:
-        """Return the metrics as JSON values; a rate over nothing is None."""
+        """Return the metrics as JSON values; a rate with denominator 0 is None."""
         rate = self.pass_rate
         return {
             "failures": self.failures,
@@ -90,7 +90,7 @@ class KeywordMetrics:
 
 
 def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
-    """Return the metrics of each keyword, most failures first, without cases with a broken schema."""
+    """Return the metrics of each keyword, those with most failures first; cases with a broken schema are left out."""
     used: dict[CaseKey, tuple[str, ...]] = {}
     attempts_of: Counter[CaseKey] = Counter()
     passed: Counter[CaseKey] = Counter()
@@ -130,21 +130,21 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Metrics of a run: per task in the order of the plan, overall, by keyword, and of each variant."""
+    """Metrics of a run: per task in the order of the plan, overall, by keyword, and for each variant."""
 
     tasks: Mapping[str, Metrics]
     total: Metrics
-    #: By keyword, most failures first.
+    #: Metrics of each keyword, those with most failures first.
     keywords: Mapping[str, KeywordMetrics]
     #: Outcome of each case, in the order of the plan.
     outcomes: Mapping[CaseKey, CaseOutcome]
-    #: Attempts on whose answer the two validators disagree.
+    #: Cases of the attempts for whose answer the two validators disagree.
     disputed: tuple[CaseKey, ...]
-    #: Reason why the cost is unknown although a provider was paid; empty if there is none.
+    #: Reason why the cost is unknown although a paid provider was called; empty if there is no such reason.
     cost_problem: str
-    #: Summary of each variant, highest pass rate first; empty in a run without variants.
+    #: Summary of each variant, the highest pass rate first; empty in a run without variants.
     variants: Mapping[str, Summary] = field(default_factory=dict)
-    #: Comparisons of the variants, case by case.
+    #: Comparison of the variants in pairs, case by case.
     pairs: tuple[Pair, ...] = ()
     #: Cases that some variants pass and others fail.
     differing: tuple[CaseKey, ...] = ()
@@ -152,7 +152,7 @@ class Summary:
 
 @arguments(run=one_of("a run", Run))
 def summarize(run: Run) -> Summary:
-    """Return the summary of a run; each denominator comes from the plan, never from the number of answers."""
+    """Return the summary of a run; denominators come from the plan, not from the number of answers."""
     whole = _summarize_part(run)
     variants = {name: _summarize_part(part) for name, part in run.each().items()}
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
@@ -172,7 +172,7 @@ def summarize(run: Run) -> Summary:
 
 
 def _rank(total: Metrics) -> tuple[float, float, float]:
-    """Return a sort key: the highest pass rate first, then the fewest errors, then the shortest time."""
+    """Return a sort key that puts the highest pass rate first, then the fewest errors, then the shortest time."""
     rate = total.pass_rate.value
     time = total.tgt.p50
     return 1.0 if rate is None else -rate, total.errors, float("inf") if time is None else time
@@ -227,10 +227,10 @@ def metrics(
     ended_tests: Sequence[EndedTest] = (),
 ) -> Metrics:
     """
-    Return the metrics of these attempts; `planned` has the case of each planned attempt.
+    Return the metrics of these attempts; `planned` contains the case of each planned attempt.
 
-    Cases with a `broken` schema, and those of the user's own schemas, are missing; others without a schema are
-    excluded.
+    Attempts at cases with a `broken` schema, which is the user's own, count as missing; attempts at other cases without
+    a valid schema are excluded.
     """
     counted = [attempt for attempt in attempts if attempt.counted]
     again = sum(bool(attempt.called_again) for attempt in attempts)
@@ -246,7 +246,7 @@ def metrics(
     valid = _by_case(attempt for attempt in completions if attempt.valid is True)
     passed = _by_case(attempt for attempt in counted if attempt.passed)
     reached = made - failed
-    # If every call failed, nothing is known about model and engine, and a rate over nothing is null.
+    # If every call failed, nothing is known about the model and the engine, so rates have denominator 0.
     known_plan = plan if any(map(_is_informative, counted)) else Counter[CaseKey]()
     any_decided = any(_is_informative(one) and one.failure_type is not FailureType.UNJUDGED for one in counted)
     decided = known_plan if any_decided else Counter[CaseKey]()
@@ -338,7 +338,7 @@ def metrics(
             seconds for attempt in answered if attempt.timing is not None for seconds in attempt.timing.masks
         ),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
-        # Applications pay for answers without a schema too.
+        # Applications also pay for answers that have no schema.
         tokens=Usage.total([attempt.usage for attempt in attempts if attempt.usage is not None]),
         reported=len(reporting),
         unreported=sum(one.answered for one in attempts) - sum(one.answered for one in reporting),
@@ -351,7 +351,10 @@ def metrics(
 def _mean_for_each_k(
     chance: Callable[[int, int, int], float], passed: Mapping[CaseKey, int], attempts: Mapping[CaseKey, int]
 ) -> dict[int, Rate]:
-    """Return, for each k, the mean over cases of the probability for k of a case's attempts; empty without repeats."""
+    """
+    Return, for each k, the mean over cases of the probability `chance` for k attempts at a case;
+    empty without repeats.
+    """
     most = min(attempts.values(), default=1)
     return {
         k: mean_rate([[chance(n, passed.get(key, 0), k)] for key, n in attempts.items()])
@@ -369,7 +372,7 @@ def _mean_accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Rate:
 
 
 def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, FieldMetrics]:
-    """Return the metrics of each field that any answer expects, in order of first occurrence."""
+    """Return the metrics of each field that is expected in any case, in the order of first occurrence."""
     by_field: dict[str, list[tuple[CaseKey, int, int, int | None]]] = {}
     for attempt, match in compared:
         for name in dict.fromkeys((*match.fields, *(match.surplus or ()))):
@@ -390,7 +393,7 @@ def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Field
 
 
 def _clustered_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
-    """Return the proportion, clustered by case: the values and answers of one case are not independent."""
+    """Return the proportion with cases as clusters, since the values and answers in one case are not independent."""
     totals: dict[CaseKey, tuple[int, int]] = {}
     for key, right, expected in counts:
         before = totals.get(key, (0, 0))
@@ -399,7 +402,10 @@ def _clustered_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion
 
 
 def _is_informative(attempt: AttemptOutcome) -> bool:
-    """Return whether the system under test was exercised: it answered, or a decoding library failed."""
+    """
+    Return whether an attempt gives information about the system: the engine answered, or a decoding
+    library failed.
+    """
     return not attempt.failed or attempt.fault in {FaultKind.HANG, FaultKind.CRASH}
 
 
@@ -410,7 +416,10 @@ def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
 def _planned_attempts(
     planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome], left_out: Iterable[AttemptOutcome]
 ) -> Counter[CaseKey]:
-    """Return the number of planned attempts per case, at least those made; without cases that are left out."""
+    """
+    Return the number of planned attempts per case, at least the number of those made; left-out
+    cases are not included.
+    """
     plan = Counter(planned) | _by_case(attempts)
     for attempt in left_out:
         plan.pop(attempt.key, None)
