@@ -1,1 +1,1 @@
-"""Records on disk: write, read, resume, merge and judge them again."""
+"""Write the records of runs to disk, and read, resume, merge and judge them again."""

@@ -1,4 +1,4 @@
-"""Write records to disk as soon as they exist, and read them back."""
+"""Write records to disk as soon as they exist, and read them again."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run, line_at, open_lines
 from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
 
-#: File of a run's directory with records copied from an earlier run.
+#: File in a run's directory with the records that were copied from an earlier run.
 RESUMED = "records.resumed.jsonl"
-#: File of a run's directory with answers that arrived after the run had ended, from calls then in flight.
+#: File in a run's directory with answers to calls that were still in flight when the run ended.
 LATE = "records.late.jsonl"
-#: File of a run's directory that names its submitted batches.
+#: File in a run's directory that names the batches that the run submitted.
 BATCHES = "batch.json"
 #: Maximum size of a records file in bytes.
 LARGEST = 4_000_000_000
 
 
-#: Beginning of a run's own name: its time.
+#: Start of the name that a run gives its directory: the time of the run.
 _RUN_NAME = re.compile(r"\d{8}T\d{6}Z-")
-#: File of a run with the names of earlier runs, one per line.
+#: File in a run's directory that lists the earlier runs whose names sort after its own, one per line.
 _AFTER = "after.txt"
 _LARGEST_AFTER = 100_000
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Create a directory with this name, or with a number appended if it exists; JournalError if that fails."""
+    """Create a directory with this name, with a number appended if the name is taken; raise JournalError on failure."""
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}.{number}")
@@ -73,7 +73,10 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def _keep_order(folder: Path) -> None:
-    """Note the runs that a new one comes after, if its name does not show it because the clock was set back."""
+    """
+    List the earlier runs in a file if the name of a new run would sort before theirs, since the
+    clock was set back.
+    """
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
     own = (folder.name,)
@@ -84,7 +87,7 @@ def _keep_order(folder: Path) -> None:
 
 
 def run_order(run: Path) -> tuple[str, ...]:
-    """Return the sort key of a run in its directory: its name, after the runs that it is noted to come after."""
+    """Return the sort key of a run in a directory of runs: the earlier runs that its file lists, then its own name."""
     before: tuple[str, ...] = ()
     with contextlib.suppress(JSBenchError):
         before = tuple(FileReader(root=run, largest=_LARGEST_AFTER).read_text(run / _AFTER).splitlines())
@@ -93,12 +96,12 @@ def run_order(run: Path) -> tuple[str, ...]:
 
 class Journal:
     """
-    Appends records to one file, one line each, flushed; safe to call from several threads.
+    Appends records to one file, one line each, without buffering; safe to use from several threads.
 
-    Each worker creates one for its own file and opens it before any call. The threads of attempts append each record as
-    soon as it exists; the first one writes the header line first. At the end the worker redirects late records to
-    another file (`continue_in`) and closes this one; a record that comes even later is still written, and leaves no
-    file open.
+    Each worker creates a journal for its own file and opens the file before any call. The threads that make the
+    attempts append each record as soon as it exists; the first of them also writes the header line. At the end the
+    worker redirects late records to another file (`continue_in`) and closes the journal. A record that comes even later
+    is still written, and the file is then closed again.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -110,14 +113,17 @@ class Journal:
 
     def open(self) -> None:
         """
-        Open the file before the calls in flight use up all file descriptors; a failure is reported
-        by the first record.
+        Open the file before calls in flight use up all file descriptors; a failure is reported with
+        the first record.
         """
         with contextlib.suppress(OSError):
             self._file = private(self.path).open("ab", buffering=0)
 
     def append(self, record: Record) -> Place:
-        """Append the record and return its place; JournalError if the disk fails, and then nothing of it is written."""
+        """
+        Append the record and return its place; raise JournalError, with nothing of the record written, if the disk
+        fails.
+        """
         try:
             line = json_line(record.to_dict())
             with self._lock:
@@ -135,7 +141,7 @@ class Journal:
             raise JournalError(message, found=problem, where=self.path) from error
 
     def continue_in(self, path: Path) -> None:
-        """Leave the file to be rewritten; later records go to another file."""
+        """Let later records go to another file, so that the current one can be rewritten."""
         with self._lock:
             self._close()
             self.path = path
@@ -154,32 +160,32 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalContent:
-    """The content of a records file."""
+    """The content of one or more records files."""
 
     metadata: RunMetadata | None
     outcomes: tuple[AttemptOutcome, ...]
-    #: One line for each line that could not be read.
+    #: Warnings about lines that could not be read, one line each.
     warnings: tuple[str, ...]
 
     def run(self, path: Path, error: type[JSBenchError] = RecordError) -> Run:
-        """Return the run of these records, without a verdict; JournalError if there is no header."""
+        """Return the run with these records, without a verdict; raise `error` if there is no header."""
         if self.metadata is None:
             message = f"{path} has no header line; expected the records.jsonl of a run, or its directory"
             raise error(message, where=path)
         planned = self.metadata.planned()
-        if planned is None:  # a run of an old version has no plan: use its records instead
+        if planned is None:  # a run of an old version has no plan, so its records are used
             planned = tuple(outcome.key for outcome in self.outcomes)
         return Run(metadata=self.metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
 
 
 def read(path: Path) -> JournalContent:
     """
-    Read a records file; lines that are not JSON are damaged and skipped, with one warning that counts them.
+    Read a records file; damaged lines, which are not JSON, are skipped and counted in one warning.
 
-    The record of a project's own test is written again when the test has ended; the later one counts.
+    The record of a project's own test is written again when the test has ended; only the later record counts.
 
-    RecordError if a JSON line does not conform to the published format, which damage does not cause, or if more lines
-    are damaged than intact: then it is not a records file.
+    Raise RecordError if a JSON line does not conform to the published format, which damage cannot cause, or if more
+    lines are damaged than intact, so that this is not a records file.
     """
     metadata: RunMetadata | None = None
     outcomes: dict[object, AttemptOutcome] = {}
@@ -206,14 +212,14 @@ def read(path: Path) -> JournalContent:
 
 
 def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
-    """Let the later of two records of one attempt count, but never let a failed call hide an answer."""
+    """Let the later of two records of an attempt count, but never let a failed call replace an answer."""
     before = outcomes.get(name)
     if before is None or before.failed or not outcome.failed:
         outcomes[name] = outcome
 
 
 def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
-    """Return a warning that counts the damaged lines of a file, if any."""
+    """Return a warning that counts the damaged lines in a file; empty if there are none."""
     if not damaged:
         return ()
     if len(damaged) == 1:
@@ -222,8 +228,8 @@ def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file that is not too large to be scanned."""
-    with contextlib.suppress(OSError):  # the reader reports it
+    """Yield the lines of a file; raise JournalError if the file is too large."""
+    with contextlib.suppress(OSError):  # the reader reports this error
         if (size := path.stat().st_size) > LARGEST:
             message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
             raise JournalError(message, found=size, expected=LARGEST, where=path)
@@ -231,7 +237,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _parse(line: Line) -> Record | RunMetadata:
-    """Parse a line; RecordError names the place that does not conform."""
+    """Parse a line; raise a RecordError that names the first invalid field."""
     try:
         if line.data is None:
             check_size(line.size, LONGEST_LINE)
@@ -243,10 +249,10 @@ def _parse(line: Line) -> Record | RunMetadata:
 
 def read_run(path: Path) -> JournalContent:
     """
-    Read everything that a run has left: a records file, a run's directory, or the newest run in a directory of runs.
+    Read all records of a run, given a records file, a run's directory, or a directory whose newest run is read.
 
-    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a failed
-    call never hides an answer.
+    A run that was killed leaves one file per worker. If an attempt has two records, the later one counts, but a failed
+    call never replaces an answer.
     """
     metadata: RunMetadata | None = None
     outcomes: dict[tuple[object, ...], AttemptOutcome] = {}
@@ -262,8 +268,9 @@ def read_run(path: Path) -> JournalContent:
 
 def find_files(path: Path) -> list[Path]:
     """
-    Return the records files of a run, beginning with those copied from an earlier one; JournalError
-    if there are none.
+    Return the records files of a run, beginning with those copied from an earlier run.
+
+    Raise JournalError if there are no records files.
     """
     if not path.exists():
         raise JournalError(f"no run at {path}: no such file or directory")
@@ -278,7 +285,11 @@ def find_files(path: Path) -> list[Path]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Return a run's directory itself, or the runs in it, the newest last; one without any answer hides no other."""
+    """
+    Return the directories of the runs in a directory, or the directory itself if it is that of a run; newest last.
+
+    Runs without any answer come first.
+    """
     runs = list_runs(folder)
     if outside := next((run for run in runs if not inside(folder, run)), None):
         raise JournalError(printable(f"{outside}: is outside of {folder}"), found=outside, where=folder)
@@ -286,7 +297,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def list_runs(folder: Path) -> list[Path]:
-    """Return what `find_runs` does, including links out of the directory, which must not be read."""
+    """Return the same as `find_runs`, but also links to other directories, whose content must not be read."""
     if _files(folder):
         return [folder]
     runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
@@ -301,12 +312,12 @@ def list_runs(folder: Path) -> list[Path]:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # deleted meanwhile, or a link to a file that does not exist
+    except OSError:  # the file was deleted meanwhile, or is a link to a file that does not exist
         return 0
 
 
 def describe_content(folder: Path) -> str:
-    """Describe a directory's content for someone who expected something else in it."""
+    """Describe what a directory contains, for a message to a user who expected something else."""
     runs = find_runs(folder)
     if runs == [folder]:
         return "the directory of a run"
@@ -320,7 +331,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """Read the metadata of a run from the newest of its files, as `read_run` does."""
+    """Return the metadata of a run from the newest of its files; the run is found as by `read_run`."""
     files = find_files(path)
     file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
     first = next(_lines(file), None)
@@ -336,9 +347,9 @@ def read_header(path: Path) -> RunMetadata:
 
 def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) -> Iterator[Place]:
     """
-    Write a complete records file atomically.
+    Write a complete records file atomically, and return the place of each record in the new file.
 
-    Records on disk are copied line by line. Returns the place of each record in the new file.
+    Records that are already on disk are copied line by line.
     """
     starts: list[int] = []
     write_atomically(path, _all_lines(json_line(_header(metadata)).decode("ascii"), sources, starts))
@@ -347,8 +358,9 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
 
 def gather(path: Path, run: Run) -> Run:
     """
-    Write the records of all processes to one file, and return the run with its records there; JSBenchError if that
-    fails.
+    Write the records of all processes to one file, and return the run with its records there.
+
+    Raise JSBenchError if that fails.
     """
     places = write(path, run.metadata, (outcome.source for outcome in run.outcomes))
     moved = (structs.replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
@@ -371,7 +383,7 @@ class Header(TypedDict):
 
     #: Type of the line.
     type: Literal["run"]
-    #: Version of these lines; raised when a field is added.
+    #: Version of the lines in the file; increased when a field is added.
     records_version: str
     #: Settings that produced the run.
     run: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Merge the shards of a run into one, for `jsbench merge`."""
+"""Merge the shards of a run into one run, for `jsbench merge`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.questions import difference, together
 from pytest_jsbench.records.records import Attempt
 
-#: Maximum number of attempts of all parts.
+#: Maximum number of attempts in all parts together.
 MOST_ATTEMPTS = 1_000_000
-#: Maximum number of consecutive absent shards that are listed one by one.
+#: Maximum number of consecutive missing shards that are listed one by one.
 _MOST_LISTED = 20
-#: Maximum number of attempts with different verdicts that are named.
+#: Maximum number of attempts with different verdicts that are listed by name.
 _MOST_NAMED = 5
 
-#: What the parts of one run have in common, in addition to their questions.
+#: Properties that must be equal in all parts of a run, in addition to the questions.
 _SHARED: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
@@ -41,29 +41,29 @@ _SHARED: dict[str, Callable[[RunMetadata], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A run merged from several, with notes on it."""
+    """A run that was merged from several runs, with notes about the merge."""
 
     run: Run
     parts: tuple[RunMetadata, ...]
-    #: One line each.
+    #: Notes for the user, one line each.
     notes: tuple[str, ...]
-    #: Missing shards, such as 2/5.
+    #: Names of the missing shards, such as 2/5.
     absent: tuple[str, ...]
-    #: Number of attempts that more than one of the runs made.
+    #: Number of attempts that more than one of the merged runs made.
     twice: int
-    #: Those of them that passed in one run and not in another.
+    #: Attempts that passed in one of the merged runs and not in another.
     disagreeing: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     path: Path
-    #: One of its variants, or the whole.
+    #: One variant of the part, or the whole part if it has no variants.
     run: Run
 
 
 def merge(paths: Sequence[Path]) -> Merged:
-    """Merge the runs; MergeError if they are not parts of the same run."""
+    """Merge the runs at these paths; raise MergeError if they are not parts of the same run."""
     parts = [_Part(path=path, run=_read(path)) for path in paths]
     of_variants = _by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
@@ -80,7 +80,7 @@ def merge(paths: Sequence[Path]) -> Merged:
             made[outcome.attempt] = outcome
         if before is None:
             continue
-        # redacted prompts have a different salt in each run
+        # the salt of redacted prompts differs between runs
         same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not same_question or before.schema_digest != outcome.schema_digest:
             raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
@@ -102,7 +102,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is missing: the figures are incomplete" for shard in absent]
-    # the same for the same parts in any order, and different from each part's
+    # the merged uuid does not depend on the order of the parts, and differs from theirs
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
@@ -123,7 +123,7 @@ def merge(paths: Sequence[Path]) -> Merged:
 
 
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
-    """Note which of the records of one attempt are kept, and how many others have another verdict."""
+    """Describe which records of repeated attempts are kept, and how many of these attempts have different verdicts."""
     first = counted(twice - replaced, "time")
     note = f"kept of these: the first record, in the order of the given runs, {first}"
     note += f"; a later one, since the first call failed, {counted(replaced, 'time')}" if replaced else ""
@@ -144,8 +144,9 @@ def _read(path: Path) -> Run:
 
 def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     """
-    Return the parts by variant, or under an empty name; MergeError if two of one variant have
-    different questions.
+    Return the parts by variant, with an empty name for runs without variants.
+
+    Raise MergeError if two parts of the same variant have different questions.
     """
     by_variant: dict[str, list[_Part]] = {}
     for part in parts:
@@ -176,7 +177,10 @@ def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """Return the planned attempts of a variant; own tests are complete in each shard, and state their number."""
+    """
+    Return the planned attempts of a variant; each shard contains all of the project's own tests with their number of
+    attempts.
+    """
     variant = runs[0].metadata.variant
     repeats = runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
@@ -189,7 +193,10 @@ def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tu
 
 
 def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
-    """Return the whole plan in the dataset's order: shards contain every n-th case, so they are interleaved again."""
+    """
+    Return the complete plan in the order of the dataset; since a shard has every n-th case, the
+    shards are interleaved.
+    """
     plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}
     for key in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*plans))):
@@ -198,13 +205,13 @@ def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
 
 
 def _shard(run: Run) -> tuple[int, int]:
-    """Return number and count of a shard; a whole run is 1 of 1."""
+    """Return the number of a run's shard and the number of shards; a complete run is shard 1 of 1."""
     number, _, count = str(run.metadata.dataset.get("shard") or "1/1").partition("/")
     return int(number), int(count)
 
 
 def _absent_shards(runs: Iterable[Run]) -> Iterator[str]:
-    """Return the missing shards, long ranges by their ends, since an untrusted file may state any count."""
+    """Yield the missing shards; a long range is shortened to its ends, since an untrusted file may state any number."""
     shards = sorted(set(map(_shard, runs)))
     for count in sorted({count for _, count in shards} if (1, 1) not in shards else ()):
         for before, after in itertools.pairwise([0, *(number for number, of in shards if of == count), count + 1]):

@@ -1,4 +1,4 @@
-"""Define the metadata of a run: everything that its answers depend on, which each of its files begins with."""
+"""Define the metadata of a run, which contain everything that its answers depend on and start each of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.json_values import Digest, from_json, to_json
 from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Record, check_variant
 
-#: Fields that each variant has itself; variants share all other metadata of the run.
+#: Fields that each variant has separately; the variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
     *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan"),
@@ -25,68 +25,68 @@ _OWN = (
 
 
 class Entry(StrEnum):
-    """How the run was started."""
+    """Ways in which a run can be started."""
 
     PYTEST = "pytest"
     LIBRARY = "library"
 
 
 class Sampling(TypedDict, total=False):
-    """The sampling of answers; None is the provider's default."""
+    """Sampling parameters of the answers; None means the provider's default."""
 
-    #: Maximum number of tokens of an answer.
+    #: Maximum number of tokens in an answer.
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
     #: Sampling temperature.
     temperature: float | None
     #: Sampling seed.
     seed: int | None
-    #: Timeout of one call in seconds.
+    #: Time limit of one call in seconds.
     timeout: float
 
 
 class ChosenCases(TypedDict, total=False):
-    """The cases, and how they were selected."""
+    """The cases of a run, and how they were selected."""
 
-    #: As for --jsbench-dataset; own tests for a run without a dataset.
+    #: Dataset, as for --jsbench-dataset; for a run without a dataset, the project's own tests.
     source: str
     #: Number of cases.
     cases: Annotated[int, msgspec.Meta(ge=0)]
-    #: As for --jsbench-split.
+    #: Split of the dataset, as for --jsbench-split.
     split: str
-    #: As for --jsbench-tasks; None for all.
+    #: Selected tasks, as for --jsbench-tasks; None for all tasks.
     tasks: list[str] | None
-    #: As for --jsbench-limit; None for all.
+    #: Maximum number of cases per task, as for --jsbench-limit; None for all cases.
     limit: int | None
-    #: Digest of the cases' names and schemas, in run.json.
+    #: Digest of the names and schemas of the cases; only in run.json.
     digest: Digest
     #: Shard of the cases that the run was given.
     shard: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None
-    #: Digest of the names of all cases, including other shards.
+    #: Digest of the names of all cases, including those in other shards.
     cases_digest: Digest
-    #: Whether labelled answers were decided (--jsbench-instances) instead of calling a model.
+    #: Whether a grammar decided about labelled answers (--jsbench-instances), so that no model was called.
     labelled: bool
     #: As for --jsbench-invalid-schemas: whether invalid schemas fail or are skipped.
     invalid_schemas: Literal["fail", "skip", "strict"]
-    #: As for --jsbench-where.
+    #: Conditions on the cases, as for --jsbench-where.
     where: list[str]
-    #: As for --jsbench-sample; None for all.
+    #: Number of sampled cases, as for --jsbench-sample; None for all cases.
     sample: int | None
-    #: Seed of the sample; None without a sample.
+    #: Random seed of the sample; None without a sample.
     sample_seed: int | None
-    #: Changes of the cases in Python after they were loaded, in order.
+    #: Changes that Python code made to the cases after they were loaded, in order.
     steps: list[str]
-    #: Revision at the end of a Hub dataset's name; None if there is none.
+    #: Revision at the end of the name of a Hub dataset; None without a revision.
     revision: str | None
 
 
 class Strictness(TypedDict, total=False):
-    """The policy of the judge, by the names of its options."""
+    """Policy of the judge; the fields are named after its options."""
 
     #: As for --jsbench-extra-fields.
     extra_fields: Literal["fail", "allow"]
     #: Names of fields that never count as hallucinations.
     ignored_fields: list[str]
-    #: As for --jsbench-duplicate-keys.
+    #: Policy for duplicate keys, as for --jsbench-duplicate-keys.
     duplicate_keys: Literal["note", "fail"]
     #: As for --jsbench-fences.
     fences: Literal["strip", "forbid"]
@@ -94,16 +94,16 @@ class Strictness(TypedDict, total=False):
     reasoning: Literal["keep", "strip"]
     #: As for --jsbench-formats.
     formats: Literal["assert", "ignore"]
-    #: Dialect of a schema that declares none.
+    #: Dialect of schemas that declare none.
     default_dialect: str
     #: As for --jsbench-validator.
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
-    #: Time limit in seconds for one schema or answer.
+    #: Time limit in seconds for each schema or answer.
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 
 
 class MetadataParts(Struct, frozen=True, kw_only=True):
-    """The mappings of a run's metadata, which keep fields of later versions."""
+    """The mappings in a run's metadata; they keep fields that later versions have added."""
 
     params: Sampling
     asked_params: Sampling | None
@@ -118,77 +118,81 @@ class _Parts(Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetadata:
     """
-    The settings that produced a run: JSON values, without keys and environment.
+    The settings that produced a run, as JSON values without API keys and environment variables.
 
-    For a run with variants it has what they share; where they differ it has a count ("2 models") or None.
+    The metadata of a run with variants contain what the variants share; a field in which they differ contains their
+    number ("2 models") or None.
     """
 
     #: Name of the run and of its directory.
     run_id: str
-    #: Distinguishes it from every other run, including one of the same second elsewhere; None if not recorded.
+    #: Unique id that distinguishes the run from all others, also from runs on other machines in the same second; None
+    #: if not recorded.
     uuid: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
-    #: ISO 8601, UTC.
+    #: Time when the run started, in ISO 8601 and UTC.
     started_at: str
-    #: The engine's name.
+    #: Name of the engine.
     engine: str
-    #: The model.
+    #: Name of the model.
     model: str
-    #: How the schema is passed to the engine; if variants differ, their number (2 response formats), as for engine,
-    #: model, prompt and adapt.
+    #: How the schema is passed to the engine; if variants differ in the engine, model, response format, prompt or
+    #: adapt, that field contains their number (2 response formats).
     response_format: str
     #: Whether answers were streamed; None if variants differ.
     streaming: bool | None
-    #: Provider whose published prices apply; None for your own server.
+    #: Provider whose published prices apply; None for a self-hosted server.
     provider: str | None = None
-    #: Versions of the engine's libraries, settings that affect answers, and the SHA-256 of a local model's file.
+    #: Versions of the engine's libraries, settings that affect answers, and the SHA-256 of a local model file.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: Sampling parameters: the requested ones, and those that the engine adds.
+    #: Sampling parameters: those that were requested, and those that the engine adds.
     params: Mapping[str, Any] = field(default_factory=dict)
-    #: The requested sampling parameters; None if not recorded.
+    #: Sampling parameters that were requested; None if not recorded.
     asked_params: Mapping[str, Any] | None = None
-    #: The cases, and how they were selected.
+    #: The cases of the run, and how they were selected.
     dataset: Mapping[str, Any] = field(default_factory=dict)
-    #: A name, a file, or `package.module:function`.
+    #: Prompt: a name, a file, or `package.module:function`.
     prompt: str = "schema"
-    #: Digest of the template and its examples; None if unknown.
+    #: Digest of the prompt template and its examples; None if unknown.
     prompt_digest: Digest | None = None
     #: Number of examples before each question.
     shots: Annotated[int, msgspec.Meta(ge=0)] | None = 0
-    #: `verbatim`, or mode and subset, such as `narrow:openai@2026-08`.
+    #: Adaptation of the schemas: `verbatim`, or a mode and a subset, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
-    #: Attempts per case.
+    #: Number of attempts per case.
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
-    #: Maximum number of calls in flight, per process; None if variants differ.
+    #: Maximum number of calls in flight per process; None if variants differ.
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 1
-    #: The policy of the judge, by the names of its options.
+    #: Policy of the judge; the fields are named after its options.
     policy: Mapping[str, Any] = field(default_factory=dict)
-    #: Names of the classifiers that give failed attempts codes.
+    #: Names of the project's own classifiers, which assign codes to failed attempts.
     classifiers: Sequence[str] = field(default_factory=list)
     #: Names of the project's own metrics.
     metrics: Sequence[str] = field(default_factory=list)
-    #: Comparers as the user gave them, by field, such as `function:package.module:same`.
+    #: For each field, the comparer as the user wrote it, such as `function:package.module:same`.
     comparers: Mapping[str, str] = field(default_factory=dict)
     #: Whether prompts, schemas and answers are replaced by digests.
     redacted: bool = False
-    #: How the run was started: by pytest, or by a program that called evaluate(); absent for pytest.
+    #: How the run was started: by pytest, or by a program that called evaluate(); absent if by pytest.
     entry: Entry = Entry.PYTEST
-    #: Run whose answers were reused.
+    #: Earlier run whose answers were reused.
     resumed_from: str | None = None
-    #: Ids of the planned cases by task, in order; None if not recorded.
+    #: For each task, the ids of the planned cases in order; None if not recorded.
     plan: Mapping[str, Sequence[str]] | None = None
-    #: The project's own tests that failed without a recorded call; absent if there are none.
+    #: Project's own tests that failed without a recorded call; absent if there are none.
     ended_tests: Annotated[tuple[EndedTest, ...], msgspec.Meta(max_length=100_000)] = ()
     #: Versions of pytest-jsbench, of Python and of the validators.
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: System, machine, number of processors, memory in GB, and GPUs, as far as the system and driver report them.
+    #: Operating system, machine type, number of processors, memory in GB, and GPUs, as far as the system and the driver
+    #: report them.
     host: Mapping[str, Any] = field(default_factory=dict)
-    #: Variant of the run that it describes; empty for a whole run.
+    #: Variant that these metadata describe; empty for a whole run.
     variant: str = ""
-    #: The run's variants in order; empty if there is only one. A plan of None is the run's.
+    #: Metadata of the run's variants in order; empty if there is only one. If a variant's plan is None, it has the plan
+    #: of the run.
     variants: Annotated[tuple[RunMetadata, ...], msgspec.Meta(max_length=1000)] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the metadata as JSON values; each variant has its own fields, and shared ones appear once."""
+        """Return the metadata as JSON values; each variant has only its own fields, and shared fields appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
@@ -199,8 +203,9 @@ class RunMetadata:
 
     def of_variant(self, name: str) -> RunMetadata:
         """
-        Return the metadata of one variant as of a separate run, or of the whole for an empty name;
-        KeyError if unknown.
+        Return the metadata of one variant, as if it were a separate run; an empty name means the whole run.
+
+        Raise KeyError if the variant is unknown.
         """
         if not name:
             return self
@@ -211,7 +216,7 @@ class RunMetadata:
         return replace(self, **{**parts, "plan": plan, "variants": (), "ended_tests": ended})
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
-        """Return the metadata with a plan."""
+        """Return the metadata with these attempts as the plan."""
         plans: dict[str, dict[str, list[str]]] = {variant.variant: {} for variant in self.variants} or {"": {}}
         for key, _, variant in attempts:
             plans[variant].setdefault(key.task, []).append(key.id)
@@ -226,39 +231,39 @@ class RunMetadata:
         )
 
     def planned(self) -> tuple[CaseKey, ...] | None:
-        """Return the case of each planned attempt, variant by variant; None if unknown."""
+        """Return the case of each planned attempt, one variant after the other; None if the plan is unknown."""
         plans = self.plans()
         written = [plan for plan in plans.values() if plan is not None]
         return tuple(itertools.chain.from_iterable(written)) if len(written) == len(plans) else None
 
     def plans(self) -> dict[str, tuple[CaseKey, ...] | None]:
-        """Return the planned attempts by variant; a shared plan is the same tuple."""
+        """Return the cases of the planned attempts for each variant; variants with the same plan share one tuple."""
         shared = None if self.plan is None else _keys(self.plan)
         own = {variant.variant: shared if variant.plan is None else _keys(variant.plan) for variant in self.variants}
         return own or {self.variant: shared}
 
     @property
     def judge(self) -> str:
-        """Version of the judge's rules; the first ones were not recorded."""
+        """Version of the judge's rules; 1 if not recorded."""
         return str(self.versions.get("judge", "1"))
 
     @property
     def labelled(self) -> bool:
-        """Whether an engine's grammar decided about labelled answers, instead of calling a model."""
+        """Whether a grammar decided about labelled answers, so that no model was called."""
         return self.dataset.get("labelled") is True
 
     @property
     def engine_asked(self) -> AnsweredBy:
-        """The engine that answers, unless an attempt names another."""
+        """Engine, model and provider of each attempt that does not record its own."""
         return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
 
     @classmethod
     def from_dict(cls, data: object) -> RunMetadata:
-        """Parse metadata; the inverse of `to_dict`. RecordError names the first place that does not conform."""
+        """Parse metadata from JSON values; raise a RecordError that names the first invalid field."""
         try:
             if not isinstance(data, dict):
                 raise ValueError(f"it is {data!r:.40}, and no object")
-            # a variant has its own fields, and an untrusted file can have anything
+            # a variant has its own fields, and an untrusted file can contain anything
             shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
             variants = data.get("variants", [])
             if isinstance(variants, list):
@@ -267,7 +272,7 @@ class RunMetadata:
             names = {variant.variant for variant in metadata.variants}
             if "" in names or len(names) < len(metadata.variants):
                 raise ValueError("a variant has no name, or that of another")
-            metadata.planned()  # checks that every name in it is valid
+            metadata.planned()  # raises an error if a name in the plan is invalid
             for each in (metadata, *metadata.variants):
                 datetime.fromisoformat(each.started_at)
                 check_variant(each.variant)
@@ -278,7 +283,7 @@ class RunMetadata:
 
 
 def parse_line(data: object) -> Record | RunMetadata:
-    """Parse a line of a records file; RecordError names the first place that does not conform to its type."""
+    """Parse a line of a records file; raise a RecordError that names the first invalid field."""
     if isinstance(data, dict) and data.get("type") == "run":
         return RunMetadata.from_dict(data.get("run"))
     return Record.from_dict(data)

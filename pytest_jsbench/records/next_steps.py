@@ -1,4 +1,4 @@
-"""Find the next step after a case that did not pass: what the user can change, as far as the attempt shows it."""
+"""Find the next step after an attempt that did not pass: what the user can change, as far as the attempt shows this."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
-#: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
+#: Length of an answer's end that is searched for in the answer, and number of its occurrences that is not a
+#: coincidence.
 _REPEATED = 24
 _TIMES = 4
 _MOST_KEYWORDS = 3
-#: Keywords that engines often do not enforce (docs/decoding-results.md), and other keywords that mean the same.
+#: Keywords that engines often do not enforce (docs/decoding-results.md), each with another way to express it.
 _RESTATED = {
     "format": "a pattern",
     **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
@@ -45,23 +46,23 @@ _RESTATED = {
     "prefixItems": "named properties",
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
-#: Keywords that may contain the violated one: an engine that ignores them ignores everything in them.
+#: Keywords that may contain the violated keyword; an engine that ignores them also ignores everything in them.
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-#: Keywords of an object that llama.cpp ignores next to one with branches.
+#: Keywords of an object that llama.cpp ignores next to keywords with branches, and these keywords with branches.
 _NEXT_TO_BRANCHES, _BRANCHES = frozenset({"properties", "required", "additionalProperties"}), {"anyOf", "oneOf"}
-#: First word of what the engine `local` names as its grammar.
+#: First word of the name that the engine `local` gives its grammar library.
 _LLAMA_CPP = "llama.cpp"
-#: Maximum number of steps in a range that an enum can replace.
+#: Maximum size of a range of numbers that an enum can replace.
 _FEW = 20
-#: Character classes by a letter, in a pattern.
+#: Regular expression for character classes that are written as a letter, such as \d.
 _LETTERED = re.compile(r"\\[dDwWsS]")
 _LOOK_AROUND = re.compile(r"\(\?<?[=!]")
-#: Keywords that suggest another form if a list of items was not enforced.
+#: Keywords for which named properties are suggested in place of `prefixItems`.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
-#: Maximum length of a unit that is repeated at the end of an answer.
+#: Maximum length of a unit whose repetition at the end of an answer is detected.
 _LONGEST_UNIT = 40
-#: Keywords and types by which an answer is recognized as a schema, and the longest answer that is checked.
+#: Keywords and types by which an answer is recognized as a schema, and the maximum length of answers that are checked.
 _OF_SCHEMAS = ("properties", "required", "enum", "items", "$defs", "description")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_LOOKED_AT = 20_000
@@ -71,7 +72,7 @@ _SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
 _ALONE = "ask for the document alone in the prompt, or send the schema: --jsbench-response-format=json_schema"
 _REASONING = "--jsbench-reasoning=strip judges what follows the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
-#: What to change after a syntax error, by its reason.
+#: For each reason of a syntax error, what the user can change.
 _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.TOO_LARGE: "lower --jsbench-max-tokens, or bound arrays and texts in the schema (maxItems, maxLength)",
     SyntaxReason.FENCE_FORBIDDEN: "--jsbench-fences=strip accepts a fence around the whole answer",
@@ -100,7 +101,7 @@ _BREAKS_LIBRARY = (
     "simplify the schema (--jsbench-adapt=narrow:openai does, if it can), leave the case out, or report it to the "
     "decoding library; the others are not affected"
 )
-#: What to change after a failed call, by the kind of fault.
+#: For each kind of fault, what the user can change after a failed call.
 _AFTER_FAULT: Mapping[str, str] = {
     FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
     FaultKind.AUTH: "check the API key, and that it may use this model and address",
@@ -117,7 +118,7 @@ _SKIP = "or skip such cases with --jsbench-invalid-schemas=skip"
 def next_step(
     verdict: Verdict, generation: Generation | None, params: GenerationParams | None, schema: Schema | None
 ) -> str:
-    """Return what to change for a case that did not pass; empty if its attempt does not show it."""
+    """Return what the user can change after an attempt; empty if the attempt passed."""
     match verdict.failure_type:
         case FailureType.API_ERROR:
             return _after_fault(verdict, generation, params)
@@ -163,7 +164,7 @@ def _format(generation: Generation | None) -> ResponseFormat | None:
 
 
 def _library(generation: Generation | None) -> str:
-    """Return the decoding library that constrained the answer; empty if unknown."""
+    """Return the name of the decoding library that constrained the answer; empty if unknown."""
     sent = _sent(generation)
     return "" if sent is None else printable(sent.enforced_by, 60)
 
@@ -195,7 +196,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     sent = _sent(generation)
     if sent is not None and sent.response_format is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
         if sent.by_application:
-            # the endpoint passes on the application's request as it is, whatever the run's response format
+            # the endpoint passes the application's request on unchanged, whatever response format the run has
             return "the application's request named no format: add response_format (or text.format) to its call"
         return "no response format was set: --jsbench-response-format=json_schema requests JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
@@ -205,7 +206,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     return step
 
 
-#: Reasons that an engine asked for JSON rules out.
+#: Reasons of syntax errors that cannot occur if the engine was asked for JSON.
 _OF_FREE_TEXT = frozenset(
     {
         SyntaxReason.FENCE_NOT_JSON.value,
@@ -230,7 +231,7 @@ def _after_no_judgment(verdict: Verdict) -> str:
 
 
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
-    if verdict.valid is False:  # the schema already forbids them
+    if verdict.valid is False:  # the schema already forbids these fields
         return _after_violation(verdict, generation, schema)
     return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
 
@@ -261,7 +262,7 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if foreign := _foreign_pattern(verdict, schema):
         return foreign
-    # by the keyword that was not enforced, its first place
+    # for each keyword that was not enforced, the first violation
     blamed = {_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
@@ -274,7 +275,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if response_format is None or not broken:
         return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
     library = _library(generation)
-    # a grammar that let a schema through is at fault, not the model
+    # if a grammar allowed the schema as an answer, the grammar is at fault and not the model
     if not library and isinstance(generation, Completion) and _is_schema(generation.text, schema):
         return (
             "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
@@ -290,13 +291,16 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     advice = f"rewrite {restated}" if restated else "`jsbench probe` shows what it enforces"
     them = "them" if len(broken) > 1 else "it"
     if library:
-        # a grammar decides which tokens are allowed, whatever the model is
+        # a grammar decides which tokens are allowed, for any model
         return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
     return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or try a larger model"
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
-    """Return what a broken pattern of the schema has that ECMA-262 reads differently from other engines."""
+    """
+    Return a next step if a violated pattern has syntax that is not ECMA-262 or is read differently
+    there; else "".
+    """
     for violation in verdict.violations:
         way = tokens_of(violation.schema_path)
         pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
@@ -307,7 +311,7 @@ def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Return whether an answer ends with one unit repeated many times, or its end occurs in it again and again."""
+    """Return whether an answer ends with many repetitions of one unit, or its end occurs many times in it."""
     units = ((length, max(_TIMES, -(-_REPEATED // length))) for length in range(1, _LONGEST_UNIT))
     if any(text.endswith(text[-length:] * times) for length, times in units):
         return True
@@ -315,7 +319,7 @@ def _repeats(text: str) -> bool:
 
 
 def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
-    """Return another way to write a bound or a pattern of the schema; empty if there is none."""
+    """Return another way to write a violated bound or pattern of the schema; empty if none is known."""
     way = tokens_of(violation.schema_path)
     node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
     if not isinstance(node, Mapping):
@@ -336,7 +340,10 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
 
 
 def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
-    """Return whether a keyword of an object was violated that has `anyOf` or `oneOf` next to it, or such a keyword."""
+    """
+    Return whether the violated keyword is in an object schema that combines `properties` or the like with `anyOf` or
+    `oneOf`.
+    """
     way = tokens_of(violation.schema_path)
     for length, keyword in enumerate(way):
         node = follow(schema, way[:length]) if isinstance(schema, Mapping) else None
@@ -348,16 +355,19 @@ def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
 
 
 def _unenforced_keyword(violation: Violation) -> str:
-    """Return the keyword that was not enforced: the violated one, or the outermost one that contains it."""
+    """
+    Return the keyword that was not enforced: the outermost keyword that contains the violated one,
+    or else this itself.
+    """
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]
-    within.sort(key="allOf".__eq__)  # engines support it more often than the others
+    within.sort(key="allOf".__eq__)  # engines support allOf more often than the others
     return printable((*within, violation.keyword)[0], 40)
 
 
 def _is_schema(text: str, schema: Schema | None) -> bool:
-    """Return whether an answer is a schema, by keywords that are not properties in its case's schema."""
+    """Return whether an answer is a schema, judging by keywords that are not properties in the schema of the case."""
     answer: object = None
     with suppress(ValueError, RecursionError):
         answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None

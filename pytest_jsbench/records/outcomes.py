@@ -1,4 +1,4 @@
-"""Keep what metrics need of each attempt in memory; records stay on disk and are read there."""
+"""Keep in memory what metrics need of each attempt; records stay on disk and are read from there."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Missing
 
 
-#: Maximum length of one reason of a run verdict, enough for the node ids of several tests.
+#: Maximum length of a reason for a run verdict, which is enough for the node ids of several tests.
 _LONGEST_REASON = 2000
 
 
 class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
-    """Place of a record's line: its file, and the bytes before it."""
+    """Place of a record's line: its file, and the number of bytes before the line."""
 
     path: Path
     start: int
@@ -46,11 +46,11 @@ class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts:
-    """A grammar's decisions about the labelled answers of one case."""
+    """Counts of a grammar's decisions about the labelled answers of one case."""
 
-    #: Number of answers that it was given.
+    #: Number of labelled answers that the grammar was given.
     asked: int
-    #: Number of valid answers among those that it decided.
+    #: Number of valid answers about which the grammar decided.
     valid: int
     valid_rejected: int
     invalid: int
@@ -58,7 +58,7 @@ class DecisionCounts:
 
     @property
     def made(self) -> int:
-        """Number of answers that it decided."""
+        """Number of labelled answers about which the grammar decided."""
         return self.valid + self.invalid
 
     @property
@@ -68,7 +68,7 @@ class DecisionCounts:
 
     @classmethod
     def of(cls, decisions: Iterable[GrammarDecision]) -> DecisionCounts:
-        """Count the decisions that were made."""
+        """Return the counts of the decisions that were made."""
         labelled = list(decisions)
         made = [(decision.valid, decision.wrong) for decision in labelled if decision.accepted is not None]
         return cls(
@@ -80,7 +80,7 @@ class DecisionCounts:
         )
 
 
-#: Fields that an outcome shares with its record, and with the verdict.
+#: Fields that an outcome copies from its record, and from the verdict in it.
 _OF_RECORD = (
     *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
     *("answered_by", "called_again", "scores"),
@@ -89,105 +89,109 @@ _OF_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_ke
 
 
 class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="outcome", tag_field="type"):
-    """An attempt without its schema, prompt and answer."""
+    """An attempt without its schema, its prompt and its answer."""
 
     key: CaseKey
     repeat: int
-    #: Place of its record; the record itself if it is not on disk.
+    #: Place of the attempt's record; the record itself if it is not on disk.
     source: Place | Record
-    #: None for an excluded case, for which no call was made.
+    #: Type of the engine's result; None for an excluded case, for which no call was made.
     generation: GenerationType | None
     failure_type: FailureType | None
     reason: str | None
     valid: bool | None
     disputed: bool
-    #: Keywords that the answer violated, or that accepted invalid answers violate, those of the first violation first.
+    #: Keywords that the answer, or an invalid labelled answer that was accepted, violates, in the order of the
+    #: violations.
     broken: tuple[str, ...]
     notes: tuple[Note, ...]
     codes: tuple[str, ...]
     fault: FaultKind | None
     timing: Timing | None
     usage: Usage | None
-    #: A grammar's decisions; None if a model was called.
+    #: Counts of a grammar's decisions; None if a model was called.
     decisions: DecisionCounts | None
     queue_s: float | None
     retries: int
-    #: Keywords of JSON Schema in its schema.
+    #: JSON Schema keywords in the schema of the case.
     keywords: tuple[str, ...]
-    #: Digest of the schema; None if there is none.
+    #: Digest of the schema; None without a schema.
     schema_digest: str | None
     prompt_digest: str | None
     started_at: str | None
     asked_by: AskedBy | None
     answered_by: AnsweredBy | None
-    #: For a recorded answer, the settings that differ from the recorded ones.
+    #: For an answer from recordings, the settings that differ from the recorded ones.
     asked_otherwise: str | None
-    #: Whether it was answered in a provider's batch.
+    #: Whether the answer came from a provider's batch.
     batch: bool
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
-    #: Whether a conforming answer keeps the order of the schema's properties; None if that does not apply.
+    #: Whether properties in a conforming answer are in the schema's order; None if not applicable.
     order_kept: bool | None = None
-    #: Constant answers that conform to its schema; None if unknown.
+    #: Constant answers that conform to the schema; None if unknown.
     trivial: tuple[str, ...] | None = None
-    #: Number of correct values, without names; None if none are expected, or there is no answer.
+    #: Number of correct values without details of differences; None if no values are expected or there is no answer.
     match: Match | None = None
-    #: End of the project's test that made the call, without its messages; None without a test, or if it has not ended.
+    #: How the project's own test that made the call ended, without its messages; None without a test or before its end.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the application's last call for the same; empty if this is the last one.
+    #: Id of the application's last call for the same answer; empty if this call is the last.
     called_again: str = ""
-    #: Counts of the project's own metrics by name: a part and its whole.
+    #: For each of the project's own metrics, its counts: a part and the whole.
     scores: Mapping[str, tuple[int, int]] = {}
 
     def __post_init__(self) -> None:
-        """Share one string per name between outcomes."""
+        """Let outcomes share one string in memory for equal names."""
         for name in ("broken", "codes", "keywords", "trivial"):
             if (names := getattr(self, name)) is not None:
                 force_setattr(self, name, tuple(map(sys.intern, names)))
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run."""
+        """Attempt that identifies the outcome in its run."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The attempt and its question; equal for two records of the same question."""
+        """Attempt with the digests of its question; equal for two records of the same question."""
         return *self.attempt, self.schema_digest, self.prompt_digest
 
     @property
     def remembered(self) -> bool:
-        """Whether the answer is a recorded one, in a run that made calls for others."""
+        """Whether the answer was taken from recordings, in a run that made other calls."""
         return self.answered_by is not None and self.answered_by.engine == REMEMBERED
 
     @property
     def handed_in(self) -> bool:
-        """Whether an application got its answer by itself."""
+        """Whether the application got the answer by itself, without the run's engine."""
         return self.answered_by is not None and self.answered_by.engine == HANDED_IN
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was wrong."""
+        """Whether the attempt has no failure."""
         return self.failure_type is None
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is invalid or missing, so that no engine is to blame."""
+        """Whether the schema of the case is invalid or missing, so that no engine is to blame."""
         return self.failure_type is FailureType.INVALID_SCHEMA
 
     @property
     def counted(self) -> bool:
-        """Whether metrics count it: it has a schema, and is the last of its application's calls for the same."""
+        """
+        Whether metrics count the attempt: it has a valid schema, and is the application's last call for the same
+        answer.
+        """
         return not (self.excluded or self.called_again)
 
     @property
     def failing(self) -> bool:
-        """Whether it counts as not passed."""
+        """Whether the attempt is counted and did not pass."""
         return self.counted and not self.passed
 
     @property
     def answered(self) -> bool:
-        """Whether the engine answered."""
+        """Whether the engine gave an answer, or decided about labelled answers."""
         return self.generation in {"completion", "decided"}
 
     @property
@@ -197,11 +201,11 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @property
     def made(self) -> bool:
-        """Whether a model was called, or a grammar decided about labelled answers."""
+        """Whether a model was called, or a grammar was asked about labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
     def read(self, lines: LinesByPlace | None = None) -> Record:
-        """Read the record from disk; to read many, use `Records`, or keep the files open."""
+        """Read the record from disk; to read many records, use `Records`, or pass open `lines`."""
         if lines is not None:
             return record_at(self.source, self.attempt, lines)
         with open_lines() as opened:
@@ -209,7 +213,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
-        """Return the outcome of a record at this place; without a place, the record is kept with it."""
+        """Return the outcome of the record at this place; without a place, the outcome keeps the record itself."""
         verdict = record.verdict
         generation = record.generation
         sent = getattr(generation, "sent", None)
@@ -243,7 +247,7 @@ def open_lines() -> LinesByPlace:
 
 
 def line_at(place: Place, lines: LinesByPlace) -> str:
-    """Return the record's line with its end; RecordError if no record can begin and end there."""
+    """Return the record's line with a line feed; raise RecordError if no record begins at this place."""
     try:
         text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
     except ValueError as error:
@@ -254,7 +258,7 @@ def line_at(place: Place, lines: LinesByPlace) -> str:
 
 
 def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> Record:
-    """Return the attempt's record; RecordError if the file has been overwritten since."""
+    """Return the attempt's record; raise RecordError if the file was overwritten after the attempt."""
     if isinstance(place, Record):
         return place
     try:
@@ -263,7 +267,7 @@ def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> R
         raise _changed_file_error(place) from error
     if not isinstance(record, Record) or (record.key, record.repeat) != (attempt.key, attempt.repeat):
         raise _changed_file_error(place)
-    # a reused answer may be of a variant with another name
+    # a reused answer may come from a variant that had another name
     return record if record.variant == attempt.variant else structs.replace(record, variant=attempt.variant)
 
 
@@ -274,9 +278,9 @@ def _changed_file_error(place: Place) -> RecordError:
 
 class Records(Sequence[Record]):
     """
-    The records of a run, in order, each read from disk on access.
+    The records of a run in order; each record is read from disk when it is accessed.
 
-    Iterating opens each file once, and keeps no more than one record in memory.
+    Iteration opens each file once, and keeps at most one record in memory.
     """
 
     def __init__(self, outcomes: Sequence[AttemptOutcome]) -> None:
@@ -303,7 +307,7 @@ class Records(Sequence[Record]):
 
 
 class RunStatus(StrEnum):
-    """Outcomes of a run."""
+    """Ways in which a run can end."""
 
     PASSED = "passed"
     #: Something was wrong.
@@ -316,30 +320,33 @@ class RunStatus(StrEnum):
 class RunVerdict:
     """The verdict on a run."""
 
-    #: passed: the exit status is 0. failed: something was wrong. incomplete: nothing was wrong, but too much is missing
+    #: passed: the exit status is 0; failed: something was wrong; incomplete: nothing was wrong, but too much is missing
     #: to pass.
     status: RunStatus
-    #: Exit status of pytest, or of the command that decided.
+    #: Exit status of pytest, or of the command that decided the verdict.
     exit_status: int
-    #: Reasons, one safe line each: gates that are not met, tests that failed for a reason other than an answer, what is
-    #: missing.
+    #: Reasons for the verdict, one line of safe text each: gates that are not met, tests that failed for a reason other
+    #: than an answer, and what is missing.
     because: tuple[str, ...]
 
     @classmethod
     def of(cls, status: RunStatus, exit_status: int, because: list[str]) -> RunVerdict:
-        """Return the verdict for these reasons, which may contain any text."""
+        """Return the verdict with these reasons, which may contain any text."""
         shown = tuple(printable(reason, _LONGEST_REASON) for reason in because)
         return cls(status=status, exit_status=exit_status, because=shown)
 
     def overruled(self, exit_status: int, reason: str) -> RunVerdict:
-        """Return the verdict after another plugin changed the exit status, which never makes a failed run pass."""
+        """
+        Return the verdict after another plugin changed the exit status; a failed run never passes
+        because of this.
+        """
         status = RunStatus.FAILED if self.passed and exit_status != 0 else self.status
         kept = () if self.passed else self.because
         return RunVerdict.of(status, exit_status, [*kept, reason])
 
     @property
     def passed(self) -> bool:
-        """Whether the run passed; another plugin may have set an exit status that differs."""
+        """Whether the run passed; the exit status may differ if another plugin set it."""
         return self.status is RunStatus.PASSED
 
     @property
@@ -349,7 +356,7 @@ class RunVerdict:
 
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """Read the run verdict of a run.json; None without a verdict, ValueError if it is invalid."""
+        """Return the run verdict in a run.json; None if there is none. Raise ValueError if the verdict is invalid."""
         verdict: RunVerdict | None = from_json(cls | None, data.get("verdict"))
         return verdict and cls.of(verdict.status, verdict.exit_status, list(verdict.because))
 
@@ -357,39 +364,40 @@ class RunVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """
-    The outcomes of one session's attempts, with the plan.
+    The outcomes of one session's attempts, and its plan.
 
-    A run of variants is several runs in one journal: `of_variant` returns each of them.
+    A run with variants contains several runs; `of_variant` returns the run of each variant.
     """
 
     metadata: RunMetadata
     #: Case of each planned attempt, in order: a case with three attempts appears three times.
     planned: tuple[CaseKey, ...]
     outcomes: tuple[AttemptOutcome, ...]
-    #: Planned attempts without a record, with the reason if known.
+    #: Planned attempts that have no record, each with the reason.
     missing: tuple[Missing, ...] = ()
     #: Number of records reused from an earlier run.
     resumed: int = 0
     #: The run verdict; None if not decided yet.
     verdict: RunVerdict | None = None
-    #: Problems with its files, one line each.
+    #: Problems with the files of the run, one line each.
     warnings: tuple[str, ...] = ()
 
     @property
     def records(self) -> Records:
-        """The record of each outcome, read from disk."""
+        """Records of the outcomes, in the same order, read from disk."""
         return Records(self.outcomes)
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of its variants, in order; empty if there is only one."""
+        """Names of the run's variants in order; empty if there is only one."""
         return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:
         """
-        Return whether an invalid schema counts against the run: the user's own, unless such cases are skipped.
+        Return whether the attempt has an invalid schema that counts against the run.
 
-        A project's own test is skipped then, like a case of the dataset.
+        This is the case for the user's own schemas, unless cases with an invalid schema are skipped; a project's own
+        test is then skipped like a case of the dataset.
         """
         if not outcome.excluded or outcome.reason in WITHOUT_SCHEMA:
             return False
@@ -398,7 +406,7 @@ class Run:
         return self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
 
     def tests_without_schema(self) -> tuple[str, ...]:
-        """Return node ids of the project's tests without a judged answer, whose calls carry no schema."""
+        """Return node ids of the project's tests that have no judged answer because their calls have no schema."""
         undescribed: dict[str, bool] = {}
         for outcome in self.outcomes:
             if outcome.asked_by is not None:
@@ -408,9 +416,10 @@ class Run:
 
     def failed(self) -> list[AttemptOutcome]:
         """
-        Return the attempts to show as failed: for their answer, their schema, or the result of their own test.
+        Return the attempts that are displayed as failed, because of their answer, their schema or the result of their
+        own test.
 
-        If a test failed for another reason than its answers, only its last attempt is returned.
+        If a test failed for a reason other than its answers, only its last attempt is returned.
         """
         shown: dict[object, AttemptOutcome] = {}
         for outcome in self.outcomes:
@@ -423,11 +432,11 @@ class Run:
         return list(shown.values())
 
     def name_of(self, attempt: Attempt) -> str:
-        """Return the attempt's name as in its node id: with its number if its case has several attempts."""
+        """Return the attempt's name as in its node id, with its number if the case has several attempts."""
         return attempt.name(several=self.metadata.repeats > 1 or attempt.repeat > 0)
 
     def unrecorded(self) -> dict[Attempt, Missing | None]:
-        """Return the planned attempts without a record, in order, with the reason if known."""
+        """Return the planned attempts that have no record, in order, each with the reason if known."""
         reasons = {attempt.attempt: attempt for attempt in self.missing}
         made = {outcome.attempt for outcome in self.outcomes}
         unrecorded: dict[Attempt, Missing | None] = {}
@@ -441,14 +450,14 @@ class Run:
         return unrecorded
 
     def of_variant(self, name: str) -> Run:
-        """Return the run of one variant alone, without a verdict; KeyError if unknown."""
+        """Return the run of one variant, without a verdict; raise KeyError if the variant is unknown."""
         return self.each()[name]
 
     def each(self) -> dict[str, Run]:
-        """Return all variants, as `of_variant` does, in one pass over the outcomes."""
+        """Return the run of each variant, as `of_variant` does, in one pass over the outcomes."""
         outcomes: dict[str, list[AttemptOutcome]] = {name: [] for name in self.variants}
         missing: dict[str, list[Missing]] = {name: [] for name in self.variants}
-        # an untrusted file may name others
+        # an untrusted file may contain records of other variants
         for outcome in self.outcomes if outcomes else ():
             outcomes.get(outcome.variant, []).append(outcome)
         for entry in self.missing if missing else ():
@@ -457,7 +466,7 @@ class Run:
         runs = {}
         for name, made in outcomes.items():
             planned = plans[name]
-            if planned is None:  # an old run may have no plan: use what was recorded
+            if planned is None:  # an old run may have no plan, so its records are used
                 planned = tuple(outcome.key for outcome in made)
             metadata = self.metadata.of_variant(name)
             runs[name] = Run(metadata=metadata, planned=planned, outcomes=tuple(made), missing=tuple(missing[name]))

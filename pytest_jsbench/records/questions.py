@@ -1,4 +1,4 @@
-"""Compare the questions of runs and their variants: two with the same questions share their answers."""
+"""Compare the questions of runs and their variants; runs with the same questions can share answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from pytest_jsbench.records.metadata import RunMetadata
 
-#: Fields that must be equal for answers to be interchangeable.
+#: Fields that must be equal in two runs before their answers are interchangeable.
 _IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
 _PARAMS = ("max_tokens", "temperature", "seed")
-#: Details of an engine that do not affect answers: package versions, and its number of parallel calls.
+#: Details of an engine that do not affect answers: versions of packages, and the number of parallel calls.
 _VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
 _CAPACITY = frozenset({"slots"})
-#: Fields that are counted if variants differ in them.
+#: Fields for which the run's metadata contain the number of values if variants differ.
 _COUNTED = {
     "engine": "engines",
     "model": "models",
@@ -26,14 +26,14 @@ _COUNTED = {
     "prompt": "prompts",
     "adapt": "adaptations",
 }
-#: Fields that are None for the whole run if variants differ in them.
+#: Fields that are None in the run's metadata if variants differ.
 _NONE_IF_DIFFERENT = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
-#: Mappings that are reduced to the entries shared by all variants.
+#: Mappings that are reduced to the entries that all variants share.
 _PARTS = ("details", "params", "asked_params")
 
 
 def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
-    """Return the first difference between the questions of two variants, as a phrase; empty if there is none."""
+    """Return the first difference between the questions of two variants as a phrase; empty if there is none."""
     for name in _IDENTITY:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
             return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
@@ -50,7 +50,7 @@ def _requested_params(metadata: RunMetadata) -> Mapping[str, Any]:
 
 
 def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
-    """Return the details of an engine that affect answers."""
+    """Return the details of the engine that affect answers."""
     return {
         name: value
         for name, value in metadata.details.items()
@@ -59,7 +59,10 @@ def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
 
 
 def together(variants: Sequence[RunMetadata]) -> RunMetadata:
-    """Return the metadata of the run of these named variants; shared fields are those of the first."""
+    """
+    Return the metadata of the run that consists of these variants; shared fields are taken from the
+    first variant.
+    """
     shared: dict[str, Any] = {}
     for name, noun in _COUNTED.items():
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
@@ -73,7 +76,7 @@ def together(variants: Sequence[RunMetadata]) -> RunMetadata:
 
 
 def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the common entries of all of them; None if one is unknown."""
+    """Return the entries that all mappings have in common; None if one of the mappings is None."""
     given = [mapping for mapping in mappings if mapping is not None]
     if len(given) < len(mappings):
         return None
@@ -84,23 +87,27 @@ def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | No
 
 
 def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
-    """Return the variants of a run, each as a separate run; the run itself if it has none."""
+    """
+    Return the metadata of each variant, as if it were a separate run; those of the run itself if it
+    has no variants.
+    """
     return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
 
 
 def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """
-    Return our variant with the same questions for each variant of another run; a run without variants has one, "".
+    Map each variant of another run to our variant with the same questions; a run without variants has one, named "".
 
-    Each is matched once, with the most similar one. If several are equally similar, the one of the same name is chosen,
-    or none, since what distinguishes them, such as the server's address, is not recorded.
+    A variant is matched at most once, with the most similar variant. If several are equally similar, the variant of the
+    same name is chosen, or else none, since the records do not contain what distinguishes them, such as a server's
+    address.
     """
     by_likeness: dict[tuple[bool, bool, bool], list[tuple[str, str]]] = {}
     for their, our in itertools.product(each(theirs), each(ours)):
         if difference(their, our):
             continue
         words = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
-        # the most important first
+        # the most important criterion first
         likeness = (words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency)
         by_likeness.setdefault(likeness, []).append((their.variant, our.variant))
     matched: dict[str, str] = {}
@@ -121,7 +128,7 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
 
 
 def unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
-    """Return for each of our variants without a match in the other run what differs there, as a phrase."""
+    """Return, for each of our variants without a match in the other run, a phrase about the difference."""
     matched = frozenset(match(theirs, ours).values())
     return {
         variant.variant: _describe_mismatch(theirs, variant) for variant in each(ours) if variant.variant not in matched

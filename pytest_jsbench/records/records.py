@@ -1,7 +1,4 @@
-"""
-Define the records of a run: each attempt with its question, answer and verdict, and planned
-attempts without a record.
-"""
+"""Define the records of a run: attempts with question, answer and verdict, and planned attempts without a record."""
 
 from __future__ import annotations
 
@@ -28,25 +25,25 @@ from pytest_jsbench.verdicts.verdicts import verdict_text
 
 
 class MissingReason(StrEnum):
-    """Why a planned attempt was not made, or has no record."""
+    """Reasons why a planned attempt was not made or has no record."""
 
-    #: A limit that the user set: --jsbench-max-cost.
+    #: The run reached a limit that the user set with --jsbench-max-cost.
     LIMIT = "limit"
     #: The provider was down, or would have rejected every call.
     UNAVAILABLE = "unavailable"
-    #: It is in a provider's batch that has not ended.
+    #: The attempt is in a provider's batch that has not ended.
     BATCH = "batch"
-    #: Records could not be written, and calls that cannot be recorded are not made.
+    #: Records could not be written, so no more calls were made.
     DISK = "disk"
     #: Memory, threads or open files ran out, or the limits could not be enforced.
     EXHAUSTED = "exhausted"
-    #: The session ended first: Ctrl-C, -x, --maxfail.
+    #: The session ended before the attempt: Ctrl-C, -x, --maxfail.
     STOPPED = "stopped"
-    #: The process that made it died.
+    #: The worker process that made the attempt died.
     WORKER_DIED = "worker_died"
     #: The user's own schema is invalid, so no call could be made.
     SCHEMA = "schema"
-    #: Its test raised an error outside the call.
+    #: The test of the attempt raised an error outside the call.
     ERROR = "error"
 
 
@@ -56,40 +53,43 @@ class Missing(Struct, frozen=True, kw_only=True, tag="missing", tag_field="type"
     key: CaseKey
     repeat: int
     reason: MissingReason
-    #: One line; empty if the reason is enough.
+    #: Explanation in one line; empty if the reason is sufficient.
     message: str = ""
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
     #: How the project's own test ended; None for a case of the dataset.
     test_outcome: ProjectTestOutcome | None = None
-    #: False if no call was due: the test ended before its first.
+    #: Whether the attempt was planned; False for a test that ended before its first call.
     is_planned: bool = True
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run."""
+        """Attempt that has no record."""
         return Attempt(self.key, self.repeat, self.variant)
 
 
-#: Version of a line of `records.jsonl`; raised when a field is added.
+#: Version of the lines in `records.jsonl`; increased when a field is added.
 RECORDS_VERSION = "1.0"
-#: Maximum length of a line in bytes; a record contains schema, prompt and answer, and must not be lost for its length.
+#: Maximum length of a line in bytes; high enough for a schema, a prompt and an answer, as no record must be lost.
 LONGEST_LINE = 100_000_000
 
-#: Valid names of variants: a part of a node id, of a gate and of a file name.
+#: Valid names of variants, which become part of node ids, gates and file names.
 _VARIANT = re.compile(r"[\w.+-]{1,200}")
 
 
 class Attempt(NamedTuple):
-    """A case, the number of the repeat, and the variant."""
+    """Identity of an attempt in a run: its case, the number of the repeat, and the variant."""
 
     key: CaseKey
     repeat: int
-    #: Empty in a run without variants.
+    #: Name of the variant; empty in a run without variants.
     variant: str = ""
 
     def name(self, *, several: bool) -> str:
-        """Return the name for people: `task::id[variant-2]`, with the number if its case has several attempts."""
+        """
+        Return the attempt's name for display, `task::id[variant-2]`; the number is included if the case has several
+        attempts.
+        """
         parts = [*([self.variant] if self.variant else []), *([str(self.repeat + 1)] if several else [])]
         return f"{self.key}[{'-'.join(parts)}]" if parts else str(self.key)
 
@@ -98,37 +98,37 @@ class Attempt(NamedTuple):
 class AskedBy:
     """The project's own test that made an attempt."""
 
-    #: Its node id.
+    #: Node id of the test.
     test: str
-    #: Digest of the engine and the sampling parameters.
+    #: Digest of the engine and the sampling parameters in the call.
     terms: str
-    #: Line in its file, from 1; None if unknown.
+    #: Line of the test in its file, from 1; None if unknown.
     line: int | None = None
 
 
 class End(StrEnum):
-    """How a test ended, in pytest's terms."""
+    """Ways in which a test can end, in pytest's terms."""
 
     PASSED = "passed"
     FAILED = "failed"
-    #: Skipped after it had made a call.
+    #: The test was skipped after it had made a call.
     SKIPPED = "skipped"
-    #: Failed as a marker of the project expected.
+    #: The test failed, as a marker of the project expected.
     XFAILED = "xfailed"
 
 
 class Cause(StrEnum):
-    """Why a test failed."""
+    """Causes for the failure of a test."""
 
-    #: The answer did not pass, or is missing: the verdict has the reason.
+    #: The answer did not pass or is missing; the verdict contains the reason.
     ANSWER = "answer"
-    #: An assertion of the project, or `pytest.fail`.
+    #: An assertion in the project or `pytest.fail` failed the test.
     ASSERTION = "assertion"
-    #: The answer's type rejected what its JSON Schema accepts.
+    #: The answer's type rejected a value that its JSON Schema accepts.
     TYPE_REFUSED = "type_refused"
-    #: The test's own timeout.
+    #: The test exceeded its own timeout.
     TIMEOUT = "timeout"
-    #: Any other exception.
+    #: The test raised any other exception.
     ERROR = "error"
 
 
@@ -136,13 +136,13 @@ class Cause(StrEnum):
 class ProjectTestOutcome:
     """How a project's own test, or one of its repeats, ended; not part of the verdict."""
 
-    #: In pytest's terms; xfailed: failed as its marker expected.
+    #: How the test ended, in pytest's terms; xfailed means that it failed as its marker expected.
     end: End
-    #: None unless it failed.
+    #: Cause of the failure; None if the test did not fail.
     cause: Cause | None = None
-    #: Field of the answer's type that was rejected.
+    #: Name of the field that the answer's type rejected.
     field: str | None = None
-    #: The failure in one line; empty if there is none, or it is left out.
+    #: Message of the failure in one line; empty if there is none or it is left out.
     message: str = ""
 
     @property
@@ -151,7 +151,7 @@ class ProjectTestOutcome:
         return {End.PASSED: True, End.FAILED: False}.get(self.end)
 
     def without_messages(self, instead: str = "") -> ProjectTestOutcome:
-        """Return it without the test's messages and names of fields."""
+        """Return the outcome without the test's messages and the names of fields."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
 
 
@@ -167,54 +167,54 @@ class EndedTest:
     repeat: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
-    #: Why it failed.
+    #: Cause of the failure.
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredBy:
-    """The engine and model that answered, if the attempt had its own."""
+    """The engine and the model that answered an attempt, if they are not those of the run."""
 
-    #: The engine.
+    #: Name of the engine.
     engine: str
-    #: The model.
+    #: Name of the model.
     model: str
-    #: Provider whose published prices apply; None for your own server.
+    #: Provider whose published prices apply; None for a self-hosted server.
     provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedSchema:
-    """The part of its schema that a redacted record keeps, in addition to its digest."""
+    """The information about a schema that a redacted record keeps, in addition to the schema's digest."""
 
-    #: Keywords of JSON Schema in it.
+    #: JSON Schema keywords in the schema.
     keywords: tuple[str, ...]
 
 
 class Turn(TypedDict):
-    """A message in the form of OpenAI's chat API."""
+    """A message in the format of OpenAI's chat API."""
 
-    #: Role of the sender.
+    #: Role of the message's sender.
     role: Role
-    #: Null if the assistant only called tools.
+    #: Text of the message; null if the assistant only called tools.
     content: str | None
-    #: Present if the assistant called tools.
+    #: Tool calls by the assistant; absent if there are none.
     tool_calls: NotRequired[list[dict[str, Any]]]
-    #: For a tool's message, the id of the call that it answers.
+    #: Id of the call that the message of a tool answers.
     tool_call_id: NotRequired[str]
 
 
 class WrittenPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt as it was sent."""
+    """A prompt as it was sent to the engine."""
 
-    #: SHA-256 of the messages.
+    #: SHA-256 digest of the messages.
     digest: Digest
     #: The messages, in order.
     messages: Annotated[tuple[Turn, ...], msgspec.Meta(min_length=1)]
 
     @classmethod
     def of(cls, prompt: Prompt | None) -> WrittenPrompt | None:
-        """Convert the prompt; an application's call without any message has none."""
+        """Return the prompt in written form; None if there is no prompt or it has no messages."""
         if prompt is None or not prompt.messages:
             return None
         turns: Any = prompt.to_messages()
@@ -223,75 +223,77 @@ class WrittenPrompt(Struct, frozen=True, kw_only=True):
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record", tag_field="type"):
     """
-    An attempt: the question, the answer and the verdict.
+    An attempt with its question, its answer and its verdict.
 
-    The caller provides the digest of its schema; that of a record in a file is trusted when metrics are computed.
+    The caller provides the digest of the schema; metrics rely on the digest that a record in a file contains.
     """
 
     #: Task of the case.
     task: str
     #: Name of the case in its task.
     id: str
-    #: Number of the case's attempt, from 0.
+    #: Number of the attempt at its case, from 0.
     repeat: Times
-    #: SHA-256 of the schema in canonical JSON; None if there is none.
+    #: SHA-256 digest of the schema in canonical JSON; None without a schema.
     schema_digest: Digest | None
-    #: The case's own schema, by which the answer is judged; None for a row without JSON.
+    #: Schema of the case, by which the answer is judged; None for a dataset row without JSON.
     schema: Schema | None
-    #: None for an excluded case, for which no call was made.
+    #: Prompt that was sent; None for an excluded case, for which no call was made.
     written_prompt: WrittenPrompt | None = msgspec.field(name="prompt")
-    #: The engine's result; None if no call was made.
+    #: Result of the engine; None if no call was made.
     generation: Generation | None
-    #: The judge's verdict.
+    #: Verdict of the judge.
     verdict: Verdict
-    #: ISO 8601, UTC; None for an excluded case.
+    #: Time of the call in ISO 8601 and UTC; None for an excluded case.
     started_at: str | None = written(None)
-    #: Seconds between being planned and being sent.
+    #: Seconds that the attempt waited in the queue before it was sent.
     queue_s: Seconds | None = written(None)
-    #: Failed tries before this outcome.
+    #: Number of failed tries before this result.
     retries: Times = written(0)
-    #: How the schema that was sent differs from the case's, if it was adapted, or the engine itself changed it.
+    #: How the sent schema differs from that of the case, because it was adapted or the engine changed it.
     changes: tuple[Change, ...] = written(())
     #: The project's own test that made the call; None for a case of the dataset.
     asked_by: AskedBy | None = written(None)
-    #: None for the run's engine.
+    #: Engine and model that answered; None for those of the run.
     answered_by: AnsweredBy | None = written(None)
-    #: Known before the call; None if no call was to be made.
+    #: Length of the prompt as known before the call; None if no call was to be made.
     prompt_length: PromptLength | None = written(None)
-    #: Sampling parameters, as far as known: None is the provider's default.
+    #: Sampling parameters, as far as known; None means the provider's default.
     params: GenerationParams | None = written(None)
-    #: The dataset's notes on the correct answer; never compared.
+    #: Notes of the dataset on the correct answer; these are never compared.
     reference: Any = written(None)
-    #: The correct instance; absent if none is expected.
+    #: Expected instance; absent if none is expected.
     expected: Expected | None = None
-    #: Comparison of the answer's values with the expected ones; not part of the verdict. Absent if none are expected,
-    #: or there is no answer.
+    #: Comparison of the answer's values with the expected values, which is not part of the verdict; absent if no values
+    #: are expected or there is no answer.
     match: Match | None = None
     #: Tags of the case, from its dataset.
     tags: tuple[str, ...] = written(())
-    #: Codes that the project's own classifiers gave the failure.
+    #: Codes that the project's own classifiers assigned to the failure.
     codes: tuple[str, ...] = written(())
-    #: Counts of the project's own metrics by name: a part and its whole. Absent if there are none.
+    #: For each of the project's own metrics, its counts: a part and the whole; absent if there are none.
     scores: Mapping[str, tuple[Count, Count]] = {}
-    #: Replaces the schema if prompt and answer are digests; None if nothing is redacted.
+    #: Information about the schema of a redacted record, in which prompt and answer are digests; None if nothing is
+    #: redacted.
     redacted: RedactedSchema | None = written(None)
     #: Variant of the run; absent in a run without variants.
     variant: str = ""
-    #: How the project's test ended; absent for a case of the dataset, or if the test has not ended.
+    #: How the project's own test ended; absent for a case of the dataset, or if the test has not ended.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the application's last call for the same, which counts instead of this one.
+    #: Id of the application's last call for the same answer, which counts in place of this call; absent if this is the
+    #: last.
     called_again: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a part that cannot be sent or compared."""
-        _ = self.key, self.prompt  # raise ValueError if they are invalid
+        """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
+        _ = self.key, self.prompt  # both raise ValueError if they are invalid
         check_variant(self.variant)
         for comparer in () if self.expected is None else self.expected.comparers.values():
             Comparer.of(comparer)
 
     @classmethod
     def of(cls, *, key: CaseKey, schema: Schema | None, prompt: Prompt | None, **others: Any) -> Record:
-        """Create the record of an attempt at this case, with the digests of schema and prompt."""
+        """Create the record of an attempt at a case, with the digests of its schema and prompt."""
         return cls(
             task=key.task,
             id=key.id,
@@ -303,19 +305,19 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def key(self) -> CaseKey:
-        """The case."""
+        """Key of the case."""
         return CaseKey(task=self.task, id=self.id)
 
     @property
     def prompt(self) -> Prompt | None:
-        """The messages that were sent, without fields of later versions."""
+        """Prompt that was sent, without fields that later versions added; None if there is none."""
         if self.written_prompt is None:
             return None
         return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.written_prompt.messages))
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run."""
+        """Attempt that identifies the record in its run."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
@@ -325,13 +327,16 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def batch(self) -> str | None:
-        """The provider's batch that answered it; None for a single call."""
+        """Id of the provider's batch that contained the call; None for a single call."""
         sent = getattr(self.generation, "sent", None)
         return None if sent is None else sent.batch
 
     @property
     def explanation(self) -> str:
-        """The verdict in words, an excerpt of the answer, the codes of classifiers, and what to change."""
+        """
+        Explanation of the verdict, with an excerpt of the answer, the codes from classifiers, and what the user can
+        change.
+        """
         text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
@@ -340,12 +345,15 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def next_step(self) -> str:
-        """What to change so that it may pass; empty if it passed, or its attempt does not show it."""
+        """What the user can change so that the case may pass; empty if it passed, or the record does not show this."""
         return "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
 
     @property
     def failure(self) -> tuple[str, str]:
-        """The failure of the verdict, or else of its own test, as a word and a sentence; empty if there is none."""
+        """
+        Failure in the verdict, or else that of the project's own test, as a word and a sentence; both are empty without
+        one.
+        """
         verdict = self.verdict
         test = self.test_outcome
         if verdict.failure_type is not None:
@@ -354,16 +362,16 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is invalid or missing, so that no engine is to blame."""
+        """Whether the schema of the case is invalid or missing, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
     def with_schema(self, schema: Schema | None) -> Record:
-        """Return the record with another schema."""
+        """Return the record with another schema and its digest."""
         return structs.replace(self, schema=schema, schema_digest=None if schema is None else digest(schema))
 
     @property
     def kept(self) -> Record:
-        """Return the record without what only its process needs."""
+        """Record without the parts that only its own process needs."""
         generation = self.generation
         if isinstance(generation, Completion | Declined):
             sent = generation.sent and structs.replace(generation.sent, params=None)
@@ -377,7 +385,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @classmethod
     def from_dict(cls, data: object) -> Record:
-        """Parse a record; the inverse of `to_dict`. RecordError names the first place that does not conform."""
+        """Parse a record from JSON values; raise a RecordError that names the first invalid field."""
         try:
             record: Record = from_json(cls, data)
         except ValueError as error:
@@ -386,7 +394,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
 
 def check_variant(name: str) -> None:
-    """Raise ValueError if it is neither a variant's name nor empty."""
+    """Raise ValueError if the name is neither empty nor a valid name of a variant."""
     if name and not _VARIANT.fullmatch(name):
         raise ValueError(
             f"'{printable(name, 60)}' is not a variant's name: expected letters, digits and any of . _ + -"
