@@ -58,7 +58,7 @@ _FEW = 20
 #: Regular expression for character classes that are written as a letter, such as \d.
 _LETTERED = re.compile(r"\\[dDwWsS]")
 _LOOK_AROUND = re.compile(r"\(\?<?[=!]")
-#: Keywords for which named properties are suggested in place of `prefixItems`.
+#: Keywords that may be violated because an enclosing `prefixItems` was not enforced.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
 #: Maximum length of a unit whose repetition at the end of an answer is detected.
 _LONGEST_UNIT = 40

@@ -1,8 +1,9 @@
 """
 Redact records: remove what may be private before a record is written, sent or shown.
 
-An answer becomes a digest by a key that is not kept, so that guesses cannot be tested; a prompt becomes a digest by a
-salt that is part of the digest, so that a later run can detect whether its prompt is the same.
+An answer is replaced by a digest with a key that is not kept, so that nobody can test guesses of the answer. A prompt
+is replaced by a digest with a salt that is part of the digest, so that a later run can detect whether its prompt is
+equal.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
-#: What a violation may name: the keywords, and a schema that is `false`.
+#: Names that may be kept in violations: the JSON Schema keywords, and `false` for a schema that is `false`.
 _KNOWN = KEYWORDS | {"false"}
-#: Replaces words and paths without keeping a digest.
+#: Text that replaces words and paths for which no digest is kept.
 REDACTED = "(redacted)"
 _SALTED = "salted-sha256"
 
@@ -37,18 +38,21 @@ _SALTED = "salted-sha256"
 class Redaction:
     """The secrets of one run's redaction."""
 
-    #: Salt of prompts, hexadecimal; part of each digest.
+    #: Salt for prompts in hexadecimal; part of each prompt's digest.
     salt: str
-    #: Key of answers, hexadecimal; exists only in the run's processes.
+    #: Key for answers in hexadecimal; exists only in the processes of the run.
     key: str = field(repr=False)
 
     @classmethod
     def new(cls) -> Redaction:
-        """Return new random secrets."""
+        """Return secrets that were drawn at random."""
         return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
 
     def record(self, record: Record) -> Record:
-        """Return the record without prompt, schema and answer; a redacted record is returned unchanged."""
+        """
+        Return the record without its prompt, schema and answer; a record that is already redacted is returned
+        unchanged.
+        """
         if record.redacted is not None:
             return record
         return replace(
@@ -69,7 +73,7 @@ class Redaction:
         )
 
     def digest(self, text: str) -> str:
-        """Return the digest of an answer; equal for equal texts of this run."""
+        """Return the digest of a text; equal texts in the same run have equal digests."""
         return f"hmac-sha256:{_hmac(bytes.fromhex(self.key), text)}"
 
     def _generation(self, generation: Generation) -> Generation:
@@ -91,7 +95,7 @@ class Redaction:
 
 
 def has_same_prompt(record: Record, prompt: Prompt) -> bool:
-    """Return whether a record's prompt, redacted or not, equals this one."""
+    """Return whether the prompt in a record, which may be redacted, equals this prompt."""
     if record.prompt is None:
         return False
     if record.redacted is None:
@@ -140,20 +144,20 @@ def _verdict(verdict: Verdict) -> Verdict:
 
 
 def _counts(match: Match) -> Match:
-    """Return the number of correct fields, without their names and values."""
+    """Return the match reduced to numbers, without names of fields and without values."""
     surplus = None if match.surplus is None else {REDACTED: match.given - match.expected}
     fields = {REDACTED: (match.right, match.expected)} if match.fields else {}
     return Match(fields=fields, invented=match.invented, missing=match.missing, surplus=surplus)
 
 
 def _message(verdict: Verdict) -> str:
-    """Return the message if it has no words of prompt, schema and answer."""
-    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # it names answers and counts them
+    """Return the message of a verdict, replaced if it may contain words from the prompt, schema or answer."""
+    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # this message only counts answers
         return verdict.message
     broken = dict.fromkeys(_keyword(violation.keyword) for violation in verdict.violations)
     return f"breaks {', '.join(broken)}" if broken else REDACTED
 
 
 def _keyword(name: str) -> str:
-    """Return a keyword of JSON Schema; other names may be private."""
+    """Return the name if it is that of a JSON Schema keyword; other names may be private and are replaced."""
     return name if name in _KNOWN else REDACTED

@@ -1,4 +1,4 @@
-"""Judge an attempt's generation, in the same way during the run and at any time later."""
+"""Judge the engine's result for an attempt, in the same way during the run and at any later time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
     """
-    Return the verdict, with notes about the answer.
+    Return the verdict on the engine's result, with notes about the answer.
 
-    The notes are for an answer that quoted a secret, differs from a listed value only in case, violates a keyword that
-    the engine was not sent, was not constrained by a schema, or did not come as text.
+    Notes are added if the answer quoted a secret, differs from a listed value only in case, violates a keyword that was
+    not sent to the engine, was not constrained by a schema, or did not come as text.
     """
     verdict = decide(generation, schema, judge)
     schema_of_text = judged_by(generation, verdict.tool, schema)
@@ -46,13 +46,13 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         verdict,
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
-        # the judge has not seen a text of the model yet
+        # the judge did not get a text from the model, so this is not yet known
         trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,
     )
 
 
 def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
-    """Return whether a string equals one of the listed values except for case."""
+    """Return whether the violating string equals one of the values in `enum` or `const` except for case."""
     if violation.keyword not in ("enum", "const"):
         return False
     keyword = follow(schema, tokens_of(violation.schema_path))
@@ -77,9 +77,9 @@ def _texts(instance: object) -> Iterator[tuple[Path, str]]:
 
 def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
     """
-    Return the judged record, with its answer's values compared with the expected ones if there is an answer.
+    Return the judged record with a comparison of its answer's values with the expected values.
 
-    An answer that does not conform has no correct values.
+    An answer that does not conform has no correct values. Without an answer or expected values there is no comparison.
     """
     unjudged = record.verdict.failure_type is FailureType.UNJUDGED
     if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
@@ -93,9 +93,10 @@ def judge_again(
     record: Record, judge: Judge, comparers: Mapping[str, Comparer] | None = None, *, compare: bool = False
 ) -> Record:
     """
-    Return the record with this judge's verdict: passed ones have no codes, attempts without an answer are unchanged.
+    Return the record with the verdict of this judge; codes are removed if it passes.
 
-    Its values are compared again, by these comparers, with `compare` or if the answer conforms now and did not before.
+    A record without an answer or a schema is returned unchanged. Values are compared again, by these comparers, if
+    `compare` is set or if the new verdict differs in whether the answer conforms.
     """
     if record.generation is None or record.schema is None:
         return record
@@ -105,16 +106,16 @@ def judge_again(
     return judged if compared else matched(judged, record.expected, comparers)
 
 
-#: Maximum number of subschemas, each with a value, that are examined; the result for larger answers is None.
+#: Maximum number of pairs of a subschema and a value that are examined; for larger answers the result is None.
 _MOST_PLACES = 5_000
 
 
 def order_kept(schema: Any, instance: object) -> bool | None:
     """
-    Return whether each object of a conforming answer has its named properties in the schema's order.
+    Return whether the properties of each object in a conforming answer are in the order of the schema.
 
-    None if no object has two of them. Alternatives are ignored, since an object may conform to several with different
-    orders.
+    None if no object has two properties that the schema names. Alternatives such as `anyOf` are ignored, since an
+    object may conform to several alternatives with different orders.
     """
     schemas = SchemaPlaces(schema, certain=True)
     kept = None

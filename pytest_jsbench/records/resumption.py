@@ -1,4 +1,4 @@
-"""Resume: find the answers of an earlier run, so that no call is made and paid twice."""
+"""Resume a run: find the answers of an earlier run, so that no call is made and paid for twice."""
 
 from __future__ import annotations
 
@@ -26,27 +26,30 @@ from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """The answers that a run reuses from an earlier one."""
+    """Answers that a run reuses from an earlier run."""
 
     source: Path
-    #: The run's own directory.
+    #: Directory of the earlier run.
     folder: Path
-    #: The earlier run; None if it was killed before it wrote anything.
+    #: Metadata of the earlier run; None if it was killed before it wrote anything.
     metadata: RunMetadata | None = None
-    #: Answers to this run's questions, for each variant with the same question.
+    #: Answers to the questions of this run, for each variant with the same questions.
     answers: tuple[AttemptOutcome, ...] = ()
-    #: Answers to a project's own tests, reused if the test has the same question.
+    #: Answers to calls of the project's own tests; an answer is reused if its test asks the same question.
     project_answers: tuple[AttemptOutcome, ...] = ()
-    #: Number of records that match no attempt of this run: another schema, another prompt, or no case of it.
+    #: Number of records that belong to no attempt of this run, because the schema, the prompt or the case differs.
     left_out: int = 0
-    #: Number of failed calls, which are made again.
+    #: Number of failed calls in the earlier run, which are made again.
     broken: int = 0
     warnings: tuple[str, ...]
-    #: Whether the earlier run had another name for a variant, so that records are rewritten.
+    #: Whether a variant had another name in the earlier run, so that its records are rewritten.
     renamed: bool = False
 
     def write_to(self, folder: Path, ours: RunMetadata, redaction: Redaction | None) -> Path:
-        """Write the earlier run's records next to the new ones, so that this run can be resumed too."""
+        """
+        Write the reused records to a file in the new run's directory, so that this run can be resumed too; return its
+        path.
+        """
         assert self.metadata is not None
         earlier = replace(ours if self.renamed else self.metadata, redacted=redaction is not None)
         answers = (*self.answers, *self.project_answers)
@@ -58,7 +61,7 @@ class Resumption:
 
 
 class Recorded:
-    """The attempts in a records file, by case and repeat; empty if there is no file."""
+    """The attempts in a records file, indexed by case and repeat; empty without a file."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -68,7 +71,7 @@ class Recorded:
             self._of_task.setdefault((attempt.key.task, attempt.repeat, attempt.variant), []).append(attempt)
 
     def of_test(self, first: Attempt) -> list[Record]:
-        """Return the records of one run of a project's own test, by its first question, in order."""
+        """Return the records of one run of a project's own test, in order, given the attempt at its first question."""
         candidates = self._of_task.get((first.key.task, first.repeat, first.variant), ())
         attempts = [attempt for attempt in candidates if attempt.key.is_of_test(first.key)]
         records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
@@ -78,18 +81,18 @@ class Recorded:
         return self._lines is not None and attempt in self._lines
 
     def place(self, attempt: Attempt) -> Place | None:
-        """Return the place of an attempt's record; None if there is none."""
+        """Return the place of an attempt's record; None if the attempt has no record."""
         start = None if self._lines is None else self._lines.place(attempt)
         return None if self._path is None or start is None else Place(path=self._path, start=start)
 
     def get(self, attempt: Attempt) -> Record | None:
-        """Return the record of an attempt; None if there is none."""
+        """Return the record of an attempt; None if the attempt has no record."""
         line = None if self._lines is None else self._lines.get(attempt)
         return None if line is None else Record.from_dict(line)
 
 
 def _attempt(line: Mapping[str, Any]) -> Attempt | None:
-    """Return the attempt of a record's line; None for the header."""
+    """Return the attempt that a line of the file records; None for the header line."""
     if line["type"] != "record":
         return None
     return Attempt(CaseKey(task=line["task"], id=line["id"]), line["repeat"], sys.intern(line.get("variant", "")))
@@ -106,11 +109,12 @@ def resume(
     """
     Find the answers that a run with this metadata and plan can reuse from the run at `path`.
 
-    An answer is reused if case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
-    `templates` are by variant. ResumeError if the other run has another engine or other parameters, which is more
-    likely a mistake than a wish to pay twice. A new or changed variant is called again.
+    An answer is reused if its case, schema, prompt, engine, parameters and repeat are the same, separately for each
+    variant; `templates` has the prompt template of each variant. A new or changed variant reuses no answers. If the
+    earlier run has another engine or other parameters, raise ResumeError, since this is more likely a mistake than a
+    wish to pay twice.
     """
-    # a run in it was killed before it could write a file
+    # the directory is that of a run that was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as after a run that was killed at its start: nothing is reused"
         return Resumption(source=path, folder=path, warnings=(warning,))
@@ -125,7 +129,7 @@ def resume(
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
     redacted = _check_redaction(path, theirs, metadata)
-    # a test that provides its answer provides it again
+    # a test that got its answer by itself does so again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
         structs.replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names
@@ -135,11 +139,11 @@ def resume(
     keys = frozenset(planned)
 
     def is_asked(record: Record) -> bool:
-        """Return whether the record's question is exactly this run's."""
+        """Return whether the question in the record is a question of this run."""
         if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
             return False
         case = load(record.key)
-        # an untrusted file can have a wrong digest next to a schema
+        # an untrusted file can contain a schema with a wrong digest
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
         if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
             return False
@@ -149,7 +153,7 @@ def resume(
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
     anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
-    if asked_by_tests and redacted:  # such a test needs the answer itself
+    if asked_by_tests and redacted:  # such a test needs the answer itself, not its digest
         warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their calls are repeated")
         asked_by_tests = ()
     return Resumption(
@@ -166,22 +170,22 @@ def resume(
 
 
 def newest_matching_run(folder: Path | None, ours: RunMetadata) -> Path | None:
-    """Return the newest run in a directory with the same engine and settings; None if there is none."""
+    """Return the newest run in a directory that has the same engine and settings; None if there is no such run."""
     for run in reversed(journal.find_runs(folder)) if folder is not None and folder.is_dir() else ():
-        with suppress(JSBenchError):  # one that was killed before it could write, or another program's
+        with suppress(JSBenchError):  # a run may have been killed before it wrote anything, or be from another program
             if not difference(journal.read_header(run), ours):
                 return run
     return None
 
 
 def _check_redaction(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
-    """Return whether the answers are redacted; ResumeError if this run could not judge them."""
+    """Return whether the answers are redacted; raise ResumeError if this run could not judge them."""
     if theirs.redacted and not ours.redacted:
         raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to resume it")
     if not ours.redacted:
         return False
     for name in ("policy", "classifiers", "metrics"):
-        # as JSON, since the other one comes from JSON
+        # compared as JSON, since the earlier metadata were read from JSON
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "

@@ -1,4 +1,4 @@
-"""List the settings of a run by name, and find those in which several runs differ."""
+"""List the settings of a run by name, and find the settings in which several runs differ."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Bearing(StrEnum):
     """The part of a run that a setting affects."""
 
     ANSWERS = "answers"
-    #: How strictly answers are judged.
+    #: The setting affects how strictly answers are judged.
     VERDICTS = "verdicts"
-    #: How values are compared with the expected ones.
+    #: The setting affects how values are compared with the expected values.
     VALUES = "values"
-    #: Which cases are used, and how often.
+    #: The setting affects which cases are used, and how often.
     CASES = "cases"
-    #: Only how long answers take.
+    #: The setting affects only how long answers take.
     TIMES = "times"
 
 
-#: Places of the settings in a run's metadata, the most distinguishing first.
+#: For each part, the places of settings in a run's metadata, the most distinguishing first.
 _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     Bearing.ANSWERS: (
         *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
@@ -38,39 +38,40 @@ _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     ),
     Bearing.TIMES: ("concurrency", "streaming", "params.timeout"),
 }
-#: Defaults for runs that do not record them: the first rules had no number, and only Python code makes steps.
+#: Values for runs that do not record a setting: the first judge rules had no version, and without Python code there are
+#: no steps.
 _UNSAID: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
-#: Objects of the metadata whose members are settings, with the prefix of their names.
+#: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
 _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "details": (Bearing.ANSWERS, "engine."),
     "policy": (Bearing.VERDICTS, "judge."),
     "comparers": (Bearing.VALUES, "compare."),
     "host": (Bearing.TIMES, "host."),
 }
-#: Members of those that affect something else.
+#: Settings from these objects that affect another part than the rest of their object.
 _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
-#: Settings whose change is reported by the change of another.
+#: Settings that need not be reported if the settings on which they depend explain the difference.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
-#: Engines that replay answers, which do not depend on this run's settings.
+#: Engines that replay answers, so that sampling parameters have no effect.
 RECORDED = ("replay", "recorded")
-#: Engines whose models run on this machine, so that concurrent variants share it.
+#: Engines whose models run on this machine, so that variants that run at the same time slow each other down.
 ON_THIS_MACHINE = frozenset({"local", "llguidance", "outlines", "xgrammar"})
-#: Engine name in the record of an answer that was taken from recordings.
+#: Engine name in records of answers that were taken from recordings.
 REMEMBERED = "recorded"
-#: Engine name for an answer that an application got by itself; it is never replayed.
+#: Engine name in records of answers that an application got by itself; such answers are never replayed.
 HANDED_IN = "application"
-#: Settings that select some of the cases; without them, all are used.
+#: Settings that select a part of the cases; if they are None, all cases are used.
 _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
-#: Settings that select cases; if two runs had the same cases, they do not matter.
+#: Settings that select cases; irrelevant between runs that had the same cases.
 _SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_seed", "shard"})
-#: Prefix of a step in Python that changes cases rather than selecting them.
+#: Prefix of steps in Python that change cases rather than select them.
 _CHANGING_STEP = "map "
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
-#: Maximum length of displayed values, in the name of a run and in a list of differences.
+#: Maximum lengths of a displayed value, in the name of a run and in a list of differences.
 _LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
-#: Maximum length of names, since an untrusted file may contain any.
+#: Maximum length of a setting's name, since an untrusted file may contain names of any length.
 _LONGEST_NAME = 80
-#: Maximum depth of nested objects that are expanded.
+#: Maximum depth to which nested objects are expanded into settings.
 _DEEPEST = 6
 _DIGEST = "sha256:"
 _DIGITS = 12
@@ -82,17 +83,20 @@ class Setting:
 
     name: str
     bears_on: Bearing
-    #: JSON value; None is the default of the engine or the provider.
+    #: Value of the setting as JSON; None means the default of the engine or the provider.
     value: Any
 
     @property
     def shown(self) -> str:
-        """Value for people."""
+        """Value as text for display."""
         return printable(_text(self.name, self.value), _LONGEST, cut="middle")
 
     @property
     def label(self) -> str:
-        """The setting as part of a run's label; well-known values are used without their name."""
+        """
+        Text for the setting in a run's label; the engine, model and response format are written without the setting's
+        name.
+        """
         if self.name in {"engine", "model", "response_format"}:
             return self.shown
         return f"{self.name.rpartition('.')[2]} {self.shown}"
@@ -100,33 +104,34 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
-    """A setting in which runs differ, with its value in each of them, in order."""
+    """A setting in which runs differ, with its value in each run."""
 
-    #: Name of the option; the engine's own have the prefix engine., the judge's judge.
+    #: Name of the setting; settings of the engine have the prefix `engine.`, and those of the judge the prefix
+    #: `judge.`.
     name: str
-    #: What it affects.
+    #: Part of the run that the setting affects.
     bears_on: Bearing
-    #: Value in each run, in order: `not known` if not recorded, `not set` for an engine option that was not given; None
-    #: is the default of the engine or the provider.
+    #: Value in each run, in order: `not known` if the run does not record it, `not set` if an engine option was not
+    #: given, and None for the default of the engine or the provider.
     values: tuple[Any, ...]
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Values for people; different values are displayed differently, however long they are."""
+        """Values as texts for display; different values have different texts, however long the values are."""
         texts = [_text(self.name, value) for value in self.values]
         different = list(dict.fromkeys(texts))
         shown = dict(zip(different, distinct(different, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
 
 
-#: Text for an unrecorded value.
+#: Text for a value that the run does not record.
 UNKNOWN = "not known"
 #: Text for an engine option that was not given.
 NOT_SET = "not set"
 
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the settings in a run's metadata as JSON values, by name; absent ones are left out."""
+    """Return the settings in a run's metadata, which are JSON values, by name; missing settings are left out."""
     settings: dict[str, Setting] = {}
     for bears_on, places in _PLACES.items():
         for place in places:
@@ -148,7 +153,7 @@ _ABSENT = object()
 
 
 def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
-    """Yield each value that is not an object, with the path to it, since extra request fields can be nested."""
+    """Yield each value that is not an object, with its dotted path, since an engine's options may be nested objects."""
     for name, value in sorted(members.items()):
         if _is_simple(value):
             yield name, value
@@ -159,7 +164,7 @@ def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]
 
 
 def _is_simple(value: object) -> bool:
-    """Return whether it can be a setting's value, since an untrusted file may have anything in its place."""
+    """Return whether a value has a type that settings can have, since an untrusted file may contain anything."""
     return isinstance(value, str | int | float | bool | None) or (
         isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
     )
@@ -167,10 +172,10 @@ def _is_simple(value: object) -> bool:
 
 def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> tuple[SettingDifference, ...]:
     """
-    Return the settings in which runs differ, those that affect answers first; settings known for only one run are left
-    out.
+    Return the settings in which runs differ, those that affect answers first.
 
-    With `same_cases`, differences in how the cases were selected are left out.
+    Settings that are known for only one run are left out. With `same_cases`, settings that select cases are left out
+    too.
     """
     if same_cases:
         kept = [{name: setting for name, setting in run.items() if name not in _SELECTION} for run in runs]
@@ -193,9 +198,10 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
 
 def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
     """
-    Return the value for a run that does not have the setting: not set for a comparer.
+    Return the value to display for a run that does not have a setting.
 
-    An engine option is not set if another run of the same engine has it.
+    For a comparer, and for an engine option that another run of the same engine has, this is `not set`; otherwise it is
+    `not known`.
     """
     if name.startswith("compare."):
         return NOT_SET
@@ -206,7 +212,7 @@ def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[
 
 
 def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> list[str]:
-    """Return as few setting names as possible that distinguish the runs."""
+    """Return the names of a few settings that together distinguish the runs."""
     chosen: list[str] = []
     for difference in differences(runs, same_cases=same_cases):
         if _groups(runs, (*chosen, difference.name)) > _groups(runs, chosen):
@@ -215,12 +221,12 @@ def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = 
 
 
 def _groups(runs: Sequence[Mapping[str, Setting]], names: Sequence[str]) -> int:
-    """Return the number of groups into which these settings divide the runs."""
+    """Return the number of groups of runs that have equal values for all of these settings."""
     return len({tuple(_canonical(run[name].value) if name in run else None for name in names) for run in runs})
 
 
 def _canonical(value: Any) -> Hashable:
-    """Return a key that equal values share: a boolean is not a number, and a list may have been a tuple."""
+    """Return a hashable key that is the same for equal values; booleans differ from numbers, and lists equal tuples."""
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 

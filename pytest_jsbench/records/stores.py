@@ -1,4 +1,4 @@
-"""Copy the records of runs from an object store, or any other place that fsspec reaches, to this machine."""
+"""Copy records of runs to this machine from an object store, or from any other place that fsspec supports."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.records.journal import LARGEST
 
-#: Maximum number of records files below one URL.
+#: Maximum number of records files at one URL.
 MOST_FILES = 10_000
-#: Names of a run's directory, and of a file with its records; others are ignored.
+#: Valid names of a run's directory and of a records file; other files are ignored.
 _FOLDER = re.compile(r"(?!\.)[\w.+-]{1,200}", re.ASCII)
 _RECORDS = re.compile(r"records(\.[\w-]{1,100})?\.jsonl", re.ASCII)
 _CHUNK = 1 << 20
@@ -28,9 +28,10 @@ _CHUNK = 1 << 20
 @contextmanager
 def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
     """
-    Copy the content of URLs to a temporary directory; yield the path of each place, and the URL of each copy.
+    Copy what URLs refer to into a temporary directory; yield the local path for each place, and the URL of each copy.
 
-    A URL with `*` names each directory that matches and has records. Errors inside name the URL, not the copy.
+    A URL with `*` means all matching directories that have records. Errors inside the context name the URL and not the
+    copy.
     """
     paths = list[Path]()
     originals = dict[str, str]()
@@ -60,20 +61,20 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
 
 
 def redact_url(url: str) -> str:
-    """Return a URL for messages: without user, password, query and fragment, which can be secrets."""
-    # each part of a chain such as `simplecache::s3://bucket` can have one
+    """Return a URL for messages, without user, password, query and fragment, since these can be secret."""
+    # each part of a chain such as `simplecache::s3://bucket` can contain a password
     parts = [_redact_part(part) for part in url.split("::")]
     return printable("::".join(parts), 300)
 
 
 def _redact_part(url: str) -> str:
     scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
-    # a password may contain a slash, which a URL would have to quote
+    # a password may contain a slash, although it should be quoted in a URL
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _without_secrets(text: str, url: str) -> str:
-    """Return a store's message without the parts of the URL that can be secret, and without its queries."""
+    """Return the message of a store without those parts of the URL that can be secret."""
     secret = {*re.findall(r"//(.*)@", url), *re.findall(r"[?#](.*)", url)}
     secret |= {word for part in secret for word in re.split(r"[:&=;]", part) if len(word) > 3}
     for part in sorted(secret, key=len, reverse=True):
@@ -83,14 +84,14 @@ def _without_secrets(text: str, url: str) -> str:
 
 
 def _local_paths(url: str) -> list[Path] | None:
-    """Return the paths of a `file://` URL, which are read as plain paths are; None for any other URL."""
+    """Return the local paths that a `file://` URL means; None for any other URL."""
     scheme, _, place = url.partition("://")
     if scheme.lower() not in {"file", "local"}:
         return None
     host, slash, path = place.partition("/")
     if host not in {"", "localhost"} or not slash:
         raise MergeError(f"{redact_url(url)}: expected file:///PATH", where=redact_url(url), expected="file:///PATH")
-    # as fsspec reads it: the path is not quoted
+    # the path is not quoted, as in fsspec
     start = Path(f"/{path}")
     if "*" not in path:
         return [start]
@@ -101,14 +102,14 @@ def _local_paths(url: str) -> list[Path] | None:
 
 
 def originally(text: str, originals: Mapping[str, str]) -> str:
-    """Return the text with the URL instead of each copy's path."""
+    """Return the text with the path of each copy replaced by its URL."""
     for path, url in originals.items():
         text = re.sub(rf"{re.escape(path)}(?!\d)", lambda _, url=url: url, text)  # type: ignore[misc]
     return text
 
 
 def _fetch(url: str, into: Path) -> list[Path]:
-    """Copy the records of each directory that the URL names to a separate directory."""
+    """Copy the records in each directory that the URL means, each to its own directory; return these directories."""
     try:
         import fsspec
     except ImportError:
@@ -124,7 +125,7 @@ def _fetch(url: str, into: Path) -> list[Path]:
 
 
 def _copy(store: Any, folder: str, into: Path) -> bool:
-    """Copy the records files of a run's directory, or of a directory of runs; return whether there are any."""
+    """Copy the records files in a run's directory or in a directory of runs; return whether there are any."""
     named = {name: _parts(name, folder) for name in store.find(folder, maxdepth=2)}
     names = {name: parts for name, parts in named.items() if parts}
     if len(names) > MOST_FILES:
@@ -144,7 +145,10 @@ def _copy(store: Any, folder: str, into: Path) -> bool:
 
 
 def _parts(name: str, folder: str) -> list[str]:
-    """Return the path of a records file within the directory; empty for other files, and for a run within a run."""
+    """
+    Return the parts of a records file's path relative to the directory; empty for any other or more
+    deeply nested file.
+    """
     *folders, file = name.removeprefix(folder).strip("/").split("/")
     right = len(folders) < 2 and _RECORDS.fullmatch(file) and all(map(_FOLDER.fullmatch, folders))
     return [*folders, file] if right else []
