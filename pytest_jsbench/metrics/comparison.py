@@ -98,10 +98,7 @@ class PairFigures(ComparisonFigures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueComparison:
-    """
-    Comparison of the values in the answers of two runs, case by case; p-values are adjusted for the
-    number of tests.
-    """
+    """Comparison of the values in two runs' answers by case; p-values are adjusted for the number of tests."""
 
     #: Difference in the share of answers in which every value is right and none is invented.
     difference: PairedDifference
@@ -209,17 +206,11 @@ class Comparison:
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """
-        Return whether the second run is shown to be worse by less than the margin, if at all; None if nothing can be
-        compared.
-        """
+        """Return whether the second run is shown not to be worse by the margin; None if undetermined."""
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
     def no_worse_sentence(self, margin: float) -> str:
-        """
-        Describe whether the second run is shown to be worse by less than the margin, by the lower bound of the
-        interval.
-        """
+        """Describe whether the second run is shown not to be worse by the margin, with the lower bound."""
         low = self.difference.ci_low
         if low is None:
             return "no case was decided in both: nothing can be compared"
@@ -257,10 +248,7 @@ class Comparison:
 
     @property
     def changes(self) -> dict[str, tuple[CaseKey, ...]]:
-        """
-        Cases that pass less often, and cases that pass more often, under a word for the change;
-        without empty groups.
-        """
+        """Cases that pass less often or more often than before, under a word for each change that occurred."""
         words = ("down", "up") if self.difference.repeated else ("broke", "fixed")
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
@@ -289,10 +277,7 @@ class Comparison:
 
 
 def beyond_drift(ratio: PairedRatio) -> int:
-    """
-    Return 1 if the whole interval is above the drift between two runs of the same setup, -1 if it
-    is below, else 0.
-    """
+    """Return 1 if the whole interval is above the drift of two runs of the same setup, -1 if below, else 0."""
     if ratio.ci_low is None or ratio.ci_high is None:
         return 0
     return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
@@ -368,10 +353,7 @@ def compare(
     second: Mapping[CaseKey, CaseOutcome],
     settings: Sequence[SettingDifference] = (),
 ) -> Comparison:
-    """
-    Compare the second run with the first, over the cases that both have and as many attempts per
-    case as both made.
-    """
+    """Compare the second run with the first, over common cases and as many attempts per case as both made."""
     shared = [key for key in second if key in first]
     schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
     most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
@@ -403,10 +385,7 @@ def compare(
 
 
 def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[float, float] | None:
-    """
-    Return the share of input tokens that came from a cache, for each run; None if one of the runs
-    does not report this.
-    """
+    """Return the share of input tokens that came from a cache in each run; None if a run does not report it."""
     shares = []
     for run in (0, 1):
         tokens = [(sum(pair[run].measured(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
@@ -478,10 +457,7 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """
-    Adjust p-values for the number of comparisons made together; tests of verdicts, values and own tests count
-    separately.
-    """
+    """Adjust p-values for the number of tests made together: of verdicts, of values, and of own tests."""
     by_cases = adjusted([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))

@@ -266,10 +266,7 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 
 def named(metric: str) -> Figure | None:
-    """
-    Return the figure with this name, which may be one of a field or a custom metric; None for a
-    metric of another tool.
-    """
+    """Return the figure, also one of a field or a custom metric, with this name; None for another tool's metric."""
     if metric.startswith(SCORES):
         return Figure(metric, VALUES, metric.removeprefix(SCORES))
     if metric.startswith("fields.") and metric.rpartition(".")[2] in RATES_OF_FIELD:

@@ -35,10 +35,7 @@ _EXPRESSION = re.compile(r"\s*([^\s<>=]+)(?:\s+-\s+([^\s<>=]+))?\s*(>=|<=|==|>|<
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """
-    A condition on a metric, as in `Github_easy.pass_rate.ci_low>=0.85`, or on a difference, as in `a.cost -
-    b.cost<=0.1`.
-    """
+    """A condition on a metric (`Github_easy.pass_rate.ci_low>=0.85`) or on a difference (`a.cost - b.cost<=0.1`)."""
 
     name: MetricName
     sign: str
@@ -58,10 +55,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> Gate:
-        """
-        Parse `METRIC OP VALUE`; raise GateError if this is invalid, suggesting similar names, also of the project's
-        `own` metrics.
-        """
+        """Parse `METRIC OP VALUE`; raise GateError if invalid, with suggestions that include `own` metrics."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         parts = _EXPRESSION.fullmatch(text)
@@ -103,8 +97,9 @@ class Gate:
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> Gate:
         """
-        Return the gate for a run with these tasks (None if unknown) and variants; raise GateError
-        for unknown names.
+        Return the gate for a run with these tasks and variants; raise GateError for unknown names.
+
+        `tasks` is None if the tasks are unknown.
         """
         less = None if self.less is None else self.less.resolve(tasks, variants)
         return replace(self, name=self.name.resolve(tasks, variants), less=less)
@@ -131,10 +126,10 @@ def check_all(
     gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None
 ) -> tuple[GateResult, ...]:
     """
-    Check the gates of a run; `comparisons` has the comparison with the baseline of each variant, or one under an empty
-    name.
+    Check gates against the summary of a run, and against its comparisons with a baseline.
 
-    A gate on the baseline that names no variant applies to each variant that the baseline has too.
+    `comparisons` are by variant, or under an empty name. A gate on the baseline that names no variant applies to each
+    variant that the baseline has too.
     """
     by_variant = comparisons or {}
     return tuple(

@@ -1,7 +1,4 @@
-"""
-Parse the names of metrics in gates, and read each metric with the range that it may have if the run
-is incomplete.
-"""
+"""Parse the names of metrics in gates, and read metrics with their possible ranges in an incomplete run."""
 
 from __future__ import annotations
 
@@ -94,8 +91,7 @@ class MetricName:
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> MetricName:
         """
-        Parse the name of a metric; raise a GateError that suggests the most similar metric, which may be one of the
-        project's `own`.
+        Parse the name of a metric; raise a GateError with a suggestion, which may be one of `own`.
 
         A prefix is considered the name of a task until `resolve` is called with the names of variants.
         """
@@ -180,10 +176,7 @@ def _tail(path: str, metrics: frozenset[str]) -> str:
 
 
 def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
-    """
-    Return the error for an unknown metric, with suggestions from the project's `own` metrics or the metrics of its
-    group.
-    """
+    """Return the error for an unknown metric; it suggests a metric of the project or of the same group."""
     *before, name = path.split(".")
     group = next((part for part in ("keywords", "fields") if part in before), before[-1] if before else "")
     if group in {"pass_at", "pass_hat"}:
@@ -216,10 +209,7 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
 
 
 def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Reading:
-    """
-    Return the reading of a metric; `comparisons` has the comparison with the baseline of each variant, or one under an
-    empty name.
-    """
+    """Return the reading of a metric; `comparisons` with a baseline are by variant, or under an empty name."""
     if name.baseline:
         return _read_baseline(name, (comparisons or {}).get(name.variant or ""))
     if name.variant is not None:
@@ -261,10 +251,7 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
 
 
 def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Reading:
-    """
-    Return the reading of a rate if `more` of the counted attempts may succeed and `unseen` attempts are not counted
-    yet.
-    """
+    """Return the reading of a rate if `more` counted and `unseen` uncounted attempts may still succeed."""
     n = rate.n + unseen
     if rate.value is None:
         return _no_value("nothing judged")

@@ -48,8 +48,7 @@ class Design:
 
     def power(self, difference: float) -> float:
         """
-        Return the power to detect this difference in pass rates; a larger difference or more cases never lower the
-        power.
+        Return the power to detect this difference; a larger difference or more cases never lower the power.
 
         The model is that some cases change their rate, all by the same amount, while attempts at other cases differ by
         chance. The test compares the sum of differences with the square root of the sum of their squares. It also
@@ -98,10 +97,10 @@ def _binomial(n: int, share: float) -> list[tuple[int, float]]:
 
 def correlation(cases: Iterable[Share]) -> float | None:
     """
-    Estimate the correlation between attempts at a case, from 0 to 1; None without repeats, or if all outcomes are
-    equal.
+    Estimate the correlation between attempts at a case, from 0 to 1.
 
-    Source: the analysis-of-variance estimate of Ridout, Demétrio and Firth, Biometrics 55 (1999), 137-148.
+    None without repeats, or if all outcomes are equal. Source: the analysis-of-variance estimate of Ridout, Demétrio
+    and Firth, Biometrics 55 (1999), 137-148.
     """
     made = [(count, n) for count, n in cases if n]
     successes = sum(count for count, _ in made)

@@ -1,7 +1,4 @@
-"""
-Compute the cost of calls offline, with the price tables of genai-prices; a cost without a published
-price is unknown.
-"""
+"""Compute the cost of calls offline with the price tables of genai-prices; unknown without a published price."""
 
 from __future__ import annotations
 

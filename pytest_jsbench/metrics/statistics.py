@@ -32,10 +32,7 @@ _MOST_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """
-    A rate or a median with its 95 % bounds; its value is None over no items, and its bounds also if
-    they are unknown.
-    """
+    """A rate or a median with its 95 % bounds; None for a value over no items and for unknown bounds."""
 
     value: float | None
     ci_low: float | None
@@ -401,8 +398,7 @@ _MOST_SUMS, _DRAWS = 200_000, 10_000
 
 def sign_flips(differences: Sequence[int]) -> float:
     """
-    Return the two-sided p-value of the sign-flip test: the probability that random signs give a sum at least as far
-    from 0.
+    Return the two-sided p-value of the sign-flip test: the chance that random signs give a sum as far from 0.
 
     The p-value is exact if the sums can be enumerated; otherwise it is estimated from deterministic draws. If all
     differences have the same size, the test is that of McNemar, Psychometrika 12 (1947), 153-157, by the binomial

@@ -351,10 +351,7 @@ def metrics(
 def _mean_for_each_k(
     chance: Callable[[int, int, int], float], passed: Mapping[CaseKey, int], attempts: Mapping[CaseKey, int]
 ) -> dict[int, Rate]:
-    """
-    Return, for each k, the mean over cases of the probability `chance` for k attempts at a case;
-    empty without repeats.
-    """
+    """Return, for each k, the mean over cases of `chance` for k attempts at a case; empty without repeats."""
     most = min(attempts.values(), default=1)
     return {
         k: mean_rate([[chance(n, passed.get(key, 0), k)] for key, n in attempts.items()])
@@ -402,10 +399,7 @@ def _clustered_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion
 
 
 def _is_informative(attempt: AttemptOutcome) -> bool:
-    """
-    Return whether an attempt gives information about the system: the engine answered, or a decoding
-    library failed.
-    """
+    """Return whether an attempt tests the system: the engine answered, or a decoding library failed."""
     return not attempt.failed or attempt.fault in {FaultKind.HANG, FaultKind.CRASH}
 
 
@@ -416,10 +410,7 @@ def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
 def _planned_attempts(
     planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome], left_out: Iterable[AttemptOutcome]
 ) -> Counter[CaseKey]:
-    """
-    Return the number of planned attempts per case, at least the number of those made; left-out
-    cases are not included.
-    """
+    """Return the number of planned attempts per case, or of those made if larger, without left-out cases."""
     plan = Counter(planned) | _by_case(attempts)
     for attempt in left_out:
         plan.pop(attempt.key, None)

@@ -105,10 +105,7 @@ def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
-    """
-    Return the rendered text of each block for a case; raise a PromptError with a message of one
-    line if that fails.
-    """
+    """Return the rendered text of each block for a case; raise a PromptError of one line if that fails."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),

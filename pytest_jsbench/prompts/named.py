@@ -143,10 +143,7 @@ def _function_template(name: str, function: object) -> Template:
 
 
 def _digest(name: str, function: object) -> str | None:
-    """
-    Return the digest of the module that defines the function, since the function may use all of it;
-    None if unknown.
-    """
+    """Return the digest of the function's module, as the function may use all of it; None if unknown."""
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
     except (OSError, TypeError, ValueError):

@@ -73,10 +73,7 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def _keep_order(folder: Path) -> None:
-    """
-    List the earlier runs in a file if the name of a new run would sort before theirs, since the
-    clock was set back.
-    """
+    """List earlier runs in a file if a new run's name would sort before theirs, as the clock was set back."""
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
     own = (folder.name,)
@@ -112,18 +109,12 @@ class Journal:
         self._closed = False
 
     def open(self) -> None:
-        """
-        Open the file before calls in flight use up all file descriptors; a failure is reported with
-        the first record.
-        """
+        """Open the file before calls in flight use up all file descriptors; the first record reports a failure."""
         with contextlib.suppress(OSError):
             self._file = private(self.path).open("ab", buffering=0)
 
     def append(self, record: Record) -> Place:
-        """
-        Append the record and return its place; raise JournalError, with nothing of the record written, if the disk
-        fails.
-        """
+        """Append the record and return its place; raise JournalError, and write no part, if the disk fails."""
         try:
             line = json_line(record.to_dict())
             with self._lock:

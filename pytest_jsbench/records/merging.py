@@ -177,10 +177,7 @@ def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """
-    Return the planned attempts of a variant; each shard contains all of the project's own tests with their number of
-    attempts.
-    """
+    """Return the planned attempts of a variant; each shard contains all of the project's own tests."""
     variant = runs[0].metadata.variant
     repeats = runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
@@ -193,10 +190,7 @@ def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tu
 
 
 def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
-    """
-    Return the complete plan in the order of the dataset; since a shard has every n-th case, the
-    shards are interleaved.
-    """
+    """Return the complete plan in the dataset's order, interleaving the shards, which have every n-th case."""
     plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}
     for key in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*plans))):

@@ -297,10 +297,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
-    """
-    Return a next step if a violated pattern has syntax that is not ECMA-262 or is read differently
-    there; else "".
-    """
+    """Return a next step if a violated pattern has syntax that is not plain ECMA-262; empty otherwise."""
     for violation in verdict.violations:
         way = tokens_of(violation.schema_path)
         pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
@@ -340,10 +337,7 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
 
 
 def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
-    """
-    Return whether the violated keyword is in an object schema that combines `properties` or the like with `anyOf` or
-    `oneOf`.
-    """
+    """Return whether the violation is at a keyword that llama.cpp ignores next to branches, or at such branches."""
     way = tokens_of(violation.schema_path)
     for length, keyword in enumerate(way):
         node = follow(schema, way[:length]) if isinstance(schema, Mapping) else None
@@ -355,10 +349,7 @@ def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
 
 
 def _unenforced_keyword(violation: Violation) -> str:
-    """
-    Return the keyword that was not enforced: the outermost keyword that contains the violated one,
-    or else this itself.
-    """
+    """Return the keyword that was not enforced: the violated one, or the outermost keyword that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]

@@ -178,10 +178,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @property
     def counted(self) -> bool:
-        """
-        Whether metrics count the attempt: it has a valid schema, and is the application's last call for the same
-        answer.
-        """
+        """Whether metrics count the attempt: its schema is valid, and no later call was for the same answer."""
         return not (self.excluded or self.called_again)
 
     @property
@@ -336,10 +333,7 @@ class RunVerdict:
         return cls(status=status, exit_status=exit_status, because=shown)
 
     def overruled(self, exit_status: int, reason: str) -> RunVerdict:
-        """
-        Return the verdict after another plugin changed the exit status; a failed run never passes
-        because of this.
-        """
+        """Return the verdict after another plugin changed the exit status; a failed run stays failed."""
         status = RunStatus.FAILED if self.passed and exit_status != 0 else self.status
         kept = () if self.passed else self.because
         return RunVerdict.of(status, exit_status, [*kept, reason])
@@ -416,8 +410,7 @@ class Run:
 
     def failed(self) -> list[AttemptOutcome]:
         """
-        Return the attempts that are displayed as failed, because of their answer, their schema or the result of their
-        own test.
+        Return the attempts that are displayed as failed, for their answer, schema or own test's result.
 
         If a test failed for a reason other than its answers, only its last attempt is returned.
         """

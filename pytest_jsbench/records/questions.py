@@ -59,10 +59,7 @@ def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
 
 
 def together(variants: Sequence[RunMetadata]) -> RunMetadata:
-    """
-    Return the metadata of the run that consists of these variants; shared fields are taken from the
-    first variant.
-    """
+    """Return the metadata of the run with these variants; shared fields are taken from the first variant."""
     shared: dict[str, Any] = {}
     for name, noun in _COUNTED.items():
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
@@ -87,10 +84,7 @@ def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | No
 
 
 def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
-    """
-    Return the metadata of each variant, as if it were a separate run; those of the run itself if it
-    has no variants.
-    """
+    """Return the metadata of each variant as of a separate run, or of the run itself if it has no variants."""
     return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
 
 

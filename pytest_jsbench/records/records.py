@@ -86,10 +86,7 @@ class Attempt(NamedTuple):
     variant: str = ""
 
     def name(self, *, several: bool) -> str:
-        """
-        Return the attempt's name for display, `task::id[variant-2]`; the number is included if the case has several
-        attempts.
-        """
+        """Return the name for display, `task::id[variant-2]`; with `several` attempts it includes the number."""
         parts = [*([self.variant] if self.variant else []), *([str(self.repeat + 1)] if several else [])]
         return f"{self.key}[{'-'.join(parts)}]" if parts else str(self.key)
 
@@ -333,10 +330,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def explanation(self) -> str:
-        """
-        Explanation of the verdict, with an excerpt of the answer, the codes from classifiers, and what the user can
-        change.
-        """
+        """Explanation of the verdict: its text, an excerpt of the answer, codes, and what the user can change."""
         text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
@@ -350,10 +344,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def failure(self) -> tuple[str, str]:
-        """
-        Failure in the verdict, or else that of the project's own test, as a word and a sentence; both are empty without
-        one.
-        """
+        """Failure in the verdict, or else of the project's own test, as a word and a sentence; empty if none."""
         verdict = self.verdict
         test = self.test_outcome
         if verdict.failure_type is not None:

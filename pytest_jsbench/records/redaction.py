@@ -1,7 +1,7 @@
 """
 Redact records: remove what may be private before a record is written, sent or shown.
 
-An answer is replaced by a digest with a key that is not kept, so that nobody can test guesses of the answer. A prompt
+An answer is replaced by a digest with a key that is not kept, so that guesses of the answer cannot be tested. A prompt
 is replaced by a digest with a salt that is part of the digest, so that a later run can detect whether its prompt is
 equal.
 """
@@ -49,10 +49,7 @@ class Redaction:
         return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
 
     def record(self, record: Record) -> Record:
-        """
-        Return the record without its prompt, schema and answer; a record that is already redacted is returned
-        unchanged.
-        """
+        """Return the record without its prompt, schema and answer; a redacted record is returned unchanged."""
         if record.redacted is not None:
             return record
         return replace(

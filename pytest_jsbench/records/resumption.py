@@ -46,10 +46,7 @@ class Resumption:
     renamed: bool = False
 
     def write_to(self, folder: Path, ours: RunMetadata, redaction: Redaction | None) -> Path:
-        """
-        Write the reused records to a file in the new run's directory, so that this run can be resumed too; return its
-        path.
-        """
+        """Write the reused records to a file in the new run's directory, so that it can be resumed too."""
         assert self.metadata is not None
         earlier = replace(ours if self.renamed else self.metadata, redacted=redaction is not None)
         answers = (*self.answers, *self.project_answers)

@@ -93,10 +93,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """
-        Text for the setting in a run's label; the engine, model and response format are written without the setting's
-        name.
-        """
+        """Text for the setting in a run's label; engine, model and response format need no name there."""
         if self.name in {"engine", "model", "response_format"}:
             return self.shown
         return f"{self.name.rpartition('.')[2]} {self.shown}"

@@ -145,10 +145,7 @@ def _copy(store: Any, folder: str, into: Path) -> bool:
 
 
 def _parts(name: str, folder: str) -> list[str]:
-    """
-    Return the parts of a records file's path relative to the directory; empty for any other or more
-    deeply nested file.
-    """
+    """Return the parts of a records file's relative path; empty for other or more deeply nested files."""
     *folders, file = name.removeprefix(folder).strip("/").split("/")
     right = len(folders) < 2 and _RECORDS.fullmatch(file) and all(map(_FOLDER.fullmatch, folders))
     return [*folders, file] if right else []

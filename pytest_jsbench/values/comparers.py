@@ -218,10 +218,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
 
 
 def may_name_comparers(text: str) -> bool:
-    """
-    Return whether the keyword may occur in a schema's text, possibly escaped; this is faster than
-    walking the schema.
-    """
+    """Return whether a schema's text may contain the keyword, possibly escaped; faster than walking the schema."""
     return KEYWORD in text or "\\u00" in text
 
 

@@ -46,7 +46,7 @@ class Fault(StrEnum):
 
     WRONG = "wrong"
     MISSING = "missing"
-    #: The answer has a value at a place where none is expected.
+    #: The answer has a value at a place for which no value is expected.
     INVENTED = "invented"
 
 
@@ -66,10 +66,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """
-    Counts of correct and wrong values in an answer. A field is a leaf of the expected instance, and each list item
-    counts.
-    """
+    """Counts of correct and wrong values in an answer. Each leaf of the expected instance is a field."""
 
     #: For each field, such as `items.*.amount`, the number of correct values and the number of expected values.
     fields: Mapping[str, tuple[FieldCount, FieldCount]]
@@ -324,10 +321,7 @@ class _Walk:
         return pairs | (self._best_pairs(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
     def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
-        """
-        Return the pairing with the most correct fields, then the most correct items; empty if it
-        cannot be improved.
-        """
+        """Return the pairing with the most correct fields, then the most correct items; empty if none is better."""
         if not 1 < len(expected) * len(actual) <= self._left:
             return {}
         scores: list[list[int]] = []
