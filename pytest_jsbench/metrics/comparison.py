@@ -206,7 +206,7 @@ class Comparison:
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """Return whether the second run is shown not to be worse by the margin; None if undetermined."""
+        """Return whether the second run is shown not to be worse by the margin; None if no case is comparable."""
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
     def no_worse_sentence(self, margin: float) -> str:

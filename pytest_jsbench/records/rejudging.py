@@ -93,7 +93,7 @@ def judge_again(
     record: Record, judge: Judge, comparers: Mapping[str, Comparer] | None = None, *, compare: bool = False
 ) -> Record:
     """
-    Return the record with the verdict of this judge; codes are removed if it passes.
+    Return the record with the verdict of this judge; codes are removed if the attempt passes.
 
     A record without an answer or a schema is returned unchanged. Values are compared again, by these comparers, if
     `compare` is set or if the new verdict differs in whether the answer conforms.

@@ -111,7 +111,7 @@ def resume(
     earlier run has another engine or other parameters, raise ResumeError, since this is more likely a mistake than a
     wish to pay twice.
     """
-    # the directory is that of a run that was killed before it could write a file
+    # a run in this directory was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as after a run that was killed at its start: nothing is reused"
         return Resumption(source=path, folder=path, warnings=(warning,))
