@@ -1,9 +1,9 @@
 """
-The pytest plugin, the only package that imports pytest. Until an engine is set it only declares options.
+The pytest plugin, the only package that imports pytest. Until an engine is set, the plugin only declares options.
 
-`pytest_options` declares and `configuration` reads them; `activation` starts a run. In each process `worker` makes the
-attempts for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and
-writes the files, and `terminal` prints the summary.
+`pytest_options` declares the options and `configuration` reads them; `activation` starts a run. In each process,
+`worker` makes the attempts for the tests of `items` and `project_tests`. In the main process, `controller` decides the
+exit status and writes the files, and `terminal` prints the summary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate the plugin if an engine is set; raise pytest.UsageError if only options that need one are given."""
+    """Activate the plugin if an engine is set; raise pytest.UsageError if options are given that need an engine."""
     config.addinivalue_line(
         "markers",
         "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
@@ -62,7 +62,10 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize tests with calls over the run's variants, and tests with `jsbench_case` over its cases."""
+    """
+    Parametrize the tests that make calls over the run's variants, and the tests with `jsbench_case`
+    over its cases.
+    """
     wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
     if wanted and _is_asked_for(metafunc.config):
         from pytest_jsbench.plugin.pytest_fixtures import parametrize
@@ -72,7 +75,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
-    """Call the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
+    """
+    Call the run's engine for this test: the answer to `jsbench.generate(…)` is judged by the schema of the test's
+    marker.
+    """
     from pytest_jsbench.plugin.pytest_fixtures import open_fixture, open_without_run
 
     return open_fixture(request) if _is_asked_for(request.config) else open_without_run(request)
@@ -93,7 +99,10 @@ def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
 
 @pytest.fixture
 def jsbench_case(request: pytest.FixtureRequest) -> Case:
-    """Return a case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
+    """
+    Return a case of the run's dataset, with `.key.task`, `.key.id` and `.schema`; the test runs
+    once for each case.
+    """
     if not hasattr(request, "param"):
         pytest.skip("no engine named; run with --jsbench-engine=NAME")
     from pytest_jsbench.plugin.pytest_fixtures import load_case

@@ -1,4 +1,7 @@
-"""Activate the plugin: read the settings, plan and start the run, and register the parts that run and report."""
+"""
+Activate the plugin: read the settings, plan and start the run, and register the plugins that
+execute and report it.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 
 _CACHED_RUNS = 5
-#: Beginning of the name of a run and of its directory.
+#: Pattern for the beginning of a run's name, which is also the name of the run's directory.
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
-#: Seconds after its last record in which an unfinished run may still be under way.
+#: Seconds after the last record in which an unfinished run is assumed to be still in progress.
 _LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def activate(config: pytest.Config) -> None:
-    """Make this process ready for the run; raise pytest.UsageError, with its cause, for invalid input."""
+    """Prepare this process for the run; raise pytest.UsageError, with the cause, for invalid input."""
     secrecy = Secrecy(config)
     with secrecy.usage_errors():
         context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)
@@ -63,7 +66,7 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
-    """Start the run; a mere listing of the cases writes and reads nothing."""
+    """Start the run; if the cases are only listed, no files are written or read."""
     # for data shared by the processes of this run
     shared = Path(tempfile.mkdtemp(prefix="jsbench-"))
     config.add_cleanup(partial(shutil.rmtree, shared, ignore_errors=True))
@@ -74,7 +77,7 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
 
 
 def _register_worker(context: RunContext) -> Worker:
-    """Register what every process has: secret masking, the suite, and the worker."""
+    """Register the plugins that every process needs: secret masking, the suite, and the worker."""
     config = context.config
     if context.plan.redact:
         silence_loggers(config)
@@ -95,7 +98,10 @@ def _register_worker(context: RunContext) -> Worker:
 
 
 def _register_controller(context: RunContext, worker: Worker) -> None:
-    """Register what the single process, or xdist's controller, has: the run's state, its files, the terminal."""
+    """
+    Register the plugins for the single process, or for xdist's controller: the run's state, its
+    files, the terminal.
+    """
     from pytest_jsbench.plugin.controller import Controller
     from pytest_jsbench.plugin.failure_sections import FailureSections
     from pytest_jsbench.plugin.progress import Progress, ProviderWatch
@@ -129,7 +135,7 @@ def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
     _refuse_links(config)
     try:
         parent: Path = cache.mkdir("jsbench")
-        if not any(parent.iterdir()):  # new, and made by us
+        if not any(parent.iterdir()):  # the directory is new and was created here
             parent.chmod(0o700)
         _prune(parent, keep=_CACHED_RUNS - 1)
         return new_folder(parent, run_id)
@@ -138,7 +144,7 @@ def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
 
 
 def _refuse_links(config: pytest.Config) -> None:
-    """Refuse a cache that a link redirects, since an untrusted repository may contain such a link."""
+    """Raise an error if a symbolic link redirects the cache, since an untrusted repository may contain such a link."""
     root = config.rootpath
     given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
     cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
@@ -151,7 +157,7 @@ def _refuse_links(config: pytest.Config) -> None:
 
 
 def _prune(parent: Path, *, keep: int) -> None:
-    """Remove the oldest runs; keep other directories, and runs that may be under way or have unfinished batches."""
+    """Remove the oldest runs; keep other directories, and runs that may be in progress or have unfinished batches."""
     runs = [entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry)]
     runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
@@ -167,7 +173,7 @@ def _prune(parent: Path, *, keep: int) -> None:
 
 
 def _holds_records(entry: Path) -> bool:
-    """Return whether it is a directory with records, neither of them a link."""
+    """Return whether the path is a directory with a records file, and neither is a symbolic link."""
     records = entry / "records.jsonl"
     is_linked = entry.resolve() != entry.parent.resolve() / entry.name or records.is_symlink()
     return entry.is_dir() and records.is_file() and not is_linked

@@ -27,9 +27,10 @@ class Batch:
     """
     Submits the suite's calls as batches of the provider, and waits for their answers.
 
-    The activation makes one next to the controller if --jsbench-batch is set. pytest calls its hooks in the main
-    thread: after collection it submits and waits before the first test starts; below the summary it lists the batches
-    still at the provider. The answers are in a file, which the workers read; the run's directory keeps the ids.
+    The activation creates one object next to the controller if --jsbench-batch is set. pytest calls its hooks in the
+    main thread: after collection, the batches are submitted and awaited before the first test starts; below the
+    summary, the batches that the provider has not finished are listed. The answers are in a file that the workers read;
+    the run's directory keeps the ids of the batches.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -40,23 +41,23 @@ class Batch:
         self._begun = False
 
     def pytest_report_header(self) -> str | None:
-        """Name the batches of an earlier run that this one waits for."""
+        """Name the batches of an earlier run that this run waits for."""
         under_way = [part for part in self._context.session.earlier_batches if not part.ended]
         return f"jsbench: resuming {_listed(under_way)}" if under_way else None
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Submit, if this process runs the tests."""
+        """Submit the batches if this process runs the tests."""
         self._run(session)
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """Submit, if workers run the tests: xdist sends them no test before this returns."""
+        """Submit the batches if xdist's workers run the tests: xdist sends them no test before this hook returns."""
         session = self._config.pluginmanager.get_plugin("session")
         self._run(session)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Print below the summary which batches the provider still has, and how to resume them."""
+        """Print below the summary which batches the provider has not finished, and how to resume them."""
         try:
             return (yield)
         finally:
@@ -91,7 +92,7 @@ class Batch:
             write_line(self._config, f"jsbench: {_listed([part])} submitted")
 
     def _progress(self) -> Callable[[BatchState], None]:
-        """Return a function that writes a progress line from time to time, if a person watches."""
+        """Return a function that writes a progress line from time to time if a person watches the run."""
         started, latest = 0.0, -_BETWEEN_LINES
         watched = is_watched(self._config)
 

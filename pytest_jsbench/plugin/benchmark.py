@@ -21,18 +21,20 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 #: Metrics in seconds, the only unit of pytest-benchmark.
 _METRICS = ("ttft", "tgt", "gct")
 _TOKENS = ("input_tokens", "output_tokens")
-#: Columns for our rows; pytest-benchmark's defaults are for functions, and too many for a terminal.
+#: Columns of the table for the plugin's rows; pytest-benchmark's default columns are meant for functions, and too many
+#: for a terminal.
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
-#: Options that request its table, or define its appearance.
+#: pytest-benchmark's options that request its table, or define the table's appearance.
 _OF_TABLE = "columns|compare|group-by|histogram|name|only|sort|time-unit|verbose"
 
 
 def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) -> str:
     """
-    Give pytest-benchmark one row per task (or case) and metric, one round per completed call.
+    Add to pytest-benchmark one row per task (or case) and metric, with one round per completed call.
 
-    It measures functions and disables itself under xdist, so the rows are added where reports arrive. Its session,
-    which is a plugin, and its `Metadata` are undocumented; an error in them is returned as one line.
+    pytest-benchmark measures functions and disables itself under xdist, so the rows are added in the process that
+    receives the reports. Its session, which is a plugin, and its `Metadata` are undocumented; an error in them is
+    returned as one line.
     """
     session = config.pluginmanager.get_plugin("pytest-benchmark")
     option = config.option
@@ -56,7 +58,7 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
 
 
 def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return the groups of the table, without ours unless requested, since they are wide."""
+    """Return the groups of the table, without the plugin's groups unless requested, since these are wide."""
     if value_of(config, "benchmark_rows") or _is_typed(config, _OF_TABLE):
         return groups
     return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
@@ -70,11 +72,11 @@ def _is_typed(config: pytest.Config, names: str) -> bool:
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
-    """Yield the rows of a run, or of each variant, with their measurements."""
+    """Yield the rows of the run, or of each of its variants, with their measurements."""
     for part in run.each().values() if run.variants else [run]:
         attempts: dict[str, list[AttemptOutcome]] = {}
         for attempt in part.outcomes:
-            if attempt.generation == "completion" and not attempt.remembered:  # replayed times are not new
+            if attempt.generation == "completion" and not attempt.remembered:  # times of replayed answers are not new
                 attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
         for metric, name in itertools.product(_METRICS, attempts):
             values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]
@@ -83,7 +85,10 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
 
 
 def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptOutcome]) -> Any:
-    """Return a row; a task's rows are one group, but cases and variants are also grouped by metric, for comparison."""
+    """
+    Return a row. The rows of a task form one group; rows of cases or variants are also grouped by metric, for
+    comparison.
+    """
     is_case, variant = "::" in name, metadata.variant
     task = CaseKey.parse(name).task if is_case else name
     named = f"{name}-{variant}" if variant else name
@@ -98,7 +103,7 @@ def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[Attem
         "failures": dict(failures),
         **{count: sum(values) if values else None for count, values in counts.items()},
     }
-    if is_case:  # the most frequent failure of a case with several attempts
+    if is_case:  # the most frequent failure if a case has several attempts
         extra_info["verdict"] = max(failures, key=failures.__getitem__, default="passed")
     return SimpleNamespace(
         name=f"{metric}[{named}]",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.settings.variants import Values
 
-#: Options that may be a file or directory, relative to the directory where pytest was started.
+#: Options whose value may be a file or directory, relative to the directory in which pytest was started.
 _FILES = ("instances", "prompt", "model", "registry")
-#: Options that are always paths.
+#: Options whose value is always a path.
 _PATHS = ("record", "replay", "resume", "baseline", "output")
-#: Options that the command to rerun one case leaves out.
+#: Options that are not included in the command that reruns one case.
 _NOT_FOR_ONE_CASE = frozenset(
     {"output", "export", "min_pass_rate", "gate", "baseline", "max_regression", "limit", "tasks", "where", "sample"}
     | {"resume", "shard", "max_cost", "batch"}
@@ -34,9 +34,9 @@ _NOT_FOR_ONE_CASE = frozenset(
 
 
 def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
-    """Read the options given on the command line itself, not in `addopts`, in the order of `OPTIONS`."""
+    """Read the options given on the command line itself rather than in `addopts`, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in (*SETTABLE, *GATES):  # the order on the command line must not change names
+    for name in (*SETTABLE, *GATES):  # the order on the command line must not change the names of variants
         parser.add_argument(BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     typed, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(typed, option.name) for option in OPTIONS if hasattr(typed, option.name)}
@@ -44,10 +44,11 @@ def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
 
 def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     """
-    Read all options, with paths relative to here; raise JSBenchError or pytest.UsageError for an invalid one.
+    Read all options, with paths relative to the working directory; raise JSBenchError or pytest.UsageError for an
+    invalid value.
 
-    A path on the command line is relative to the directory where pytest was started, and one in the ini file to that
-    file.
+    A path on the command line is relative to the directory in which pytest was started, and a path in the ini file is
+    relative to the directory of that file.
     """
     values, here, ini = read_options(config), config.invocation_params.dir, config.inipath
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
@@ -67,7 +68,10 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
 
 
 def _import_from_ini_directory(config: pytest.Config) -> None:
-    """Let `package.module:name` in the ini file be next to it, in whichever directory pytest is started."""
+    """
+    Make modules next to the ini file importable for its `package.module:name` references, wherever
+    pytest is started.
+    """
     directory = config.rootpath if config.inipath is None else config.inipath.parent
     config.add_cleanup(add_import_directory(directory))
 
@@ -76,7 +80,7 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
     Keep at most one of the options for recording and replaying answers.
 
-    A replay in the ini file applies unless the command line sets an engine or a recording.
+    A replay set in the ini file applies unless the command line sets an engine or a recording.
     """
     asks = not given.isdisjoint({"engine", "record"})
     values["replay" if values["replay"] is None or asks else "record"] = None
@@ -86,7 +90,7 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
 
 
 def _refuse_other_machines(config: pytest.Config) -> None:
-    """Refuse xdist workers that may be on another machine, where the run's files are missing."""
+    """Raise an error for xdist workers that may run on another machine, where the run's files are missing."""
     for spec in config.getoption("tx", None) or ():
         if "popen" not in spec.partition("//")[0] or "//via=" in spec:
             message = (
@@ -109,7 +113,7 @@ def check_gates(config: pytest.Config) -> None:
 
 
 def _refuse_forked(config: pytest.Config) -> None:
-    """Refuse pytest-forked, whose child processes have no threads to make calls."""
+    """Raise an error if pytest-forked is used, because its child processes have no threads for calls."""
     if _is_on(config, "forked"):
         raise pytest.UsageError("--forked cannot be combined with an engine: remove it, or use -n 1 of pytest-xdist")
 
@@ -118,11 +122,11 @@ def _refuse_forked(config: pytest.Config) -> None:
 class Targets:
     """The tests that pytest collects."""
 
-    #: Node ids of the suite, or prefixes of them, given on the command line.
+    #: The suite's node ids on the command line, or prefixes of node ids.
     chosen: tuple[str, ...] = ()
-    #: Whether the dataset's schemas are collected.
+    #: Whether the schemas of the dataset are collected as tests.
     suite: bool
-    #: Whether only the suite is collected, although no case was named.
+    #: Whether only the suite is collected although the command line names no case.
     suite_only: bool = False
     #: Whether tests of the project may be collected.
     project: bool = True
@@ -130,28 +134,28 @@ class Targets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings given to pytest, read once; no other module reads the options or pytest's arguments."""
+    """All settings given to pytest, read once; other modules do not read the options or pytest's arguments."""
 
     #: Values of all options by name.
     values: Values
     #: Values of all options by variant.
     ways: Mapping[str, Values]
-    #: Why the configured variants are not used; empty if they are, or if there are none.
+    #: Reason why the configured variants are not used; empty if they are used, or if none are configured.
     variants_left_out: str
     #: Whether a gate was given on the command line.
     gates_typed: bool
     selection: Selection
     benchmark_rows: Literal["task", "case"]
     targets: Targets
-    #: The expressions of -m and -k.
+    #: The expressions given with -m and -k.
     expressions: str
-    #: Whether the run is only estimated.
+    #: Whether the run is only estimated, without calls.
     dry_run: bool
-    #: Whether no fixture runs (--collect-only, --setup-plan, a dry run), so that no test can make a call.
+    #: Whether no fixture runs (--collect-only, --setup-plan, or a dry run), so that no test can make a call.
     only_lists: bool
-    #: Whether no test runs (also with --setup-only), so that nothing is measured or decided.
+    #: Whether no test runs (--collect-only, --setup-only, or a dry run), so that nothing is measured or decided.
     only_looks: bool
-    #: The command to rerun one case, without its node id.
+    #: The command that reruns one case, without the node id of the case.
     rerun: str
 
     @classmethod
@@ -185,11 +189,12 @@ class Settings:
 
 def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Targets:
     """
-    Remove the suite's node ids from pytest's arguments, which it takes for paths, and determine what else to collect.
+    Remove the suite's node ids from pytest's arguments, which pytest would take for paths, and determine what else to
+    collect.
 
-    An engine or a dataset on the command line, without a path, selects only the suite. A path selects its tests, and
-    a dataset on the command line adds the suite. Settings of the ini file do not change what pytest runs, except that
-    its dataset is added to a run without a path.
+    An engine or a dataset on the command line, without a path, selects only the suite. A path selects the tests in it,
+    and a dataset on the command line adds the suite. Settings in the ini file do not change which tests pytest runs,
+    except that the ini file's dataset is added to a run without a path.
     """
     if chosen := find_suite_arguments(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
@@ -203,14 +208,14 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
 
 
 def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the plugin's options of this command line as arguments for another one."""
+    """Return the plugin's options on this command line as arguments for another command."""
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
         if given is None or option.name in _NOT_FOR_ONE_CASE:
             continue
         texts = given if option.repeated else [given]
-        if option.name in typed:  # every value, since each may have made a variant, but not the values they replaced
+        if option.name in typed:  # all values of an option, since each may define a variant, but not the values of the ini file that they replaced
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))
@@ -219,5 +224,5 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
 
 
 def _is_on(config: pytest.Config, *names: str) -> bool:
-    """Return whether one of these pytest options is set; another plugin may have removed them."""
+    """Return whether any of these pytest options is set; another plugin may have removed some of them."""
     return any(getattr(config.option, name, False) for name in names)
