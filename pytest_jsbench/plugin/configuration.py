@@ -215,7 +215,7 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
         if given is None or option.name in _NOT_FOR_ONE_CASE:
             continue
         texts = given if option.repeated else [given]
-        if option.name in typed:  # all values of an option, since each may define a variant, but not the values of the ini file that they replaced
+        if option.name in typed:  # every typed value, since each may define a variant; not the values that it replaced
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))

@@ -1,4 +1,4 @@
-"""Hold one process's view of the run: its cases and their marks, and which tests use which fixtures."""
+"""Hold what one process knows about the run: its cases and their marks, and which tests use which fixtures."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The run as this process knows it."""
+    """The run as seen by this process."""
 
     config: pytest.Config
     settings: Settings
     #: Masks secrets in what is shown and sent.
     secrecy: Secrecy
     session: RunSession
-    #: Marks of single cases.
+    #: Names of pytest marks by case.
     marks: Marks = field(default_factory=dict)
-    #: xdist's name of this process; None in the single process and in the controller.
+    #: xdist's name for this process; None in the single process and in the controller.
     worker: str | None = None
-    #: Whether xdist may move this worker's tests to another, so that it must not call ahead of them.
+    #: Whether xdist may move this worker's tests to another worker, so that no calls may be made ahead of the tests.
     steals: bool = False
 
     @property
@@ -49,18 +49,19 @@ class RunContext:
 
     @property
     def handover(self) -> Handover:
-        """The findings of its start."""
+        """The results of the run's start."""
         return self.session.handover
 
 
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
-#: The fixture of a test, and the one of fixtures that several tests share; with variants both are parametrized.
+#: The fixture of a single test, and the fixture for answers that several tests share; both are parametrized if the run
+#: has variants.
 FIXTURE, SHARED = "jsbench", "jsbench_shared"
 
 
 def variant_of(item: pytest.Item) -> str:
-    """Return the variant that a project's test calls; empty without variants, or for other tests."""
+    """Return the variant that a project's test calls; empty if the run has no variants, and for other tests."""
     callspec = getattr(item, "callspec", None)
     params = {} if callspec is None else callspec.params
     variant = params.get(FIXTURE, params.get(SHARED))
@@ -68,12 +69,15 @@ def variant_of(item: pytest.Item) -> str:
 
 
 def uses(item: pytest.Item, fixture: str) -> bool:
-    """Return whether the test uses the fixture, directly or through another one."""
+    """Return whether the test uses the fixture, directly or through another fixture."""
     return isinstance(item, pytest.Function) and fixture in item.fixturenames
 
 
 def key_of(nodeid: str, variant: str = "") -> CaseKey:
-    """Return the case of a test, the same for all variants: its dotted module is the task."""
+    """
+    Return the case key of a test, which is the same for all variants; the dotted name of the test's
+    module is the task.
+    """
     path, _, name = nodeid.partition("::")
     name, _, parameters = name.partition("[")
     parameters = parameters.removesuffix("]")
@@ -83,17 +87,18 @@ def key_of(nodeid: str, variant: str = "") -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-#: Number of tests from which each has only a few properties, since pytest's JUnit file and reports keep all of them.
+#: Number of tests from which on each test has only a few properties, since pytest's JUnit file and reports keep all
+#: properties.
 MANY = 10_000
 
 _MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
 
-#: Marks by case; a case without marks is absent.
+#: Names of pytest marks by case; a case without marks is absent.
 Marks = Mapping[CaseKey, Sequence[str]]
 
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
-    """Read the cases that the controller passed, or select them if it passed none."""
+    """Read the cases that the controller passed, or select the cases if it passed none."""
     selection, description = settings.selection, settings.selection.to_dict()
     if handed and not selection.labelled:
         from pytest_jsbench.datasets.prepared import open_prepared
@@ -111,7 +116,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
 
 
 def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
-    """Write the cases to a directory; return the arguments of `select` as JSON values."""
+    """Write the selected cases to a directory; return the arguments for `select` as JSON values."""
     from pytest_jsbench.datasets.prepared import prepare
 
     prepare(cases.source, folder)
@@ -119,7 +124,10 @@ def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
 
 
 def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
-    """Open it at first use, and only once, since the threads of all calls in flight arrive at the same time."""
+    """
+    Return a function that opens the source at its first call, and only once, since the threads of all calls in flight
+    call it at the same time.
+    """
     lock, opened = threading.Lock(), functools.cache(open_source)
 
     def get() -> Listing:
@@ -130,7 +138,7 @@ def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
 
 
 def mark(*parts: str) -> str:
-    """Return the name of a mark: `mark("task", "Git hub")` is `jsbench_task_Git_hub`."""
+    """Return the name of a mark: `mark("task", "Git hub")` returns `jsbench_task_Git_hub`."""
     return "_".join(["jsbench", *(re.sub(r"\W", "_", part) for part in parts)])
 
 
@@ -159,23 +167,25 @@ def declare_marks(config: pytest.Config, plan: Plan) -> None:
 
 
 def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
-    """Mark an item by how its attempt failed."""
+    """Add marks to an item that show how its attempt failed."""
     if attempt.failure_type is not None:
         item.add_marker(mark(attempt.failure_type))
     for code in attempt.codes:
         line = f"{mark('code', code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
-        if line not in item.config.getini("markers"):  # for --strict-markers, since the name was unknown before
+        if line not in item.config.getini(
+            "markers"
+        ):  # declared for --strict-markers, since the name was unknown before
             item.config.addinivalue_line("markers", line)
         item.add_marker(mark("code", code))
 
 
 def asked_for(expressions: str) -> bool:
-    """Return whether `-m` or `-k` names a mark that depends on the schema, so that every schema must be read."""
+    """Return whether `-m` or `-k` names a mark that depends on the schemas, so that every schema must be read."""
     return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 
 
 def _marks_of_schemas(dataset: CaseSource, default_dialect: str) -> Marks:
-    """Read all schemas, and return the marks of the dialect and features for each case with a schema."""
+    """Read all schemas, and return the marks for the dialect and the features of each case with a schema."""
     from pytest_jsbench.datasets.conditions import Subject
 
     marks: dict[CaseKey, Sequence[str]] = {}

@@ -1,4 +1,4 @@
-"""Process the reports: collect the records, summarize, decide the exit status, and write files."""
+"""Process the reports: collect the records, summarize the run, decide the exit status, and write the files."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.record_keeper import AttemptResult
     from pytest_jsbench.run.state import RunState
 
-#: Maximum number of the user's own cases that are checked before the first test.
+#: Maximum number of the user's own cases whose schemas are checked before the first test.
 _MOST_READ = 2000
-#: Maximum number of attempts that a reason of the verdict names.
+#: Maximum number of attempts named in one reason of the run verdict.
 _MOST_LISTED = 5
-#: Exit codes of a session that has run all its tests.
+#: Exit codes of a session that ran all its tests.
 _ENDS = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
 
 
@@ -53,10 +53,11 @@ class Controller:
     """
     Collects the records of all processes, and ends the run.
 
-    The activation makes one in the single process, or in xdist's controller, never in a worker. All its hooks are
-    called in the main thread: `pytest_configure_node` passes each worker its input, `pytest_runtest_logreport` takes
-    the record off each report, and `pytest_sessionfinish` summarizes the run, decides its exit status and writes its
-    files. `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
+    The activation creates one object in the single process, or in xdist's controller, never in a worker. All hooks are
+    called in the main thread: `pytest_configure_node` passes each worker its input, `pytest_runtest_logreport` removes
+    the record from each report, and `pytest_sessionfinish` summarizes the run, decides the exit status and writes the
+    files. `settle`, which `Terminal` also calls, corrects the run verdict if another plugin changed the exit status
+    afterwards.
     """
 
     def __init__(self, context: RunContext, worker: Worker, *, state: RunState, progress: Progress) -> None:
@@ -65,24 +66,24 @@ class Controller:
         self._worker = worker
         self.state = state
         self._progress = progress
-        #: found before anything is paid for
+        #: The exporters, which are looked up before any call costs money.
         self._exporters = _find_exporters(context)
         self._ending = SessionEnding()
-        #: What one of xdist's workers has collected.
+        #: The tests that xdist's workers have collected; None if this process collects.
         self._collected: Collected | None = None
-        #: Input for each worker; None until the first starts.
+        #: The input for each worker; None until the first worker starts.
         self._input: WorkerInput | None = None
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: The last four are None or empty until the verdict is decided.
+        #: The last four attributes are None or empty until the run verdict is decided.
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
         self.decision = GateDecision()
-        #: Number of recordings that no test of a complete run used.
+        #: Number of recordings that no test used, in a run of all tests.
         self.unasked = 0
-        #: Likely mistakes in the user's own schemas, each with its first case.
+        #: Likely mistakes in the user's own schemas, each with the first case that contains it.
         self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
         self.state.warn(
@@ -91,20 +92,20 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Note the attempts of the suite, if this process runs the tests."""
+        """Set the planned attempts of the suite, if this process runs the tests."""
         if not self.state.planned:
             self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Note the attempts of the suite, if xdist's workers run the tests."""
+        """Set the planned attempts of the suite, if xdist's workers run the tests."""
         if not self.state.planned:
             attempts = (attempt_of(nodeid, repeats=self._context.plan.repeats) for nodeid in ids)
             self.state.plan(attempt for attempt in attempts if attempt is not None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Start the services that workers share, once, and pass each worker its input."""
+        """Start the services that the workers share, once, and pass each worker its input."""
         if self._input is None:
             self._input = self._prepare(steals=node.config.getoption("dist") == "worksteal")
         self._input.send_to_worker(node)
@@ -116,7 +117,7 @@ class Controller:
             with self._context.secrecy.usage_errors(), errors_of(name):
                 prepared[name] = self._resources.enter_context(prepare(plan, variant))
         selected: Mapping[str, Any] = {}
-        if handover.redaction is None:  # otherwise the workers read the dataset themselves
+        if handover.redaction is None:  # if texts are redacted, the workers read the dataset themselves
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = write_selection(plan.cases, self._context.marks, folder)
@@ -124,22 +125,28 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take the worker's counts; if it died, write this down for the processes that will run its tests."""
+        """
+        Read the counts from the worker; if the worker died, record this for the processes that will
+        run its tests.
+        """
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error:
             record_dead_worker(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Keep as many tests queued at each worker as it looks ahead, unless the user chose another scheduler."""
+        """
+        Keep as many tests queued at each worker as its look-ahead covers, unless the user chose
+        another scheduler.
+        """
         from pytest_jsbench.plugin.xdist_scheduling import scheduler
 
         variants = self._context.plan.variants.values()
-        # variants' tests alternate, so that any number of tests contains the same share of each
+        # the tests of the variants alternate, so that any sequence of tests contains the same share of each variant
         return scheduler(config, log, ahead=4 * len(variants) * max(variant.concurrency for variant in variants))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the record off the report, which pytest keeps for the whole session."""
+        """Remove the record from the report, because pytest keeps reports for the whole session."""
         for result in take(report):
             self._take(result, from_project_test=not of_suite(report.nodeid))
         self._ending.add(report)
@@ -157,16 +164,19 @@ class Controller:
             hook(config=self._config, record=attempt.read())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a collection error, which fails the run regardless of its gates."""
+        """Note a collection error, which fails the run regardless of the gates."""
         self._ending.add(report)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Note why the session was stopped: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        """Note the reason why the session was stopped: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
         self._ending.stop(str(excinfo.value) or "Ctrl-C")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Summarize, decide, and write, before any other plugin shows or saves anything."""
+        """
+        Summarize the run, decide the exit status and write the files before any other plugin shows
+        or saves anything.
+        """
         if not self._context.settings.only_looks and self._can_decide(session):
             self._finish(session)
         self._resources.close()
@@ -174,7 +184,7 @@ class Controller:
             result = yield
             if (overruled := self.settle()) is not None:  # the summary has already been printed
                 write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
-        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+        finally:  # another plugin may end the run by raising an error, as pytest-benchmark does after its comparison
             if self.run is not None and self.summary is not None and self._config.getoption("xmlpath", None):
                 from pytest_jsbench.plugin.outputs import complete_junit
 
@@ -183,14 +193,17 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Leave our rows out of pytest-benchmark's table unless requested; they stay in its data."""
+        """Remove the plugin's rows from pytest-benchmark's table unless requested; the rows remain in its data."""
         from pytest_jsbench.plugin.benchmark import shown_groups
 
         groups = yield
         return shown_groups(self._config, groups)
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:
-        """Correct the verdict if another plugin changed the exit status, and return it; None if none did."""
+        """
+        Correct the run verdict if another plugin changed the exit status, and return the new verdict; None if the
+        status is unchanged.
+        """
         if self.run is None or self.run.verdict is None or self._session is None:
             return None
         if raised is None and self._session.exitstatus == self.run.verdict.exit_status:
@@ -206,7 +219,10 @@ class Controller:
         return overruled
 
     def _can_decide(self, session: pytest.Session) -> bool:
-        """Return whether there are attempts, tests that failed before one, or gates that expect some."""
+        """
+        Return whether there is something to decide: attempts, tests that failed before an attempt, or gates that expect
+        attempts.
+        """
         if self.state.count or self.state.has_ended_tests:
             return True
         ends = {*_ENDS, pytest.ExitCode.NO_TESTS_COLLECTED}
@@ -223,15 +239,15 @@ class Controller:
         from pytest_jsbench.reports.run_files import problem_of
 
         self._worker.redirect_records()
-        # there may be attempts that were made and not reported
+        # some attempts may have been made without being reported
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         if stopped or session.exitstatus not in _ENDS or not self.state.complete:
-            # xdist must end its workers before their files are read and removed, not only afterwards
+            # xdist ends its workers only later, but they must end before their files are read and removed
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
             self.state.add_from(self._context.handover.records)
         self.state.add_missing_project_tests(self._silent_project_tests(session))
-        # first, so that the run's records can be read at any later time
+        # finished first, so that the run's records can be read at any later time
         run = self._context.session.finish(self.state)
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
@@ -252,7 +268,7 @@ class Controller:
             self.state.warn(problem)
         for exporter, path in self._exporters:
             self.state.warn(problem_of(partial(exporter.write, path, run, summary)))
-        # replayed times are not new, and must not be mixed with measured ones
+        # times of replayed answers are not new, and must not be mixed with measured ones
         if self._context.plan.replay is None and self._config.pluginmanager.has_plugin("pytest-benchmark"):
             from pytest_jsbench.plugin.benchmark import add_rows
 
@@ -268,8 +284,8 @@ class Controller:
 
     def _unreported(self, session: pytest.Session) -> Iterator[str]:
         """
-        Return the names of the suite's planned attempts without a reported test, in a session that
-        was not stopped.
+        Return the names of the suite's planned attempts whose tests were not reported, in a session that was not
+        stopped.
         """
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed or self._ending.is_stopped
         if stopped or session.exitstatus not in _ENDS:
@@ -282,8 +298,8 @@ class Controller:
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """
-        Return the first attempts of project tests that were interrupted by the end of their process
-        or the session.
+        Return the first attempts of project tests that were interrupted because their process or
+        the session ended.
         """
         for nodeid, variant in self._all_collected.project_tests:
             if nodeid in self._ending.crashed:
@@ -295,7 +311,10 @@ class Controller:
             yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
     def _write_files(self, *, instead_of: RunVerdict | None = None) -> None:
-        """Write run.json; all other files if the user keeps the run; and the summary of a GitHub workflow's step."""
+        """
+        Write run.json; also the other files if the user keeps the run, and the summary for a step
+        of a GitHub workflow.
+        """
         from pytest_jsbench.reports.run_files import write_files
 
         assert self.run is not None
@@ -319,14 +338,14 @@ class Controller:
 
 
 def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
-    """Return the number of these attempts, and the names of the first."""
+    """Return the number of these attempts, and the names of the first few."""
     names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
     more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
     return f"{counted(len(attempts), 'attempt')}: {names}{more}"
 
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:
-    """Return the messages about content of the source that makes no tests; none for a redacted run."""
+    """Return the messages about content of the source from which no tests are made; none if the run is redacted."""
     if not context.settings.targets.suite or context.plan.redact:
         return ()
     return context.plan.cases.notes
@@ -334,8 +353,8 @@ def _source_notes(context: RunContext) -> tuple[str, ...]:
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:
     """
-    Return a line for each doubtful part of the user's own schemas, with its first case; only the first of many cases
-    are read.
+    Return a line for each doubtful part of the user's own schemas, with the first case that contains it; of many cases
+    only the first are read.
     """
     settings = context.settings
     if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:
@@ -370,19 +389,19 @@ _PHASES = {
 
 class SessionEnding:
     """
-    Notes the failures of the session, and what stopped it.
+    Keeps track of the failures of the session, and of what stopped it.
 
-    The controller makes one, and adds each report to it in the main thread; when the session ends, `to_ending` returns
-    the input of the verdict.
+    The controller creates one object and adds each report to it in the main thread; at the end of the session,
+    `to_ending` returns the input for the run verdict.
     """
 
     def __init__(self) -> None:
-        #: Tests that failed because of an answer, which gates may allow.
+        #: Tests that failed because of an answer, a failure that gates may allow.
         self._answers: dict[str, None] = {}
         self._broken_schemas: list[str] = []
-        #: One line for each other failed test, whose subtests may have failed too.
+        #: One line for each test that failed for another reason; subtests of the test may have failed too.
         self._failures: dict[str, None] = {}
-        #: Number of failed reports; pytest counts each of them too.
+        #: Number of failed reports, each of which pytest also counts as a failure.
         self._failed = 0
         #: Number of failed subtests by test.
         self._subtests: Counter[str] = Counter()
@@ -391,16 +410,16 @@ class SessionEnding:
         self.ended: set[str] = set()
         #: Tests whose last run was reported as passed, and not as an expected failure.
         self.reported_as_passed: set[str] = set()
-        #: Tests with a report other than success: failed, skipped, or rerun.
+        #: Tests with a report other than a success: failed, skipped, or rerun.
         self._not_passed: set[str] = set()
         #: Whether some tests were not collected: a module that skipped itself, or could not be read.
         self.lacks_tests = False
-        #: Tests during which their process died.
+        #: Tests whose process died while they ran.
         self.crashed: list[str] = []
 
     def add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Process a report."""
-        # plugins that rerun tests report earlier runs with their own outcomes, such as "rerun"
+        # plugins that rerun tests report the earlier runs with outcomes of their own, such as "rerun"
         final = report.passed or report.failed or report.skipped
         if final and (report.when == "call" or (report.when == "setup" and not report.passed)):
             self.ended.add(report.nodeid)
@@ -414,7 +433,7 @@ class SessionEnding:
             return
         self._failed += 1
         kind = transport.failure_type_of(report)
-        # its failed subtests have been reported already
+        # the failed subtests of the test have been reported already
         subtests = self._subtests[report.nodeid]
         plural = "s" if subtests > 1 else ""
         of_subtests = subtests > 0 and report.longrepr == f"contains {subtests} failed subtest{plural}"
@@ -426,7 +445,7 @@ class SessionEnding:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
             self._failures[f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}"] = None
-        if not kind and str(report.when) not in _PHASES:  # xdist uses "???" here
+        if not kind and str(report.when) not in _PHASES:  # xdist uses "???" as the phase here
             self.crashed.append(report.nodeid)
 
     @property
@@ -444,7 +463,7 @@ class SessionEnding:
         self._stopped = f"the session was stopped: {reason}"
 
     def to_ending(self, session: pytest.Session, deselected: int, others: Sequence[str]) -> Ending:
-        """Return the input of the run verdict; no gate allows the other failures."""
+        """Return the input for the run verdict; gates allow no failures other than those of answers."""
         from pytest_jsbench.metrics.gates import Ending
 
         failures = [*self._failures, *others]

@@ -16,14 +16,14 @@ class DryRun:
     """
     Prints an estimate instead of running the tests (`--jsbench-dry-run`).
 
-    The activation creates one, before xdist could start a worker. pytest calls it once, in the main thread, after the
-    tests are collected and selected.
+    The activation creates one object, before xdist could start a worker. pytest calls its hook once, in the main
+    thread, after the tests are collected and selected.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         option = context.config.option
-        if hasattr(option, "dist"):  # start no workers
+        if hasattr(option, "dist"):  # xdist must start no workers
             option.dist, option.tx = "no", []
 
     @pytest.hookimpl(tryfirst=True)

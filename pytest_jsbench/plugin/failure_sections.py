@@ -1,4 +1,4 @@
-"""Bound the section FAILURES: explain the first failing cases, and count the others."""
+"""Limit the section FAILURES: explain the first failed cases, and count the others."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.items import of_suite
 
-#: Maximum number of failing cases that are explained without -v; pytest's short summary lists all.
+#: Maximum number of failed cases that are explained without -v; pytest's short summary lists all of them.
 MOST_EXPLAINED = 20
-#: The category of pytest's terminal reporter for setups and teardowns.
+#: The category under which pytest's terminal reporter keeps the reports of setups and teardowns.
 _PHASES = ""
 
 
 class FailureSections:
     """
-    Keeps pytest's terminal reporter from writing, or searching, reports of cases while it writes its sections.
+    Hides reports of cases from pytest's terminal reporter while the reporter writes its sections.
 
-    The activation creates one in the process that reports. pytest calls its hooks in the main thread, at the end of the
-    session. Failures of a project's own tests are always shown. The reporter's own lists are never changed: shorter
-    ones take their place while it writes. Only another wrapper of the same hook can find those, before its `yield`.
+    The activation creates one object in the process that reports. pytest calls its hooks in the main thread, at the end
+    of the session. Failures of a project's own tests are always shown. The reporter's own lists are never changed:
+    shorter lists take their place while the reporter writes. Another plugin can see the shorter lists only in a wrapper
+    of the same hook, before its `yield`.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        #: By category, the reporter's own lists while shorter ones take their place.
+        #: The reporter's own lists by category, while shorter lists take their place.
         self._whole: dict[str, list[Any]] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -44,7 +45,7 @@ class FailureSections:
 
     @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, trylast=True)
     def pytest_terminal_summary_after_sections(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-        """Restore the reports before any plugin adds to the summary, and print how many are not explained."""
+        """Restore the reports before any plugin adds to the summary, and print how many failures are not explained."""
         hidden = self._restore(terminalreporter.stats)
         if hidden and not terminalreporter.no_summary:
             kept = self._context.handover.folder is not None
@@ -54,7 +55,7 @@ class FailureSections:
         return (yield)
 
     def _explained(self, failed: list[Any]) -> Iterator[Any]:
-        """Yield the reports of failed tests that are written: of cases the first only, without -v."""
+        """Yield the reports of failed tests to be written; without -v, only the first failed cases are included."""
         option = self._context.config.option
         if self._context.config.get_verbosity() > 0 or option.tbstyle in {"no", "line"}:
             yield from failed
@@ -67,7 +68,7 @@ class FailureSections:
                 yield report
 
     def _shorten(self, stats: dict[str, list[Any]], category: str, shown: Iterator[Any]) -> None:
-        """Put a list of the shown reports in the place of the reporter's own."""
+        """Replace one of the reporter's lists by a list of the reports to show."""
         whole = stats.get(category)
         shorter = [*shown]
         if whole is not None and len(shorter) < len(whole):
@@ -83,7 +84,10 @@ class FailureSections:
 
 
 def _with_output(phases: list[Any]) -> Iterator[Any]:
-    """Yield setups and teardowns without those of cases that have no output: pytest searches all for each failure."""
+    """
+    Yield the reports of setups and teardowns, except those of cases without output: pytest searches all of them for
+    each failure.
+    """
     for report in phases:
         if report.sections or not of_suite(report.nodeid):
             yield report

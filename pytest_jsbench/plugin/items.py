@@ -1,4 +1,7 @@
-"""Collect the suite: a collector without a file with one item per case; and count the tests that make calls."""
+"""
+Collect the suite with a collector that has no file and makes one item per case; and count the tests
+that make calls.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class JSBenchSuite(pytest.Collector):
-    """The root of the suite: `jsbench`."""
+    """The root collector of the suite, with the node id `jsbench`."""
 
     def collect(self) -> Iterator[pytest.Collector]:
         """Yield a collector for each task, in the dataset's order."""
@@ -59,19 +62,22 @@ class JSBenchSuite(pytest.Collector):
 
 
 class JSBenchTask(pytest.Collector):
-    """A task: `jsbench::<task>`."""
+    """The collector of a task, with the node id `jsbench::<task>`."""
 
     keys: Iterable[CaseKey] = ()
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield an item for each case, or for each attempt if a case has several, with variants next to each other."""
+        """
+        Yield an item for each case, or for each attempt if a case has several; items that differ only in the variant
+        are adjacent.
+        """
         context = self.config.stash[RUN_CONTEXT]
         repeats = context.plan.repeats
         variants = {name: (mark("variant", name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)
             name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
-            # given as a text, since --lf does not recognize a node whose name ends in brackets
+            # the node id is passed explicitly, since --lf does not recognize a node whose name ends in brackets
             nodeid = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
             item = JSBenchCase.from_parent(self, name=name, attempt=attempt, **nodeid)
             for marker in (*context.marks.get(key, ()), *variants[variant]):
@@ -80,12 +86,12 @@ class JSBenchTask(pytest.Collector):
 
 
 def of_suite(nodeid: str) -> bool:
-    """Return whether a node id belongs to the suite."""
+    """Return whether the node id belongs to the suite."""
     return nodeid.startswith(f"{ROOT}::")
 
 
 def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
-    """Return the attempt of one of the suite's node ids; None for any other node id."""
+    """Return the attempt that one of the suite's node ids names; None for any other node id."""
     if not of_suite(nodeid):
         return None
     name, _, variant = nodeid.removeprefix(f"{ROOT}::").removesuffix("]").partition("[")
@@ -94,37 +100,45 @@ def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
 
 
 class JSBenchCase(pytest.Item):
-    """A case, or one attempt at it, named by `Attempt.name`; its schema is read only when it runs."""
+    """
+    The test item for a case, or for one attempt at the case, named by `Attempt.name`; the schema is read only when the
+    item runs.
+    """
 
-    #: slots, since there may be a hundred thousand items, and a dictionary grows when attributes are added later
+    #: slots save memory, since there may be a hundred thousand items, and a dictionary grows when attributes are added
+    #: later
     __slots__ = ("answered", "attempt", "has_passed", "has_run", "outcome")
 
     def __init__(self, *, attempt: Attempt, **options: Any) -> None:
         super().__init__(**options)
         self.attempt = attempt
-        #: Result of its attempt, from the call until the report.
+        #: The result of the item's attempt, from the call until the report.
         self.outcome: AttemptResult | None = None
-        #: The answer that did not pass; if a plugin reruns the test, the model is not called again.
+        #: The result whose answer did not pass; if a plugin reruns the test, the model is not called again.
         self.answered: AttemptResult | None = None
-        #: Whether it has run, and whether it has passed.
+        #: Whether the item has run, and whether it has passed.
         self.has_run = False
         self.has_passed = False
 
     @property
     def fixturenames(self) -> list[str]:
-        """With --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark recognizes a benchmark."""
+        """
+        Names of the item's fixtures: with --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark
+        recognizes a benchmark.
+        """
         option = self.config.option
         selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
         return ["benchmark"] if selects else []
 
     def _initrequest(self) -> None:
-        """Do nothing; pytest-retry calls this method of every item, and a case has no fixtures to reset."""
+        """Do nothing; pytest-retry calls this method on every item, and a case has no fixtures to reset."""
 
     def runtest(self) -> None:
         """Wait for the result of the attempt; fail or skip according to its verdict."""
-        if self.has_passed:  # rerun by a plugin: its answer is unchanged and was reported
+        if self.has_passed:  # a plugin reruns the item, whose answer is unchanged and was reported
             return
-        # no local variable, since frames of an exception may keep it and its record in memory for long
+        # not kept in a local variable, since the frames of an exception would keep the result and its record in memory
+        # for long
         self.outcome = self.config.stash[RESULT_OF](self)
         self.has_run = True
         attempt = self.outcome.result
@@ -138,15 +152,15 @@ class JSBenchCase(pytest.Item):
         explanation = self._explanation(self.outcome.explanation or attempt.read().explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded and settings.selection.skips_invalid:
-            # without the next step, which is already done
+            # the next step is removed from the reason, because it has been done already
             reason = explanation.partition("\n  next:")[0]
             raise pytest.skip.Exception(f"{self.nodeid}: {reason}", _use_item_location=True)
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
     def _explanation(self, explanation: str, attempt: AttemptOutcome) -> str:
         """
-        Explain why the attempt did not pass: with the answer for the first failures, with -v also
-        with the prompt.
+        Explain why the attempt did not pass: for the first failures with the answer, and with -v
+        also with the prompt.
         """
         stash = self.config.stash
         stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
@@ -166,48 +180,54 @@ class JSBenchCase(pytest.Item):
         return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a few lines for a failed case or one that pytest-timeout ended; a traceback for any other error."""
+        """
+        Return a few lines for a failed case or a case that pytest-timeout ended; return a traceback for any other
+        error.
+        """
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             entry = excinfo.tb
-            while entry.tb_next is not None:  # there may be dozens, which take long to process
+            while entry.tb_next is not None:  # there may be dozens of entries, which take long to process
                 entry = entry.tb_next
             excinfo = pytest.ExceptionInfo.from_exc_info((excinfo.type, failed, entry))
         else:
-            # pytest reads the frames that it shows, and keeps their variables
+            # pytest reads all frames that it shows, and keeps their variables in memory
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
             if not isinstance(failed, pytest.fail.Exception):
                 return super().repr_failure(excinfo, style)
-        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
+        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # no entry of the chain is shown
         if (crash := shown.reprcrash) is not None:
-            # the text of the short summary and JUnit's message; changed in place, since the chain refers to it too
+            # This is the text in the short summary and in JUnit's message. It is changed in place, since the chain
+            # refers to it too.
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Name the item for headings, with a line number because `Node.warn` needs one."""
-        # pytest replaces each dot of a name that its node id ends with by "::"; the space prevents this
+        """Return the item's name for headings, with a line number because `Node.warn` needs one."""
+        # pytest replaces each dot in a name by "::" if the node id ends with that name; the trailing space prevents the
+        # replacement
         return self.config.rootpath / ROOT, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
 
 
-#: Number of cases of this process whose failure was explained, and the maximum number with the answer.
+#: Number of cases of this process whose failure was explained; only the first explanations contain the answer.
 _EXPLAINED = pytest.StashKey[int]()
 _MOST_EXPLAINED = 10
-#: Whether the note that further answers are hidden was printed.
+#: Whether a line has been printed that states that further answers are hidden.
 _HIDES_ANSWERS = pytest.StashKey[bool]()
 
 
-#: Waits for the result of an item's attempt; set by the worker.
+#: Function that waits for the result of an item's attempt; set by the worker.
 RESULT_OF = pytest.StashKey[Callable[[JSBenchCase], "AttemptResult"]]()
 
 
 class Suite:
     """
-    Adds the suite to the session, and each attempt's result to its report.
+    Adds the suite to the session, and adds the result of each attempt to the report of its test.
 
-    The activation makes one in every process. pytest calls its hooks in the main thread: during collection, after each
-    phase of a test, and under xdist before and after a report is sent. It keeps the tracebacks of the running test.
+    The activation creates one object in every process. pytest calls its hooks in the main thread: during collection,
+    after each phase of a test, and under xdist before and after a report is sent. The object keeps the tracebacks of
+    the running test.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -227,7 +247,7 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect cases that the command line does not name, if it names any; put recorded cases first."""
+        """If the command line names cases, deselect all others; put the cases with an earlier record first."""
         if chosen := self._context.settings.targets.chosen:
             cases = [item for item in items if isinstance(item, JSBenchCase)]
             nodeids = [case.nodeid for case in cases]
@@ -246,7 +266,7 @@ class Suite:
             self._begin_with_recorded(items)
 
     def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
-        """Put cases answered by an earlier run first, so that the look-ahead contains cases to call."""
+        """Put cases that an earlier run answered first, so that the look-ahead covers the cases that need calls."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
         cases.sort(key=lambda item: item.attempt not in self._context.session.recorded)
@@ -255,29 +275,32 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the attempt's result on the report of the call, which pytest or xdist passes to the controller."""
+        """Add the attempt's result to the report of the call phase, which pytest or xdist passes to the controller."""
         report = yield
         if not isinstance(item, JSBenchCase):
             return report
-        if self._context.handover.redaction is not None:  # output captured meanwhile
+        if self._context.handover.redaction is not None:  # captured output may contain prompts or answers
             report.sections.clear()
         if report.when == "call" and item.outcome is not None:
             attempt = item.outcome.result
             transport.attach(report, [item.outcome], getattr(attempt, "failure_type", None))
             if (timing := getattr(attempt, "timing", None)) is not None:
                 report.duration = timing.tgt
-            item.outcome = None  # pytest keeps the item, and the record is kept with the reports anyway
+            item.outcome = None  # pytest keeps the item, and the record remains available with the reports
         return report
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
-        """Note the traceback of a failed case; other plugins read it until the test's protocol ends."""
+        """Remember the traceback of a failed case; other plugins read the traceback until the test's protocol ends."""
         if isinstance(node, JSBenchCase) and call.excinfo is not None:
             self._tracebacks.append(call.excinfo.tb)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """Break the cycles of exceptions and their frames, which keep records in memory until garbage collection."""
+        """
+        Break the reference cycles between exceptions and frames, which would keep records in memory until garbage
+        collection.
+        """
         try:
             return (yield)
         finally:
@@ -287,7 +310,7 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-        """Write the results on a report as text, before it leaves the process."""
+        """Convert the results on a report to text, before the report leaves the process."""
         data = yield
         if data is not None:
             transport.write_out(data)
@@ -295,16 +318,16 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """In a worker, remove the results from a report after it was sent: the worker keeps its reports."""
+        """Remove the results from a report after a worker has sent it, because the worker keeps its reports."""
         if self._context.worker is not None:
             transport.take(report)
 
 
 def _clear_frames(noted: TracebackType) -> None:
-    """Clear the local variables of the finished frames of a traceback, and of their callers."""
+    """Clear the local variables of the finished frames in a traceback, and of the frames that called them."""
     traceback.clear_frames(noted)
     caller = noted.tb_frame.f_back
-    with suppress(RuntimeError):  # a frame that still runs
+    with suppress(RuntimeError):  # the frame is still running
         while caller is not None:
             caller.clear()
             caller = caller.f_back
@@ -316,16 +339,17 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: bool = False) -> None:
     """
-    Set a test's properties in JUnit's file and other reports, replacing those of an earlier run of the same test.
+    Set a test's properties in JUnit's file and other reports, replacing the properties from an earlier run of the same
+    test.
 
-    They are those of its only attempt, in a large run a `few` of them; or the number of its attempts, and how many
-    passed.
+    If the test made one attempt, the properties describe the attempt, and in a large run only a `few` of them are set.
+    Otherwise they are the number of attempts, and the number that passed.
     """
     attempts = [result.result for result in results if isinstance(result.result, AttemptOutcome)]
     values: dict[str, object] = {"attempts": len(attempts), "passed": sum(attempt.passed for attempt in attempts)}
     if len(attempts) == 1:
         values = _properties(attempts[0])
-    if few:  # report.html and the records have the others
+    if few:  # the other properties are in report.html and the records
         values = {name: values[name] for name in ("task", "failure_type")}
     if any(result.resumed for result in results):
         values["resumed"] = True
@@ -371,19 +395,19 @@ _KEY = "jsbench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The tests that make calls, as collected by this process; every worker collects the same."""
+    """The tests that make calls, as this process collected them; every worker collects the same tests."""
 
-    #: Node ids of the project's tests to run, each with its variant.
+    #: Node ids of the project's tests to run, each with the variant that the test calls.
     project_tests: tuple[tuple[str, str], ...] = ()
-    #: Node ids of tests whose fixtures share answers between tests.
+    #: Node ids of tests whose fixtures share answers among tests.
     sharing: tuple[str, ...] = ()
-    #: Number of tests to run, and of deselected ones.
+    #: Number of tests to run, and number of deselected tests.
     selected: int = 0
     deselected: int = 0
 
     @classmethod
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
-        """Count the tests that will run, and those collected before any was deselected."""
+        """Count the tests that will run, and the tests that were collected before any was deselected."""
         chosen = [item for item in items if makes_attempts(item)]
         return cls(
             project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
@@ -394,17 +418,17 @@ class Collected:
 
     @property
     def any(self) -> bool:
-        """Whether any collected test makes calls."""
+        """Whether any of the collected tests makes calls."""
         return self.selected + self.deselected > 0
 
     def send_to_controller(self, config: pytest.Config) -> None:
-        """Pass the counts to the controller through xdist, in a worker."""
+        """Pass the counts from a worker to the controller through xdist."""
         if (output := getattr(config, "workeroutput", None)) is not None:
             output[_KEY] = to_json(self)
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
-        """Read the counts that a worker passed to xdist; None if it passed none."""
+        """Read the counts that a worker passed to xdist; return None if the worker passed none."""
         data = output.get(_KEY)
         return None if data is None else from_json(cls, data)
 

@@ -32,24 +32,28 @@ class Secrecy:
     """
     Masks the engines' secrets in what pytest is about to show.
 
-    The activation makes one in every process, before it reads anything else. pytest calls its hooks in the main thread.
-    Log records of any thread pass through its log record factory, which pytest's cleanup removes when the run ends.
+    The activation creates one object in every process, before it reads anything else. pytest calls its hooks in the
+    main thread. Log records of any thread pass through the object's log record factory, which pytest's cleanup removes
+    at the end of the run.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._secrets: list[Secrets] = []
         values: dict[str, Any] = dict.fromkeys(("base_url", "api_key_env", "engine_option"))
         for name in values:
-            with suppress(pytest.UsageError):  # any option may be the invalid one
+            with suppress(pytest.UsageError):  # any of the options may be invalid
                 values[name] = value_of(config, name)
         self.add_from_options(values)
         make = logging.getLogRecordFactory()
-        # SDKs log URLs and headers at DEBUG, to any handler that the user or pytest has installed
+        # SDKs log URLs and headers at level DEBUG, to any handler that the user or pytest has installed
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
     def add_from_options(self, *ways: Mapping[str, Any]) -> None:
-        """Add the secrets in the options of each variant, before it is known whether its engine exists."""
+        """
+        Add the secrets in the options of each variant, before it is known whether the engine of the
+        variant exists.
+        """
         self.add(
             *(
                 EngineConfig(
@@ -63,7 +67,7 @@ class Secrecy:
         )
 
     def add(self, *engines: EngineConfig) -> None:
-        """Add the secrets of these engines, before they are called."""
+        """Add the secrets of these engines before the engines are called."""
         self._secrets.append(find_secrets(*engines))
 
     @contextmanager
@@ -72,7 +76,7 @@ class Secrecy:
         try:
             yield
         except (JSBenchError, pytest.UsageError) as error:
-            # pytest shows the cause with the error if it shows a traceback
+            # pytest shows the cause together with the error if it shows a traceback
             for secrets in self._secrets:
                 error.args = tuple(secrets.out_of(error.args))
             raise pytest.UsageError(self.out_of(str(error))) from error
@@ -84,14 +88,14 @@ class Secrecy:
         return text
 
     def out_of_answer(self, answer: Completion) -> Completion:
-        """Return the answer with the known secrets masked; a text with one is marked."""
+        """Return the answer with the known secrets masked; an answer that contained a secret is marked."""
         for secrets in self._secrets:
             answer = mask_generation(answer, secrets)
         return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Mask tracebacks, which may show the locals of an SDK, and captured output of third parties."""
+        """Mask tracebacks, which may show local variables of an SDK, and the captured output of third-party code."""
         report = self._cleaned((yield))
         report.user_properties = [(self.out_of(name), self._shown(value)) for name, value in report.user_properties]
         if hasattr(report, "wasxfail"):
@@ -100,24 +104,24 @@ class Secrecy:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Mask the report of a module that fails at import, like a test's."""
+        """Mask the collection report of a module that fails at import, like the report of a test."""
         return self._cleaned((yield))
 
     def _cleaned(self, report: R) -> R:
         report.sections = [(name, self.out_of(text)) for name, text in report.sections]
         shown: Any = report.longrepr or ""
         if (clean := self._shown(shown)) is not shown:
-            # a skip keeps its path and line
+            # the report of a skip keeps its path and line
             report.longrepr = (*shown[:2], clean) if isinstance(shown, tuple) else clean
         return report
 
     def _shown(self, value: object) -> Any:
-        """Return the value, or the masked text that shows it if that contains a secret."""
+        """Return the value, or its text with secrets masked if the text contains a secret."""
         return clean if (clean := self.out_of(text := str(value))) != text else value
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
-        """Mask a warning; an SDK's warnings quote their subject."""
+        """Mask a warning, because warnings of SDKs quote the values that they concern."""
         message = warning_message.message
         if (clean := self._shown(message)) is not message:
             warning_message.message = warning_message.category(clean)
@@ -139,7 +143,7 @@ class Secrecy:
 
 
 def silence_loggers(config: pytest.Config) -> None:
-    """Let packages that call models log only warnings and errors during the session."""
+    """Make packages that call models log only warnings and errors during the session."""
     for logger in map(logging.getLogger, _LOGGERS):
         config.add_cleanup(partial(logger.setLevel, logger.level))
         logger.setLevel(logging.WARNING)

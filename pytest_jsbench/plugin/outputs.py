@@ -1,6 +1,6 @@
 """
-Complete the files of other tools when the run has ended: pytest's JUnit file, and the summary of a
-workflow's step.
+Complete the files of other tools at the end of the run: pytest's JUnit file, and the summary of a step in a GitHub
+workflow.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def append_step_summary(
     page: Path, run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None
 ) -> str:
     """
-    Append the summary to that of a GitHub workflow's step; return the error, if any.
+    Append the run's summary to the summary of a GitHub workflow's step; return the error, if any.
 
-    An earlier summary of the same run, under another verdict, is removed.
+    An earlier summary of the same run, with another run verdict, is removed.
     """
     text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:
@@ -44,7 +44,10 @@ def append_step_summary(
 
 
 def complete_junit(context: RunContext, run: Run, summary: Summary, decision: GateDecision) -> None:
-    """Add to pytest's JUnit file what it leaves out; for a large run, name the file that has it."""
+    """
+    Add to pytest's JUnit file the data that pytest leaves out; for a large run, name the file that
+    contains the data.
+    """
     path = Path(os.path.expandvars(context.config.getoption("xmlpath"))).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
     costs = {attempt.name(several=True): cost for attempt, cost in prices.costs(run).attempts.items()}

@@ -1,4 +1,4 @@
-"""Write progress lines during a run, if a person watches, and lines on problems of a provider."""
+"""Write progress lines during a run if a person watches, and lines about problems of a provider."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
-#: Seconds before the first line, and minimum and maximum seconds between lines.
+#: Seconds before the first line, and minimum and maximum number of seconds between lines.
 _SOONEST = 10.0
 _LATEST = 60.0
-#: Minimum number of answers before the remaining time is estimated; in large runs a tenth of the attempts.
+#: Minimum number of answers before the remaining time is estimated; in large runs the minimum is a tenth of the
+#: attempts.
 _FEWEST = 8
 
 
 class Progress:
     """
-    Writes the progress of the run from time to time: on a terminal, not in CI, not with -q.
+    Writes the progress of the run from time to time: on a terminal, outside of CI, and without -q.
 
-    The activation creates one for the controller, which counts each attempt with it. pytest calls its hooks in the main
-    thread: the clock starts with the test loop, and a line may follow each test. It needs no closing.
+    The activation creates one object for the controller, which reports each attempt to it. pytest calls its hooks in
+    the main thread: the clock starts with the test loop, and a line may follow each test. The object need not be
+    closed.
     """
 
     def __init__(self, context: RunContext, state: RunState) -> None:
@@ -42,21 +44,21 @@ class Progress:
         self._state = state
         self._watched = False
         self._started = self._latest = time.perf_counter()
-        #: Time of the first answer, which may follow the start of an engine; None before.
+        #: Time of the first answer, which may be late because an engine had to start; None before the first answer.
         self._first: float | None = None
         self._done = self._called = self._failing = 0
-        #: Attempts of this run whose cost has not been added yet.
+        #: Attempts of this run whose cost has not yet been added to the total.
         self._made: list[AttemptOutcome] = []
         self._cost = 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Start the clock, and check whether a person watches, which pytest does not know earlier."""
+        """Start the clock, and determine whether a person watches, which pytest does not know earlier."""
         self._started = self._latest = time.perf_counter()
         self._watched = is_watched(self._config)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
-        """Count an attempt; a resumed one adds no cost."""
+        """Count an attempt; an attempt of a resumed run adds no cost."""
         if self._watched:
             self._done += 1
             self._failing += attempt.failing
@@ -65,7 +67,7 @@ class Progress:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
-        """Write a line, if it is time."""
+        """Write a line if enough time has passed."""
         now = time.perf_counter()
         if not self._watched or self._done == self._state.count:
             return
@@ -83,7 +85,7 @@ class Progress:
         self._made.clear()
         planned = self._state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
-        # an earlier estimate of the remaining time would be unreliable
+        # with fewer answers, the estimate of the remaining time would be unreliable
         if self._called >= max(_FEWEST, planned / 10) and seconds:
             rate = (self._called - 1) / seconds
             pace = f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
@@ -94,18 +96,18 @@ class Progress:
 
 
 def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
-    """Write a line between or after those of the tests; nothing with -p no:terminal."""
+    """Write a line between pytest's lines or after them; write nothing with -p no:terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.ensure_newline()
-    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path begins the line
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where the line does not begin with a path
         reporter.line("")
     reporter.write_line(printable(line, None), **markup)
 
 
 def from_here(path: Path) -> Path:
-    """Return a path relative to the working directory if it is below it."""
+    """Return a path relative to the working directory if the path is below that directory."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -119,26 +121,26 @@ def is_watched(config: pytest.Config) -> bool:
 
 
 def clock(seconds: float) -> str:
-    """Format seconds as minutes and seconds, and hours if necessary."""
+    """Format seconds as minutes and seconds, with hours if necessary."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-#: Seconds between checks.
+#: Seconds between checks of the shared limits.
 _INTERVAL = 1.0
-#: Lowest verbosity with lines on why nothing happens: they appear with -q, not with -qq.
+#: Lowest verbosity at which lines explain why nothing happens: they appear with -q, but not with -qq.
 _QUIETEST = -1
 
 
 class ProviderWatch:
     """
-    Checks the run's shared limits once a second, and writes a line when a provider's state has changed.
+    Checks the run's shared limits once a second, and writes a line when the state of a provider has changed.
 
-    The activation creates one next to the controller. It checks in its own thread, from the start of the test loop to
-    the end of the session, since the main thread is idle while all calls wait. A provider that is down or given up is
-    always reported, a slow one only if a person watches. If tests run in this process, pytest captures output
-    meanwhile, so the lines are written to a duplicate of the terminal's file handle.
+    The activation creates one object next to the controller. The checks run in a separate thread, from the start of the
+    test loop to the end of the session, since the main thread is idle while all calls wait. A provider that is down or
+    given up is always reported, and a slow provider only if a person watches. If tests run in this process, pytest
+    captures output meanwhile, so the lines are written to a duplicate of the terminal's file handle.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -146,13 +148,13 @@ class ProviderWatch:
         self._context = context
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
-        #: The state last reported of each provider.
+        #: The last reported state of each provider.
         self._said: dict[str, str] = {}
-        #: Handle of the terminal; None if output is not captured.
+        #: File handle of the terminal; None if output is not captured.
         self._terminal: TextIO | None = None
-        #: The test that began last, and whether any test has ended.
+        #: The test that began most recently, and whether any test has ended.
         self._nodeid, self._any_ended = "", False
-        #: Width of pytest's current line, and its test, when a line was last written.
+        #: Width of pytest's current line and the running test, at the time when a line was last written.
         self._written = (0, "")
 
     @pytest.hookimpl(tryfirst=True)
@@ -162,7 +164,7 @@ class ProviderWatch:
         if shown and not self._context.settings.only_looks:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = _past_capturing()
-            with suppress(RuntimeError):  # out of threads, which the calls themselves report
+            with suppress(RuntimeError):  # no more threads can be started, a problem that the calls themselves report
                 self._thread.start()
 
     @pytest.hookimpl(tryfirst=True)
@@ -172,12 +174,12 @@ class ProviderWatch:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
-        """Note that a test has ended: from now on the tests themselves show progress."""
+        """Note that a test has ended: from now on pytest's own output shows progress."""
         self._any_ended = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Check a last time and stop."""
+        """Check a last time, and stop checking."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -208,7 +210,10 @@ class ProviderWatch:
             self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
-        """Return a line on a changed provider; empty if nothing changed, or only the speed and no person watches."""
+        """
+        Return a line about a provider whose state changed; empty if nothing changed, or if only the speed changed and
+        no person watches.
+        """
         slow = state.share_at(now) < 1
         standing = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
         before = self._said.get(name, "")

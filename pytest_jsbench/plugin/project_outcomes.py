@@ -1,4 +1,4 @@
-"""Classify the outcome of a project's test from its error, and redact its report."""
+"""Determine the outcome of a project's test from its error, and redact the report of the test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 if TYPE_CHECKING:
     from pytest_jsbench.records.redaction import Redaction
 
-#: Beginning of pytest-timeout's message when it fails a test.
+#: Beginning of the message with which pytest-timeout fails a test.
 _TIMED_OUT = re.compile(r"Timeout \(?>\d")
-#: Beginning of pytest's explanations of an assertion's values, after joining the lines.
+#: Beginning of pytest's explanations of the values in an assertion, after the lines have been joined.
 _WHERE = re.compile(r" \+ +where ")
 _FAILED = pytest.fail.Exception
 
@@ -33,22 +33,22 @@ def of_report(
         return ProjectTestOutcome(end=End.PASSED)
     if hasattr(report, "wasxfail"):
         return ProjectTestOutcome(end=End.XFAILED, message=one_line(clean(str(report.wasxfail))))
-    if error is None:  # a strict xfail test passed
+    if error is None:  # a test marked xfail(strict=True) passed
         return ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION, message=one_line(clean(str(report.longrepr))))
     return of_error(error, clean)
 
 
 def of_error(error: BaseException | None, clean: Callable[[str], str]) -> ProjectTestOutcome:
-    """Return the outcome of a repeat that raised this error; without an error it passed."""
+    """Return the outcome of a repeat that raised this error, or that passed if there is no error."""
     if error is None:
         return ProjectTestOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    # a skip or xfail counts, even if the test caught an error before
+    # a skip or xfail decides the outcome, even if the test caught another error before
     decided = isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
     if not decided and _cause(error) is Cause.ERROR:
         error = _informative_error(error)
-    # without pytest's explanations of values, which repeat the answer
+    # pytest's explanations of values are removed, because they repeat the answer
     message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause = None
     field = None
@@ -75,7 +75,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
 
 
 def _informative_error(error: BaseException) -> BaseException:
-    """Return the first error in the chain that is about an answer; otherwise the error itself."""
+    """Return the first error in the chain that concerns an answer; otherwise return the error itself."""
     inner: BaseException | None = error
     seen: set[int] = set()
     while inner is not None and id(inner) not in seen:
@@ -103,7 +103,10 @@ class RedactedError(Exception):
 def redact_report(
     report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
 ) -> None:
-    """Reduce the report of a project's test to the place and kind of its failure, and an answer to its digest."""
+    """
+    Reduce the report of a project's test to the place and kind of the failure, and replace an
+    answer by its digest.
+    """
     report.sections.clear()
     if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
         return

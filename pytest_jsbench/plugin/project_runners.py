@@ -1,4 +1,4 @@
-"""Make the attempts of the project's tests, with the run's engine or with another that a test names."""
+"""Make the attempts of the project's tests, with the run's engine or with another engine that a test names."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TEXT_WITHOUT_SCHEMA = structs.replace(
 
 
 class SeenResult(NamedTuple):
-    """The result of an attempt, as written to disk and as the test sees it, with the answer's text."""
+    """The result of an attempt as it is written to disk, and as the test sees it, with the text of the answer."""
 
     outcome: AttemptResult
     result: Record | Missing
@@ -68,25 +68,27 @@ class SeenResult(NamedTuple):
 
 class TestAnswers:
     """
-    The answers to one test, for plugins that run the test again, or to several tests that share them.
+    The answers to one test, kept for plugins that run the test again, or the answers that several tests share.
 
-    `ProjectTests` creates it when the test first requests the fixture; pytest keeps it on the item, across all runs of
-    the test, until the session ends. It is thread-safe. The same question is not sent twice: each run of the test uses
-    each answer once, and a `shared` question has one answer.
+    `ProjectTests` creates the object when the test first requests the fixture; pytest keeps it on the item, across all
+    runs of the test, until the session ends. It is thread-safe. The same question is not sent twice: each run of the
+    test uses each answer once, and a `shared` question has one answer.
     """
 
     def __init__(self, key: CaseKey, variant: str, *, test: str, line: int | None = None, shared: bool = False) -> None:
         #: Key of the first question.
         self.key = key
         self.variant = variant
-        #: Node id of the test, or a name for shared answers, and the line in its file, from 1; None if unknown.
+        #: Node id of the test, or a name for shared answers; and the line in the test's file, counted from 1, or None
+        #: if unknown.
         self.test, self.line = test, line
-        #: True if several tests use the answers, in all processes of the run.
+        #: True if several tests, in all processes of the run, use the answers.
         self.shared = shared
-        #: Locked during the call for a shared answer, so that no other thread makes it too.
+        #: Locked during the call for a shared answer, so that no other thread makes the same call.
         self.calling = threading.Lock()
         self._seen: dict[Attempt, SeenResult] = {}
-        #: Attempts that the current run of the test has used or is making, with a digest of the question if shared.
+        #: Attempts that the current run of the test has used or is making, each with a digest of the question if
+        #: answers are shared.
         self._taken: dict[Attempt, str] = {}
         self._lock = threading.Lock()
 
@@ -97,15 +99,15 @@ class TestAnswers:
 
     def begin(self) -> None:
         """
-        Note that the test begins to run, for the first time or again; shared answers stay, since they belong to all
-        tests.
+        Note that the test begins to run, for the first time or again; shared answers stay in use, since they belong to
+        all tests.
         """
         with self._lock:
             if not self.shared:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the answer that an earlier run of the test got to this question, if any."""
+        """Return the answer to this question that an earlier run of the test received, if any."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._seen]):
@@ -121,7 +123,7 @@ class TestAnswers:
         """
         Return the question with a key that no other attempt of the test has, so that no record replaces another.
 
-        A shared question that was sent before, and has no answer yet, keeps its key.
+        A shared question keeps its key if it was sent before and has no answer yet.
         """
         wording = ""
         if self.shared and question.given is None:
@@ -139,7 +141,7 @@ class TestAnswers:
         return replace(question, case=replace(question.case, key=name))
 
     def keep(self, seen: SeenResult) -> None:
-        """Keep an answer for the next run of the test; a failed call is not kept."""
+        """Keep an answer for the next run of the test; the result of a failed call is not kept."""
         result = seen.result
         if isinstance(result, Record) and result.prompt is not None and not isinstance(result.generation, Failed):
             with self._lock:
@@ -148,16 +150,16 @@ class TestAnswers:
 
 class ProjectRunners:
     """
-    Makes the attempts of the project's tests for one variant, each with the arguments of its test's marker.
+    Makes the attempts of the project's tests for one variant, each with the arguments of the test's marker.
 
-    `ProjectTests` creates one for each variant in every process. Tests call `answer` through the fixture, in any
-    thread; the variant's concurrency limits the number of attempts at once. Engines that a test names are built at
+    `ProjectTests` creates one object for each variant in every process. Tests call `answer` through the fixture, in any
+    thread; the variant's concurrency limits the number of concurrent attempts. Engines that a test names are built at
     first use, and closed with the `resources`.
     """
 
     def __init__(self, context: RunContext, variant: Variant, resources: ExitStack) -> None:
         self._run = context.session
-        #: True if recorded answers are replayed, for any engine.
+        #: True if recorded answers are replayed, no matter which engine a test names.
         self._replays = context.plan.replay is not None
         self._variant = variant
         self._secrecy = context.secrecy
@@ -167,12 +169,12 @@ class ProjectRunners:
         self._resources = resources
 
     def answer(self, question: Question, answers: TestAnswers) -> SeenResult:
-        """Make one attempt, or return the answer that an earlier run of the test got to the same question."""
+        """Make one attempt, or return the answer to the same question that an earlier run of the test received."""
         asked_by = AskedBy(test=answers.test, line=answers.line, terms=self._terms(question))
         if question.given is not None:
             return self._write_submitted(answers.number(question), question.given, asked_by)
         runner = self._runner(question)
-        if question.exchange is not None:  # always called, since the answer goes to the application
+        if question.exchange is not None:  # the call is always made, since the answer goes to the application
             return self._call(answers.number(question), runner, asked_by)
         same = partial(
             _is_same_question,
@@ -193,8 +195,8 @@ class ProjectRunners:
     @contextlib.contextmanager
     def _sharing(self, answers: TestAnswers, runner: Runner) -> Iterator[Callable[[AttemptResult], None]]:
         """
-        Lock out other processes while a shared answer is requested, and read their answers; yield a function that
-        shares one.
+        Exclude other processes while a shared answer is requested, and read the answers of these processes; yield a
+        function that shares an answer.
         """
         if not answers.shared:
             yield lambda _: None
@@ -210,7 +212,7 @@ class ProjectRunners:
                 file.seek(0)
                 text = file.read()
                 size = text.rfind(b"\n") + 1
-                file.truncate(size)  # an incomplete line of a process that died
+                file.truncate(size)  # removes the incomplete line of a process that died
                 for line in text[:size].splitlines():
                     outcome = from_json(AttemptOutcome, parse_json(line))
                     if outcome.attempt not in answers:
@@ -226,13 +228,13 @@ class ProjectRunners:
                 yield share
 
     def _from_earlier(self, question: Question, runner: Runner, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the result of an earlier run, or of a process that has died."""
+        """Return the result from an earlier run, or from a process that has died."""
         attempt = Attempt(question.case.key, question.repeat, self._variant.name)
         records = self._run.recorded.of_test(attempt._replace(key=question.first))
         equal = [record for record in records if same(record)]
         if question.equal_before < len(equal):
             return SeenResult(*self._run.keeper.take_over(equal[question.equal_before], question.case))
-        if self._run.handover.redaction is not None:  # a redacted record has no text for the test
+        if self._run.handover.redaction is not None:  # a redacted record contains no text for the test
             return None
         left = self._run.keeper.dead_worker_records.outcome(attempt)
         if left is None or left.failed or not same(record := left.read()):
@@ -241,10 +243,10 @@ class ProjectRunners:
 
     def _call(self, question: Question, runner: Runner, asked_by: AskedBy) -> SeenResult:
         """
-        Make the attempt and write its record; the result is missing if a limit forbids the call.
+        Make the attempt and write its record; the result is a missing attempt if a limit forbids the call.
 
-        The answer to an application's own call is judged by the schema of each tool that the model called, or by that
-        of the answer. An answer without a schema is excluded.
+        The answer to an application's own call is judged by the schema of each tool that the model called, or by the
+        schema of the answer. An answer without a schema is excluded.
         """
         try:
             with self._window:
@@ -265,7 +267,7 @@ class ProjectRunners:
         )
 
     def _write_submitted(self, question: Question, given: ExternalAnswer, asked_by: AskedBy) -> SeenResult:
-        """Write the record of an answer that the test submits; no engine, limit or recording is involved."""
+        """Write the record of an answer that the test passes; no engine, limit or recording is involved."""
         answer = self._secrecy.out_of_answer(given.generation)
         judge, comparers = self._run.judge(), self._run.plan.comparers
         record = given.record(
@@ -279,7 +281,7 @@ class ProjectRunners:
         )
 
     def _other_engine(self, runner: Runner) -> AnsweredBy | None:
-        """Return engine and model of the answer if they are not the run's."""
+        """Return the engine and model of the answer if they are not the run's; otherwise return None."""
         model = runner.origin.model
         if model is None and runner.engine is self._run.runner(self._variant.name).engine:
             return None
@@ -294,8 +296,8 @@ class ProjectRunners:
 
     def _terms(self, question: Question) -> str:
         """
-        Return a digest of everything besides the question that affects an answer: engine and sampling, or the answer's
-        origin.
+        Return a digest of everything that affects an answer except the question: engine and sampling, or the origin of
+        a passed answer.
         """
         if question.given is not None:
             return digest(asdict(question.given.by))
@@ -312,7 +314,7 @@ class ProjectRunners:
             runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
         if config != run.engine and not self._replays:
-            # with the context and prices of that engine, within the run's limits
+            # the runner has the context and prices of that engine, within the run's limits
             engine = self._engine(config)
             admission = self._run.admission(run.name, _answered_by(engine), config)
             runner = replace(runner, engine=engine, context=run.context or engine.info.context, admission=admission)
@@ -334,10 +336,13 @@ class ProjectRunners:
         return replace(runner, params=params, origin=origin)
 
     def _passing_runner(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:
-        """Return the runner of an application's call, which is passed on unchanged; only the application retries it."""
+        """
+        Return the runner for an application's call, which is forwarded unchanged; only the application retries the
+        call.
+        """
         factory = find(config.name)
         require_forwarding(factory, config.name, call.path)
-        # a server started by the run has one model under any name, and a recording knows its model
+        # a server that the run started has one model under any name, and a recording contains the name of its model
         named = not factory.shared and config.name not in RECORDED
         model = call.model if named and call.model not in ("", runner.engine.info.model) else None
         by = _answered_by(runner.engine, model)
@@ -351,7 +356,7 @@ class ProjectRunners:
         )
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = digest(_json(to_json(config)))  # the configuration may contain a key, so only its digest is kept
+        name = digest(_json(to_json(config)))  # the configuration may contain a key, so only the digest is kept
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
@@ -369,15 +374,15 @@ def _answered_by(engine: Engine, model: str | None = None) -> AnsweredBy:
 
 
 def _json(value: object) -> str:
-    # a marker's options may be any objects
+    # the options of a marker may be any objects
     return json.dumps(value, sort_keys=True, default=repr)
 
 
 def _is_same_question(
     record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
 ) -> bool:
-    """Return whether a record answers the same question, from the same engine with the same sampling."""
-    if record.asked_by is None or record.prompt is None or record.redacted is not None:  # a test needs the text
+    """Return whether a record answers the same question, from the same engine with the same sampling parameters."""
+    if record.asked_by is None or record.prompt is None or record.redacted is not None:  # a test needs text
         return False
     remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
     if record.answered_by != answered_by and not remembered:

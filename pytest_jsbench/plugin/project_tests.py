@@ -53,13 +53,13 @@ class ProjectTest:
         self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
         #: True while the repeats of a test run.
         self.repeating = False
-        #: True while the test's function runs; a report is then one of a subtest.
+        #: True while the function of the test runs; a report that arrives meanwhile is the report of a subtest.
         self.running = False
-        #: Outcomes of the repeats that have ended, by repeat.
+        #: Outcomes of the repeats that have ended, by number of the repeat.
         self._ended: dict[int, ProjectTestOutcome] = {}
-        #: Outcome of the function; None before its end.
+        #: Outcome of the test function; None while the function has not ended.
         self._function_end: ProjectTestOutcome | None = None
-        #: Outcomes of this repeat's failed subtests.
+        #: Outcomes of the failed subtests in the current repeat.
         self._subtests: list[ProjectTestOutcome] = []
         #: Errors of the failed repeats.
         self._failures: list[BaseException] = []
@@ -68,16 +68,19 @@ class ProjectTest:
         answers.begin()
         #: Answers that this run of the test has received since the last check.
         self._received: list[tuple[Question, Record]] = []
-        #: Answered calls of the test's application, and those that it repeated afterwards with the same schema.
+        #: Answered calls of the test's application, with repetitions of a call with the same schema.
         self._calls: list[Record] = []
         self._called_again: dict[Attempt, str] = {}
-        #: Results of the test's attempts, and the number of them that a report already contains.
+        #: Results of the test's attempts; the number of results that a report already contains follows.
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
     @contextmanager
     def repeat(self, number: int) -> Iterator[None]:
-        """Run the test for the given repeat, from 0, and collect its failure; a skip or refusal ends the test."""
+        """
+        Run the given repeat of the test, counted from 0, and collect its failure; a skip or refusal
+        ends the test.
+        """
         __tracebackhide__ = True
         if number == 0:
             self._failures.clear()
@@ -95,7 +98,7 @@ class ProjectTest:
 
     @contextmanager
     def recording_outcome(self) -> Iterator[None]:
-        """Record the outcome of the function, for plugins that run it again without a report."""
+        """Record the outcome of the test function, for plugins that run the function again without a report."""
         __tracebackhide__ = True
         try:
             yield
@@ -107,7 +110,7 @@ class ProjectTest:
         self._function_end = of_error(None, self._clean)
 
     def __enter__(self) -> None:
-        """Mark the test's function as running; at its end the received answers are checked."""
+        """Mark the test's function as running; the received answers are checked when the function ends."""
         self.running = True
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
@@ -117,20 +120,24 @@ class ProjectTest:
                 self.check()
             elif isinstance(error, Exception | pytest.fail.Exception):
                 for endpoint in self.attempts.endpoints:
-                    # a call of the application that a limit forbids skips the test, as a call of the test itself does
+                    # the test is skipped if a limit forbids a call of its application, in the same way as for a call of
+                    # the test itself
                     if isinstance(endpoint.refusal, pytest.skip.Exception):
                         raise endpoint.refusal from None
         finally:
             self.running = False
 
     def failure(self) -> BaseException | None:
-        """Return the failure of the repeats, preferably an assertion of the project; None if enough of them passed."""
+        """
+        Return the failure of the repeats, preferably a failed assertion of the project; None if
+        enough repeats passed.
+        """
         repeats = self.terms.repeats
         passed = repeats - len(self._failures)
         needed = repeats if self.terms.min_pass is None else self.terms.min_pass
         if passed >= needed:
             return None
-        # min_pass accepts failed answers, but an assertion is the better explanation of the failure
+        # min_pass tolerates answers that do not pass, but an assertion is the better explanation of the failure
         failure = next((error for error in self._failures if not isinstance(error, CaseFailed)), self._failures[0])
         count = f"{passed} of {repeats} repeats passed, {needed} needed"
         failure.add_note(count)
@@ -143,7 +150,7 @@ class ProjectTest:
         Fail the test unless the calls of the test and its application ended with passed answers.
 
         A failed answer is ignored if the same conversation continued, or started again, with a call for the same
-        schema. A call that was not made skips or fails the test, with the reason.
+        schema. If a call was not made, the test is skipped or fails, with the reason.
         """
         __tracebackhide__ = True
         self.attempts.settle()
@@ -172,7 +179,10 @@ class ProjectTest:
             endpoint.refusal = None
 
     def add_test_outcome(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
-        """Return the results that no report contains yet, with the outcome of the test once it is known."""
+        """
+        Return the results that no report contains yet, with the outcome of the test as soon as the
+        outcome is known.
+        """
         if self.running or (report.when == "setup" and report.passed):
             if report.failed:
                 self._subtests.append(of_report(report, error, self._clean))
@@ -181,7 +191,7 @@ class ProjectTest:
             ended = of_report(report, error, self._clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
         elif not self._ended and self._function_end is not None:
-            # pytest-retry runs a function again without calling pytest's hook for its report
+            # pytest-retry runs a function again without calling the pytest hook that makes the report
             self._ended = {0: self._function_end}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
@@ -208,7 +218,9 @@ class ProjectTest:
             outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
-        except BaseException as ended:  # raised during the call: a timeout of another plugin, or Ctrl-C
+        except (
+            BaseException
+        ) as ended:  # an error raised during the call, such as a timeout from another plugin, or Ctrl-C
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
             refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
             attempt = Attempt(question.case.key, question.repeat, self._answers.variant)
@@ -223,7 +235,7 @@ class ProjectTest:
         if question.exchange is not None:
             self._calls.append(result)
             for call in before:
-                # if an application repeats a call whose answer passed, that is another sample
+                # if an application repeats a call whose answer passed, the repetition is another sample
                 again = _is_failed(call) or result.prompt != call.prompt
                 if call.repeat == result.repeat and again and _continues(result, call):
                     self._called_again[call.attempt] = result.key.id
@@ -231,12 +243,15 @@ class ProjectTest:
 
 
 def _is_failed(record: Record) -> bool:
-    """Return whether the attempt did not pass; an answer without a schema cannot fail."""
+    """Return whether the attempt did not pass; an attempt without a schema cannot fail."""
     return record.schema is not None and not record.verdict.passed
 
 
 def _continues(later: Record, record: Record) -> bool:
-    """Return whether a later call continues the record's conversation, with the same schema or after a failed call."""
+    """
+    Return whether a later call continues the conversation of the record, with the same schema or
+    after a failed call.
+    """
     same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
     if record.prompt is None or later.prompt is None or not same:
         return False
@@ -251,9 +266,9 @@ class ProjectTests:
     """
     Reads the markers of the project's tests, runs repeated tests, and adds the results to the reports.
 
-    The activation creates one in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in the
-    main thread, during collection, around each test function, and for each report. It ends with the session; engines
-    that only tests named are closed when pytest is unconfigured.
+    The activation creates one object in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in
+    the main thread, during collection, around each test function, and for each report. The object is discarded at the
+    end of the session; engines that only tests named are closed when pytest is unconfigured.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -263,14 +278,15 @@ class ProjectTests:
         self._lock = threading.Lock()
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: Runners by the variant's name.
+        #: Runner of each variant, by the variant's name.
         self.runners = {
             name: ProjectRunners(context, variant, self._resources) for name, variant in context.plan.variants.items()
         }
         self._server: EndpointServer | None = None
         #: Tests that have requested the fixture.
         self._requesting: set[str] = set()
-        #: Answers shared by several tests, by variant and name, and their results that no report contains yet.
+        #: Answers that several tests share, by variant and name, and results of these answers that no report contains
+        #: yet.
         self._answers: dict[tuple[str, str], TestAnswers] = {}
         self._shared_results: list[AttemptResult] = []
 
@@ -301,7 +317,7 @@ class ProjectTests:
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         key = CaseKey(task=SHARED, id=safe_name(name))
-        if key.number != 1:  # two names must not become one case, or look like a further question of the same case
+        if key.number != 1:  # two names must not produce the same case, or look like a further question of one case
             key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
         answers = TestAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
@@ -311,7 +327,7 @@ class ProjectTests:
         return JSBench(terms, test.attempts, folder=self._context.config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
-        """Close the addresses of a finished test, and check the answers received after its function ended."""
+        """Close the endpoints of a finished test, and check the answers that arrived after the test function ended."""
         __tracebackhide__ = True
         test = item.stash[_TEST]
         for endpoint in test.attempts.endpoints:
@@ -319,7 +335,10 @@ class ProjectTests:
         test.check()
 
     def _serve(self, variant: str, endpoint: Endpoint[Answer]) -> tuple[str, str]:
-        """Open an address for an application; return it with the model's name. The first call starts the server."""
+        """
+        Open an endpoint for an application; return its address and the name of the model. The first call starts the
+        server.
+        """
         from pytest_jsbench.fixture.endpoint import EndpointServer
 
         with self._lock:
@@ -329,20 +348,20 @@ class ProjectTests:
         return self._server.open(endpoint), self.session.runner(variant).engine.info.model
 
     def _rerun(self, item: pytest.Item) -> str:
-        """Return the command that runs this test again from the directory where pytest was started."""
+        """Return the command that reruns this test from the directory in which pytest was started."""
         path, *names = item.nodeid.split("::")
         here = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
         return f"{self._context.settings.rerun} {shlex.quote('::'.join([Path(here).as_posix(), *names]))}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remove captured output from reports of subtests too, with --jsbench-redact."""
+        """Remove captured output from the reports of subtests as well, with --jsbench-redact."""
         if self._context.handover.redaction is not None and report.nodeid in self._requesting:
             report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Report an invalid marker as an error of its module, before calls are made."""
+        """Report an invalid marker as an error of the test's module, before calls are made."""
         report = yield
         problems = list(_problems(report.result or ()))
         if not problems:
@@ -364,7 +383,7 @@ class ProjectTests:
         try:
             for repeat in range(last):
                 with test.repeat(repeat), test, self._skipping_broken_schemas():
-                    # through the hook again, for plugins that run coroutines
+                    # called through the hook again, for plugins that run coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             with test.repeat(last), test, self._skipping_broken_schemas():
                 yield
@@ -378,7 +397,10 @@ class ProjectTests:
 
     @contextmanager
     def _skipping_broken_schemas(self) -> Iterator[None]:
-        """Skip a test whose schema is invalid with --jsbench-invalid-schemas=skip, like a case of the dataset."""
+        """
+        Skip a test whose schema is invalid if --jsbench-invalid-schemas=skip is set, as for a case
+        of the dataset.
+        """
         __tracebackhide__ = True
         try:
             yield
@@ -392,7 +414,7 @@ class ProjectTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add the results to the report of the phase in which the attempts were made."""
+        """Add the results to the report of the test phase in which the attempts were made."""
         test = item.stash.get(_TEST, None)
         requests = uses(item, FIXTURE) or item.nodeid in self._requesting
         if test is None and not requests and not uses(item, SHARED):
@@ -421,7 +443,7 @@ class ProjectTests:
         if isinstance(failed, CaseFailed):
             if redaction is None:
                 _show_failure_type_first(report.longrepr, failed)
-            if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
+            if not failed.record.excluded:  # an invalid schema in the project is not a failure of the engine
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
         return report
@@ -429,7 +451,7 @@ class ProjectTests:
     def _ended_early(
         self, item: pytest.Item, report: pytest.TestReport, error: BaseException | None
     ) -> Iterator[AttemptResult]:
-        """Yield the outcome of a test that failed before it got the fixture `jsbench`."""
+        """Yield the outcome of a test that failed before it received the fixture `jsbench`."""
         if report.passed or report.when == "teardown":
             return
         ended = of_report(report, error, self.secrecy.out_of)
@@ -458,7 +480,7 @@ def _reject_endpoint(_: object) -> NoReturn:
     )
 
 
-#: Where the fixtures find the object.
+#: Stash key under which the fixtures find the ProjectTests object.
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
 
 
@@ -472,7 +494,7 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
 
 
 def _attempt_line(result: AttemptResult) -> str:
-    """Return one line on an attempt of a test, with its outcome."""
+    """Return a line that describes an attempt of a test, with its outcome."""
     attempt = result.result
     if isinstance(attempt, Missing):
         return f"{attempt.key}: not run ({attempt.reason})"
@@ -491,7 +513,7 @@ def _show_failure_type_first(longrepr: Any, failed: CaseFailed) -> None:
         crash.message = failed.headline
     name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
     traceback = getattr(longrepr, "reprtraceback", None)
-    if traceback is not None:  # pytest claims that all frames are hidden if the end of the test raised the error
+    if traceback is not None:  # if an error was raised at the end of the test, pytest claims that all frames are hidden
         traceback.extraline = None
     for entry in getattr(traceback, "reprentries", ()):
         lines = getattr(entry, "lines", None)

@@ -1,4 +1,4 @@
-"""Implement the fixtures of the project's tests, and the parametrization over the cases."""
+"""Implement the fixtures for the project's tests, and the parametrization of tests over the cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Make a test per variant, and per case by its key: the schema itself is read only when the test runs."""
+    """Parametrize over the variants, and over the cases by their keys; a schema is read only when its test runs."""
     plan = metafunc.config.stash[RUN_CONTEXT].plan
     asking = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
     if asking and list(plan.variants) != [""]:
@@ -40,7 +40,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:
-    """Return the object through which a test calls the run's engine; skip if no model is called."""
+    """Return the object through which a test calls the run's engine; skip the test if no model is called."""
     __tracebackhide__ = True
     tests = _tests(request)
     made = tests.fixture(request.node)
@@ -49,7 +49,7 @@ def open_fixture(request: pytest.FixtureRequest) -> JSBench:
 
 
 def open_shared(request: pytest.FixtureRequest) -> SharedJSBench:
-    """Return the object through which fixtures make calls for several tests; skip if no model is called."""
+    """Return the object through which fixtures make calls for several tests; skip the test if no model is called."""
     return _tests(request).shared(getattr(request, "param", ""))
 
 
@@ -60,7 +60,7 @@ def _tests(request: pytest.FixtureRequest) -> ProjectTests:
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:
-    """Return the case of the test's key; skip if its row has no JSON Schema."""
+    """Return the case with the test's key; skip the test if the dataset's row has no JSON Schema."""
     case = request.config.stash[RUN_CONTEXT].plan.cases.case(request.param)
     if isinstance(case, BrokenCase):
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
@@ -69,11 +69,11 @@ def load_case(request: pytest.FixtureRequest) -> Case:
 
 
 class WithoutRun(JSBench):
-    """Skips the test when it would make a call."""
+    """The fixture `jsbench` in a session without a run: skips the test as soon as it would make a call."""
 
     @property
     def endpoint(self) -> NoReturn:
-        """No endpoint; skips the test."""
+        """Skips the test, because there is no endpoint without a run."""
         pytest.skip(NO_ENGINE)
 
     def _question(self, *_asked: Any) -> NoReturn:
@@ -81,7 +81,7 @@ class WithoutRun(JSBench):
 
 
 def open_without_run(request: pytest.FixtureRequest) -> JSBench:
-    """Return the object through which a test has its answers judged, by the run's settings; no record is written."""
+    """Return the object that judges a test's own answers by the session's settings; no record is written."""
     item, config = request.node, request.config
     values = read_judging(config)
     judge, comparers = shared_judge(policy_of(values)), dict(values["comparer"])

@@ -1,4 +1,4 @@
-"""Declare the options for pytest: on the command line, and as ini keys of the same names."""
+"""Declare the plugin's options for pytest: on the command line, and as ini keys of the same names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, with_defaults
 
-#: Options for judging an answer that a test passes, regardless of the model.
+#: Options for judging an answer that a test passes, which apply without an engine too.
 _OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}
-#: Reason why a test that makes calls is skipped.
+#: Reason with which tests that make calls are skipped.
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
-#: Type of an ini value: a text, and in pytest's own TOML, from 9.2 on, also a number or a boolean.
+#: Type of an ini value: text; from pytest 9.2 on also a number or a boolean in pytest's own TOML table.
 _SCALAR: Any = str | bool | int | float if pytest.version_tuple >= (9, 2) else "string"
 _LIST: Any = {"type": "linelist", "default": []}
-#: The root of every node id of the suite.
+#: The first part of every node id of the suite.
 ROOT = "jsbench"
 
 
@@ -30,7 +30,7 @@ def add_options(parser: pytest.Parser) -> None:
                 option.flag,
                 dest=option.dest,
                 metavar=option.placeholder,
-                help=option.help.replace("%", "%%"),  # argparse formats it
+                help=option.help.replace("%", "%%"),  # argparse formats the help text with %
                 default=None,
                 action="append" if option.repeated else "store",
                 **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
@@ -40,14 +40,17 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[str, Any]:
-    """Return the value of each option from the command line, else the ini file, else the preset; None if not set."""
+    """
+    Return the value of each option from the command line, else the ini file, else the preset; None if the option is not
+    set.
+    """
     values = {name: value_of(config, name) for name in names}
     of_preset = values["preset"] or {}
     return {name: of_preset.get(name) if value is None else value for name, value in values.items()}
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """Return the value from the command line, else the ini file; None if not set."""
+    """Return the option's value from the command line, else from the ini file; None if it is not set."""
     option = BY_NAME[name]
     given, place = config.getoption(option.dest), option.flag
     hint = "" if option.bare is None else f"; before a path, write {option.flag}={option.bare}"
@@ -65,7 +68,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
 
 
 def _of_ini(config: pytest.Config, option: Option) -> Any:
-    """Read an ini key; a single dataset may be a string in pytest's own TOML, which expects a list."""
+    """Read an ini key; in pytest's own TOML table, which expects a list, a single dataset may also be a string."""
     try:
         return config.getini(option.dest)
     except (TypeError, pytest.UsageError):
@@ -76,11 +79,11 @@ def _of_ini(config: pytest.Config, option: Option) -> Any:
 
 
 def _string_of_toml(config: pytest.Config, key: str) -> str | None:
-    """Read a string of pytest's own TOML table; None if it is not a string."""
+    """Read a string from pytest's own TOML table; return None if the value is not a string."""
     path = config.inipath
     if path is None or path.suffix != ".toml":
         return None
-    import tomllib  # only here, since this module is imported in every session of pytest
+    import tomllib  # imported here, since every session of pytest imports this module
 
     content = tomllib.loads(path.read_text("utf-8"))
     tables = content.get("tool", {}) if path.name == "pyproject.toml" else content
@@ -89,7 +92,7 @@ def _string_of_toml(config: pytest.Config, key: str) -> str | None:
 
 
 def _text(option: Option, given: str | bool | float | list[str]) -> str:
-    """Convert a value of pytest's own TOML to the text for the command line."""
+    """Convert a value from pytest's own TOML table to the text expected on the command line."""
     match given:
         case list():
             return ",".join(given)
@@ -101,9 +104,11 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
 
 
 def check_ini_keys(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for an unknown ini key of the plugin, with the nearest name."""
+    """Raise pytest.UsageError for an unknown ini key of the plugin, and suggest the nearest name."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pytest deprecates the name from 9.1 on, but has no other that lists the keys
+        warnings.simplefilter(
+            "ignore"
+        )  # pytest deprecates the name from 9.1 on, but has no other name that lists the ini keys
         given = config.inicfg
     known = {option.dest for option in OPTIONS}
     for key in given:
@@ -112,7 +117,7 @@ def check_ini_keys(config: pytest.Config) -> None:
         try:
             config.getini(key)
         except ValueError:
-            import difflib  # only here, like tomllib
+            import difflib  # imported here for the same reason as tomllib
 
             close = difflib.get_close_matches(key.replace("-", "_"), [option.dest for option in OPTIONS], n=1)
             hint = f"did you mean {close[0]}?" if close else "`pytest --help` lists the keys"
@@ -120,7 +125,10 @@ def check_ini_keys(config: pytest.Config) -> None:
 
 
 def find_run_argument(config: pytest.Config) -> str:
-    """Return the first option or case on the command line that has no effect without an engine; empty if none."""
+    """
+    Return the first option or case on the command line that has no effect without an engine; empty
+    if there is none.
+    """
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
     flags = (option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING)
     return next(flags, "") or ("" if config.option.pyargs else next(iter(find_suite_arguments(config)), ""))

@@ -1,4 +1,4 @@
-"""Refuses what cannot be combined with a marker's repeats."""
+"""Reject what cannot be combined with the repeats of a marker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from pytest_jsbench.plugin.context import FIXTURE, uses
 
 SUBTESTS = "subtests"
 
-#: Whether the function of an item is running.
+#: Whether the test function of an item is running.
 _RUNNING = pytest.StashKey[bool]()
 
 
 class RepeatsRefused(ContractError):
-    """A test requests while it runs what cannot be combined with its repeats; no further repeat is run."""
+    """
+    Raised if a test requests, while it runs, something that cannot be combined with repeats; no
+    further repeat is run.
+    """
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:
-    """Read the arguments of the test's markers; ContractError where one cannot be read."""
+    """Read the arguments of the test's markers; raise ContractError if an argument cannot be read."""
     return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
 
 
@@ -43,10 +46,10 @@ def check_is_argument(item: pytest.Item, terms: MarkerArguments) -> None:
 
 class RepeatRules:
     """
-    Checks what tests request from pytest by name, which their arguments do not show.
+    Checks what tests request from pytest by name while they run, which their function arguments do not show.
 
-    The activation makes one in every process. pytest calls its hooks in the main thread: before each fixture is set up
-    and around each test function.
+    The activation creates one object in every process. pytest calls its hooks in the main thread: after each fixture is
+    set up and around each test function.
     """
 
     @pytest.hookimpl(wrapper=True)
@@ -55,7 +58,7 @@ class RepeatRules:
     ) -> Generator[None, object, object]:
         """Raise RepeatsRefused if a test with `min_pass` requests the fixture `subtests`."""
         __tracebackhide__ = True
-        value = yield  # pytest expects that it sets up a fixture before an error is raised
+        value = yield  # pytest expects that the fixture is set up before an error is raised
         if fixturedef.argname == SUBTESTS and isinstance(request.node, pytest.Item):
             _refuse_min_pass(read_terms(request.node))
         return value
@@ -72,7 +75,7 @@ class RepeatRules:
 
 
 def _refuse_min_pass(terms: MarkerArguments) -> None:
-    """Raise RepeatsRefused if a repeat may fail, since pytest fails the test for any failed subtest."""
+    """Raise RepeatsRefused if `min_pass` is set, since pytest fails the test for any failed subtest."""
     __tracebackhide__ = True
     if terms.min_pass is not None and terms.min_pass < terms.repeats:
         raise RepeatsRefused(

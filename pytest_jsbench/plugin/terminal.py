@@ -1,4 +1,7 @@
-"""Write the run to the terminal: header lines, letters and words for failure types, and the summary at the very end."""
+"""
+Write information on the run to the terminal: header lines, letters and words for failure types, and
+the final summary.
+"""
 
 from __future__ import annotations
 
@@ -44,28 +47,28 @@ _LETTERS = {
     "wrong_decision": "D",
 }
 
-#: Labels of commands to be copied, which are not wrapped.
+#: Labels of the commands that users copy, which are not wrapped.
 _COMMANDS = frozenset({"report", "rerun"})
 #: Maximum number of variants that the header describes.
 _MOST_VARIANTS = 20
 #: Maximum number of pairs of variants whose comparison is printed without -v.
 _MOST_PAIRS = 3
-#: Maximum number of invalid schemas that are checked for drafts in which they are valid.
+#: Maximum number of invalid schemas that are validated in other drafts.
 _MOST_BROKEN = 2000
-#: Maximum number of cases whose prompts are read before the first call to estimate the cost.
+#: Maximum number of cases whose prompts are read before the first call in order to estimate the cost.
 _MOST_PRICED = 1000
 
 
-#: Maximum number of failed own tests with passed answers in the summary, and of header lines on schemas.
+#: Maximum number of header lines on schemas, and of own tests in the summary that failed although their answers passed.
 _MOST_TESTS = 10
 
 
 class Terminal:
     """
-    Writes the run to the terminal, without making decisions.
+    Writes information on the run to the terminal, without making decisions.
 
-    The activation creates one next to the controller. pytest calls its hooks in the main thread: for the header, for
-    the letter of each report, and for the summary, which is written last. It keeps no state.
+    The activation creates one object next to the controller. pytest calls its hooks in the main thread: for the header,
+    for the letter of each report, and for the summary, which is written last. The object keeps no state.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -73,7 +76,7 @@ class Terminal:
         self._controller = controller
 
     def pytest_report_header(self) -> list[str]:
-        """Return the lines on the engine, the cases and the resumed run."""
+        """Return the header lines on the engine, the cases and the resumed run."""
         context = self._context
         metadata = context.handover.metadata
         concurrency = sum(variant.concurrency for variant in context.plan.variants.values())
@@ -106,7 +109,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Write the summary last, even if another plugin's summary raises."""
+        """Write the summary last, even if the summary of another plugin raises an error."""
         try:
             self._controller.settle()
             return (yield)
@@ -121,7 +124,7 @@ class Terminal:
         if run is None or summary is None:
             return
         if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
-            return  # the engine did not start, which pytest reports; there is nothing to summarize
+            return  # the engine did not start, which pytest reports, so there is nothing to summarize
         from pytest_jsbench.reports.run_report import heading, report
         from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
 
@@ -150,7 +153,7 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.reports.markdown import workflow_commands
 
-            # GitHub needs the path from the top of the checked-out repository
+            # GitHub needs the path relative to the root of the checked-out repository
             root, workspace = self._context.config.rootpath, os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
             for line in workflow_commands(run, folder=folder):
@@ -161,7 +164,7 @@ class Terminal:
             show("verdict", verdict.text, green=verdict.passed, red=not verdict.passed, bold=True)
 
     def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
-        """Yield where the run is stored, and commands that use it; a text may be empty."""
+        """Yield the directory of the run, and commands that use it, each with a label; a text may be empty."""
         plan, handover = self._context.plan, self._context.handover
         recorded = plan.record or plan.replay
         unused = f"{counted(self._controller.unasked, 'recorded answer')} not used by any test"
@@ -177,7 +180,9 @@ class Terminal:
             yield "report", page.resolve().as_uri()
         else:
             install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-            runs = folder if plan.output is not None else folder.parent  # the command uses the newest run in it
+            runs = (
+                folder if plan.output is not None else folder.parent
+            )  # the command uses the newest run in this directory
             yield "report", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
@@ -226,7 +231,7 @@ def _cases(context: RunContext) -> str:
 
 
 def _who(metadata: RunMetadata) -> str:
-    """Return engine and model, and how they are called."""
+    """Describe the engine, the model, and how they are called."""
     switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
     adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
     settings = ", ".join([metadata.response_format, *switches, *adapt])
@@ -234,7 +239,7 @@ def _who(metadata: RunMetadata) -> str:
 
 
 def _prompt(context: RunContext, metadata: RunMetadata) -> str:
-    """Return the prompt if it is not the default; empty if it is, or if no model is called."""
+    """Describe the prompt; empty if it is the default prompt, or if no model is called."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
     shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -258,7 +263,7 @@ def _limited(context: RunContext) -> str:
 
 
 def _most_cost(context: RunContext) -> str:
-    """Return the maximum cost of the suite if its price is published; this reads each prompt."""
+    """Return the maximum cost of the suite if the price is published; each prompt is read for this."""
     plan, settings = context.plan, context.settings
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
     if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:

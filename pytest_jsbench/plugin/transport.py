@@ -1,4 +1,4 @@
-"""Pass data between the processes of a run: input to xdist's workers, and results back on reports."""
+"""Pass data between the processes of a run: input to xdist's workers, and results back with the reports."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType
 
 _INPUT = "jsbench"
-#: Results of attempts: objects in the single process, otherwise one ASCII text each, since execnet carries only
-#: builtins, and lone surrogates, enums or deep nesting would break it.
+#: Attribute of a report that contains the results of attempts: objects in the single process, otherwise one ASCII text
+#: for each result, since execnet carries only builtins, and lone surrogates, enums or deep nesting would break it.
 _RESULTS = "jsbench_results"
 _FAILURE_TYPE = "jsbench_failure_type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInput:
-    """The part of a run that a worker cannot determine itself."""
+    """The data on a run that a worker cannot determine by itself."""
 
     handover: Handover
-    #: The engine as the controller has prepared it, by variant.
+    #: The engine configuration that the controller has prepared, by variant.
     prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
-    #: The cases, as the controller has written them.
+    #: The selected cases, as the controller has written them.
     selected: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether xdist may move a worker's tests to another, so that it must not call ahead of them.
+    #: Whether xdist may move a worker's tests to another worker, so that no calls may be made ahead of the tests.
     steals: bool = False
     #: Number of workers that make the run's calls.
     workers: int = 1
 
     @classmethod
     def of(cls, config: pytest.Config) -> WorkerInput | None:
-        """Read the controller's input for this worker; None in any other process."""
+        """Read the input that the controller passed to this worker; return None in any other process."""
         given = getattr(config, "workerinput", {})
         if _INPUT not in given:
             return None
@@ -58,30 +58,33 @@ class WorkerInput:
 def attach(
     report: pytest.TestReport, results: Iterable[AttemptResult], failure_type: FailureType | None = None
 ) -> None:
-    """Put the results of a test's attempts on its report, with the failure type if an answer made the test fail."""
+    """Add the results of a test's attempts to its report, with the failure type if an answer made the test fail."""
     report.__dict__[_RESULTS] = list(results)
     if failure_type is not None:
         report.__dict__[_FAILURE_TYPE] = failure_type.value
 
 
 def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Return the failure type of the answer that made a test fail; empty for any other report."""
+    """Return the failure type of the answer that made a test fail; empty if the report has none."""
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
 def is_subtest(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Return whether the report is of a subtest, which pytest's own plugin labels."""
+    """Return whether the report belongs to a subtest, which pytest's own plugin labels."""
     return hasattr(report, "context")
 
 
 def take(report: pytest.TestReport) -> list[AttemptResult]:
-    """Remove the results of attempts from a report, which pytest keeps for the whole session, and return them."""
+    """
+    Remove the results of attempts from a report, which pytest keeps for the whole session, and
+    return the results.
+    """
     carried = report.__dict__.pop(_RESULTS, ())
     return [from_json(AttemptResult, parse_json(each)) if isinstance(each, str) else each for each in carried]
 
 
 def write_out(data: dict[str, Any]) -> None:
-    """Convert each result to text in a report that will be sent or stored."""
+    """Convert each result on a report to text before the report is sent or stored."""
     if _RESULTS in data:
         data[_RESULTS] = [_write(result) for result in data[_RESULTS]]
 

@@ -1,4 +1,4 @@
-"""Find the recordings that no test has used, if all tests have run to the end of the session."""
+"""Find the recordings that no test used, if all tests ran in the session."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def note_unused(
     session: pytest.Session, context: RunContext, run: Run, collected: Collected, finished: set[str] | None
 ) -> tuple[int, str]:
     """
-    Write the list of unused recordings; return their number, and why the list could not be written.
+    Write the list of unused recordings; return their number, and the reason if the list could not be written.
 
-    `finished` are the tests that passed; None if some were not collected at all.
+    `finished` contains the tests that passed; it is None if some tests were not collected at all.
     """
     folder, config = context.plan.record or context.plan.replay, session.config
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
@@ -46,7 +46,7 @@ def note_unused(
 def _find(
     config: pytest.Config, context: RunContext, run: Run, collected: Collected, finished: set[str], folder: Path
 ) -> Iterator[Path]:
-    """Return unused recordings; those of a test that did not pass, and so is not `finished`, do not count."""
+    """Return the unused recordings, except those of tests that did not pass and are therefore not in `finished`."""
     patterns = config.getini("python_files")
     for name in context.plan.variants:
         unfinished = {
@@ -59,7 +59,7 @@ def _find(
             if path.parent.name == SHARED:
                 wanted = finished >= set(collected.sharing)
             else:
-                # recordings of a dataset belong to other runs; a task is named like its module
+                # recordings of a dataset belong to other runs; the task of a project's test has the name of its module
                 module = f"{path.parent.name.rpartition('.')[2]}.py"
                 wanted = context.settings.targets.suite or any(fnmatch(module, pattern) for pattern in patterns)
             if wanted:
@@ -67,7 +67,7 @@ def _find(
 
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
-    """Return whether every test of the project has run, and every case of the dataset if the run has one."""
+    """Return whether every test of the project ran, and also every case of the dataset if the run has one."""
     settings, selection = context.settings, context.settings.selection
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
     narrowed = (
@@ -83,7 +83,7 @@ def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: C
 
 
 def _collects_all(config: pytest.Config) -> bool:
-    """Return whether pytest collected everything: all of `testpaths`, or from the root on."""
+    """Return whether pytest collected everything: all of `testpaths`, or all tests below the root directory."""
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         return True
     wanted = [config.rootpath / path for path in config.getini("testpaths")] or [config.rootpath]

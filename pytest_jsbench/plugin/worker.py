@@ -29,24 +29,25 @@ class Worker:
     """
     Drives this process's part in the run from pytest's hooks.
 
-    The activation makes one in every process; under xdist the controller's makes no attempts. `pytest_runtestloop`
-    opens the session and starts the look-ahead; `pytest_runtest_protocol` queues the attempts of the next tests. The
-    threads of the look-ahead enter `_attempt`, and through it the session. `pytest_sessionfinish` stops new calls and
-    closes the session.
+    The activation creates one object in every process; under xdist the controller's object makes no attempts.
+    `pytest_runtestloop` opens the session and starts the look-ahead; `pytest_runtest_protocol` queues the attempts of
+    the next tests. The threads of the look-ahead call `_attempt`, which calls the session. `pytest_sessionfinish`
+    prevents new calls and closes the session.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._run = context.session
         self._lookahead: LookAhead[AttemptResult] | None = None
-        #: Why no calls can be made at all; each test reports it, since xdist would take another end for a crash.
+        #: Reason why no calls can be made at all; each test reports it, since xdist would treat any other end as a
+        #: crash.
         self._cannot: Refused | None = None
-        #: None before collection, and if xdist's workers collect.
+        #: The collected tests that make calls; None before collection, and in a controller whose workers collect.
         self.collected: Collected | None = None
         context.config.add_cleanup(self._run.close)
-        #: Whether none of the project's own tests runs, which could inspect the collected items.
+        #: Whether none of the project's own tests runs; such a test could inspect the collected items.
         self._only_cases = False
-        # after pytest's own cleanup, which processes all unfrozen objects five times
+        # runs after pytest's own cleanup, which processes all unfrozen objects five times
         context.config.add_cleanup(gc.unfreeze)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -61,7 +62,7 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Open the records' file, and build what this process needs for the tests that it will run."""
+        """Open the records file, and create what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
         self._only_cases = len(cases) == len(session.items)
         asking = any(map(makes_attempts, session.items))
@@ -81,7 +82,7 @@ class Worker:
         self._freeze()
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
-        """Build the engines that the tests call, and the look-ahead for the cases."""
+        """Open the engines that the tests call, and start the look-ahead for the cases."""
         of_cases = {item.attempt.variant for item in cases}
         of_tests = {
             variant_of(item) for item in session.items if makes_attempts(item) and not isinstance(item, JSBenchCase)
@@ -100,7 +101,7 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Begin no more attempts; close the engine, the judge and the records' file."""
+        """Begin no more attempts; close the engine, the judge and the records file."""
         self._stop()
         self._run.close()
 
@@ -112,8 +113,8 @@ class Worker:
 
     def _freeze(self) -> None:
         """
-        Exclude the hundreds of thousands of objects that stay from garbage collection, also at the
-        interpreter's end.
+        Exclude the hundreds of thousands of objects that stay in memory from garbage collection, including the one at
+        the interpreter's exit.
         """
         if self._only_cases:
             gc.freeze()
@@ -134,7 +135,7 @@ class Worker:
         return self._lookahead.result(item)
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """Make an attempt, in a thread of the look-ahead, or return the answer of an earlier run of its test."""
+        """Make an attempt, in a thread of the look-ahead, or return the result of an earlier run of the same test."""
         if item.answered is not None:
             return item.answered
         made = self._run.attempt(item.attempt, planned_at)
@@ -148,15 +149,15 @@ class Interruption:
     """
     Prevents calls after Ctrl-C or SIGTERM, and makes SIGTERM end the session like Ctrl-C.
 
-    The activation makes one in every process; a cleanup of pytest's configuration restores the previous handlers.
-    A second SIGTERM has its original effect. The handler takes no lock, which the interrupted main thread may hold: it
-    creates a file, and each `Admission` of the run checks for that file before a call.
+    The activation creates one object in every process; a cleanup of pytest's configuration restores the previous
+    handlers. A second SIGTERM has its original effect. The handler acquires no lock, because the interrupted main
+    thread may hold the lock: it creates a file, and each `Admission` of the run checks for that file before a call.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._file = context.handover.interrupted
         self._before: dict[int, Any] = {}
-        if threading.current_thread() is not threading.main_thread():  # no handler can be set there
+        if threading.current_thread() is not threading.main_thread():  # signal handlers cannot be set in other threads
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
@@ -166,7 +167,7 @@ class Interruption:
         context.config.add_cleanup(self._put_back)
 
     def _interrupt(self, number: int, frame: object) -> None:
-        __tracebackhide__ = True  # the traceback shows where the session was
+        __tracebackhide__ = True  # the traceback then shows where the session was interrupted
         before = self._before[number]
         try:
             if not callable(before):
@@ -179,7 +180,10 @@ class Interruption:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Stop calls in all processes before pytest describes where the session was, which takes a second."""
+        """
+        Prevent calls in all processes before pytest describes where the session was interrupted,
+        which takes a second.
+        """
         with suppress(OSError):
             self._file.touch()
 
@@ -194,15 +198,15 @@ T = TypeVar("T")
 
 class LookAhead(Generic[T]):
     """
-    Keeps attempts in progress for the items that pytest will run next, in its order, separately for each variant.
+    Keeps attempts in progress for the items that pytest will run next, in pytest's order, separately for each variant.
 
-    More attempts are queued than may be in flight, so that a slow one at the front does not idle the rest; with
-    `--maxfail` none beyond those in flight, so that little is paid for tests that will not run. A slow variant does not
-    delay another one until the other's queue is full of results.
+    More attempts are queued than may be in flight, so that the others continue while a slow attempt is at the front.
+    With `--maxfail`, only as many attempts are queued as may be in flight, so that little is paid for tests that will
+    not run. A slow variant delays another variant only when the queue of the other variant is full of results.
 
-    The worker makes it when the test loop begins, if there are cases to run. Its methods are called in the main thread:
-    `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`. It ends with
-    the session, when the worker calls `stop`.
+    The worker creates the object when the test loop begins, if there are cases to run. Its methods are called in the
+    main thread: `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`.
+    The worker calls `stop` at the end of the session.
     """
 
     def __init__(
@@ -215,21 +219,21 @@ class LookAhead(Generic[T]):
     ) -> None:
         self._session = session
         self._call = call
-        #: Calls by variant; a call's key is its item object, because building a node id takes time.
+        #: Calls by variant; the key of a call is the item object, because building a node id takes time.
         self._calls: dict[str, CallsInFlight[T]] = {name: CallsInFlight(count) for name, count in concurrency.items()}
         times = 1 if session.config.option.maxfail else 4
         self._depths = {name: times * count for name, count in concurrency.items()}
-        #: Cases that have not been queued, in the order of the session.
+        #: Cases that have not been queued yet, by variant, in the order of the session.
         self._upcoming = {name: self._cases_of(name) for name in concurrency}
         #: The item for which `advance` was last called.
         self._latest: pytest.Item | None = None
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue the attempts of `item` and of the tests after it, as far as there is space."""
+        """Queue the attempts of `item` and of the tests after it, as far as there is room."""
         if isinstance(
             self._latest, JSBenchCase
-        ):  # its test may have been skipped, or failed, before it needed the result
+        ):  # a queued test may have been skipped, or may have failed, before it needed the result
             self._calls[self._latest.attempt.variant].drop(id(self._latest))
         self._latest = item
         if hasattr(self._session.config, "workerinput"):
@@ -240,12 +244,15 @@ class LookAhead(Generic[T]):
                 self._queue(case)
 
     def result(self, item: JSBenchCase) -> T:
-        """Wait for the item's result; its attempt is made now if it was not queued, such as for a rerun."""
+        """
+        Wait for the result of the item; if its attempt was not queued, for example for a rerun, the attempt is made
+        now.
+        """
         self._queue(item)
         return self._calls[item.attempt.variant].take(id(item))
 
     def stop(self) -> None:
-        """Begin no more attempts; those in flight are not waited for."""
+        """Begin no more attempts, without waiting for those in flight."""
         for calls in self._calls.values():
             calls.stop()
 
@@ -264,7 +271,7 @@ class LookAhead(Generic[T]):
             calls.add(id(item), lambda: self._call(item, planned_at))
 
     def _queue_sent(self, items: list[pytest.Item]) -> None:
-        """Queue the attempts of these items, and of those that xdist has sent this worker after them."""
+        """Queue the attempts of these items, and of the items that xdist has sent to this worker after them."""
         waiting = set(filter(self._has_room, self._calls))
         for item in itertools.chain(items, self._queued_by_xdist() if waiting else ()):
             if isinstance(item, JSBenchCase) and not item.has_run and item.attempt.variant in waiting:
@@ -275,7 +282,10 @@ class LookAhead(Generic[T]):
                 break
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
-        """Return what xdist has sent this worker after `nextitem`; nothing if its private structure is unexpected."""
+        """
+        Return the items that xdist has sent to this worker after `nextitem`; none if xdist's private structure is
+        unexpected.
+        """
         if self._worker_queue is None:
             return []
         try:
@@ -287,7 +297,7 @@ class LookAhead(Generic[T]):
 
 
 def _worker_queue(config: pytest.Config) -> Any:
-    """Return the queue of xdist's `WorkerInteractor`, recognized by its shape; None if there is none."""
+    """Return the queue of xdist's `WorkerInteractor`, recognized by its attributes; None if there is no such queue."""
     for plugin in config.pluginmanager.get_plugins():
         candidate = getattr(plugin, "torun", None)
         if hasattr(candidate, "lock"):

@@ -1,4 +1,4 @@
-"""Have xdist assign tests while calls are in flight."""
+"""Make xdist assign tests to a worker while calls are in flight."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
     """
-    Return an xdist scheduler that keeps `ahead` tests queued at each worker; None if the user chose another.
+    Return an xdist scheduler that keeps `ahead` tests queued at each worker; None if the user chose another scheduler.
 
-    A worker can look ahead only over tests it was sent. Since they cannot be taken back, it is sent no more than it
-    looks ahead. Nothing is stolen, so nothing is paid twice.
+    A worker can make calls ahead only for tests that it was sent. Since these tests cannot be taken back, a worker is
+    sent only as many as its look-ahead covers. Tests are never moved between workers, so that no call is paid twice.
     """
     if config.getoption("dist") == "each":
         message = "--dist=each would call every case in each worker, and keep only one answer; use --dist=load"
@@ -30,7 +30,7 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
             if self.collection is None:
                 first, *others = self.node2collection.values()
                 if any(other != first for other in others):
-                    super().schedule()  # reports the differences, and assigns nothing
+                    super().schedule()  # reports the differences between the workers' collections, and assigns no tests
                     return
                 self.collection = first
                 self.pending[:] = range(len(self.collection) - 1, -1, -1)
@@ -46,7 +46,7 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
             indices = [self.pending.pop() for _ in range(count)]
             if indices:
                 self.node2pending[node].extend(indices)
-                # a worker that has just died accepts nothing; its tests are assigned again once this is known
+                # a worker that has just died accepts no tests; its tests are assigned again once its death is known
                 with contextlib.suppress(OSError):
                     node.send_runtest_some(indices)
             if not self.pending:
