@@ -1,7 +1,8 @@
 """
-Tests of all that an engine must do, for its author: a subclass of `EngineContract` with a configuration of the engine.
+Tests for the authors of an engine that cover all its duties: subclass `EngineContract` and provide a configuration of
+the engine.
 
-It imports pytest, so that it is no part of the core, and it calls the engine for real, a dozen times.
+This module imports pytest, so that it is not part of the core, and the tests call the real engine about a dozen times.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def request(
     seed: int | None = None,
     timeout: float = 60.0,
 ) -> Request:
-    """Return a request as the runner makes it."""
+    """Return a request like those that the runner makes."""
     messages = (Message(role="system", content=system),) if system else ()
     return Request(
         key=CaseKey(task=task, id=case_id),
@@ -66,7 +67,7 @@ def complete(engine: Engine, asked: Request | None = None) -> Completion:
 
 
 class EngineContract:
-    """Tests for every engine; subclass it as `Test…`, and override `config`."""
+    """The tests that every engine must pass; name a subclass `Test…`, and override `config` in it."""
 
     @pytest.fixture
     def config(self) -> EngineConfig:

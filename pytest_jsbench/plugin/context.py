@@ -172,9 +172,7 @@ def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
         item.add_marker(mark(attempt.failure_type))
     for code in attempt.codes:
         line = f"{mark('code', code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
-        if line not in item.config.getini(
-            "markers"
-        ):  # declared for --strict-markers, since the name was unknown before
+        if line not in item.config.getini("markers"):  # for --strict-markers, since the name was unknown before
             item.config.addinivalue_line("markers", line)
         item.add_marker(mark("code", code))
 

@@ -68,10 +68,10 @@ class ProjectTest:
         answers.begin()
         #: Answers that this run of the test has received since the last check.
         self._received: list[tuple[Question, Record]] = []
-        #: Answered calls of the test's application, with repetitions of a call with the same schema.
+        #: Answered calls of the test's application, and calls that the application later repeated with the same schema.
         self._calls: list[Record] = []
         self._called_again: dict[Attempt, str] = {}
-        #: Results of the test's attempts; the number of results that a report already contains follows.
+        #: Results of the test's attempts, and the number of results that a report already contains.
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
@@ -218,9 +218,7 @@ class ProjectTest:
             outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
-        except (
-            BaseException
-        ) as ended:  # an error raised during the call, such as a timeout from another plugin, or Ctrl-C
+        except BaseException as ended:  # raised during the call, such as a timeout of another plugin, or Ctrl-C
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
             refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
             attempt = Attempt(question.case.key, question.repeat, self._answers.variant)

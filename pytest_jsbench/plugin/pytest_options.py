@@ -106,9 +106,7 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
 def check_ini_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for an unknown ini key of the plugin, and suggest the nearest name."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # pytest deprecates the name from 9.1 on, but has no other name that lists the ini keys
+        warnings.simplefilter("ignore")  # pytest deprecates `inicfg` from 9.1 on, without a replacement
         given = config.inicfg
     known = {option.dest for option in OPTIONS}
     for key in given:

@@ -180,9 +180,7 @@ class Terminal:
             yield "report", page.resolve().as_uri()
         else:
             install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-            runs = (
-                folder if plan.output is not None else folder.parent
-            )  # the command uses the newest run in this directory
+            runs = folder if plan.output is not None else folder.parent  # the command uses its newest run
             yield "report", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])

@@ -58,7 +58,7 @@ from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Instance
 
-#: Faults after which the same call may succeed.
+#: Faults after which the same call may succeed if it is retried.
 RETRIED = frozenset(
     {
         FaultKind.RATE_LIMITED,
@@ -70,28 +70,28 @@ RETRIED = frozenset(
 )
 #: Faults of calls that the provider may have answered and charged for.
 _MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
-#: Minimum number of bytes of a prompt or a schema per token.
+#: Minimum number of bytes per token in a prompt or a schema.
 _BYTES_PER_TOKEN = 2
 _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
-#: Seconds after its own timeout by which a call has ended in any case.
+#: Seconds after a call's own timeout by which the call has ended in any case.
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
 _LONGEST_RETRY_AFTER = 120.0
-#: Seconds assumed for a refusal that does not state how long to wait.
+#: Seconds to wait after a refusal that does not state how long to wait.
 _SHORTEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseQuestion:
-    """The request for a case, with the steps that led to it."""
+    """The request for a case, with the intermediate results from which it was built."""
 
     case: Case
-    #: The schema to send, or the attempt's outcome if the adaptation failed.
+    #: The schema to send, or the outcome of the attempt if the adaptation failed.
     adapted: Adapted | Declined | Failed
-    #: None if the template raised.
+    #: The prompt of the case; None if the template raised an error.
     prompt: Prompt | None = None
     length: PromptLength | None = None
-    #: The request to send; the outcome of the attempt if nothing can be sent.
+    #: The request to send, or the outcome of the attempt if nothing can be sent.
     request: Request | Declined | Failed
 
     @property
@@ -103,32 +103,35 @@ class CaseQuestion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
     """
-    Runs the attempts of one engine.
+    Makes the attempts with one engine.
 
-    A run's session creates one for each variant; a project's own test that names another engine gets a copy with that
-    engine. The threads of the calls in flight call `attempt` concurrently, up to the engine's concurrency; the runner
-    keeps no state between attempts. The session closes engine, judge and admission.
+    A run's session creates one runner for each variant; if a project's own test names another engine, the test gets a
+    copy with that engine. The threads of the calls in flight call `attempt` concurrently, up to the engine's
+    concurrency; the runner keeps no state between attempts. The session closes the engine, the judge and the admission.
     """
 
     engine: Engine
     judge: Judge
     template: PromptTemplate
     params: GenerationParams
-    #: Maximum number of retries after the first try.
+    #: Maximum number of retries after the first try of a call.
     retries: int = 2
-    #: Rewrites a schema into the subset that the engine accepts; None to send the schema unchanged.
+    #: Rewrites a schema into the subset of JSON Schema that the engine accepts; None to send the schema unchanged.
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
-    #: Size of the model's context in tokens; None if unknown, and then every prompt is sent.
+    #: Size of the model's context in tokens; None if the size is unknown, and then every prompt is sent.
     context: int | None = None
     #: Test or run that the requests come from; part of each request.
     origin: Origin = field(default_factory=Origin)
-    #: Comparers of values with expected ones, by the field's name.
+    #: Comparers of values with expected values, by the field's name.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
-    #: Limits that decide when a call may be made; None for no limits.
+    #: Limits that determine when a call may be made; None if there are no limits.
     admission: Admission | None = None
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
-        """Make one attempt, queued at `planned_at` by time.perf_counter; raise Refused if it is not allowed."""
+        """
+        Make one attempt, queued at `planned_at` in the time of time.perf_counter; raise Refused if a call is not
+        allowed.
+        """
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         question = self.question(case, repeat)
@@ -197,7 +200,7 @@ class Runner:
 
     def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """
-        Judge the answer; return `unjudged` if the judge cannot run, since the answer is paid for and can be judged
+        Judge the answer; return `unjudged` if the judge cannot run, because the answer was paid for and can be judged
         later.
         """
         try:
@@ -210,7 +213,7 @@ class Runner:
             return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason="exhausted", message=why)
 
     def _prompt(self, case: Case) -> Prompt | Failed:
-        """Return the prompt of the case; Failed if a user's own template raises."""
+        """Return the prompt of the case; return Failed if a user's own template raises an error."""
         try:
             return prompt_of(case, self.template)
         except THIRD_PARTY_ERRORS as error:  # a template's bug fails one attempt, not the run
@@ -225,7 +228,7 @@ class Runner:
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def _too_long(self, length: PromptLength) -> Declined | None:
-        """Decline a prompt that leaves no tokens of the context for an answer."""
+        """Decline a prompt that leaves no tokens for an answer in the context."""
         if self.context is None or length.tokens < self.context:
             return None
         about = "" if length.exact else "about "
@@ -245,7 +248,7 @@ class Runner:
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
     def _generate(self, request: Request, tries: _Tries) -> Generation:
-        """Call the engine until there is an outcome; raise Refused if a try is not allowed."""
+        """Call the engine until there is an outcome; raise Refused if a call is not allowed."""
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
 
         def is_transient(error: BaseException) -> bool:
@@ -269,7 +272,7 @@ class Runner:
         except Refused as refused:
             if tries.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
                 raise
-            return _failure(tries.fault)  # the call was made, and this was its outcome
+            return _failure(tries.fault)  # the call was made, and this fault is its outcome
         except CallError as error:
             return _failure(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
@@ -282,7 +285,7 @@ class Runner:
             tries.retries = retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, tries: _Tries) -> Completion | Declined:
-        """Make one try, within the limits that all processes of the run share."""
+        """Make one try of the call, within the limits that all processes of the run share."""
         if isinstance(self.engine, CachingEngine) and (memory := self.engine.remembered(request)) is not None:
             tries.answered_by = AnsweredBy(engine=REMEMBERED, model=memory.model)
             return memory.answer
@@ -318,13 +321,13 @@ class Runner:
 
 
 def inexpressible(problem: Inexpressible) -> Declined:
-    """Return the outcome for a schema that cannot be expressed in the engine's subset."""
+    """Return the outcome for a schema that cannot be expressed in the engine's subset of JSON Schema."""
     message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
 
 def _checked(generation: Completion | Declined) -> Completion | Declined:
-    """Return the generation; raise ValueError for one that could not be read back from a records file."""
+    """Return the generation; raise ValueError if it could not be read back from a records file."""
     from_json(Completion | Declined, to_json(generation))
     return generation
 
@@ -335,19 +338,19 @@ def _failure(error: CallError) -> Failed:
 
 @dataclass(slots=True, kw_only=True)
 class _Tries:
-    """The tries of one attempt so far, as far as they affect the next one."""
+    """The tries of an attempt so far, as far as they affect the next try."""
 
     #: Seconds spent waiting for the limits.
     waited: float = 0.0
     #: Seconds that the provider asked this call to wait.
     provider_wait: float = 0.0
-    #: Number of tries that ended because the provider is overloaded, or down for all calls; they do not count as
+    #: Number of tries that ended because the provider is overloaded, or down for all calls; these tries do not count as
     #: retries.
     uncounted: int = 0
-    #: True if the latest try was one of them: then all calls wait together for their next permit, without an own back-
-    #: off.
+    #: True if the latest try does not count: all calls then wait together for their next permit, and this call does not
+    #: back off by itself.
     wait_together: bool = False
-    #: The fault of the latest try that failed.
+    #: The fault of the latest failed try.
     fault: CallError | None = None
     #: True once the run has given up on the provider.
     given_up: bool = False
@@ -359,8 +362,8 @@ class _Tries:
 
 def maximum_usage(request: Request) -> Estimate:
     """
-    Estimate the most that a call can use; the schema counts in addition to the prompt, as most
-    engines send it too.
+    Estimate the maximum usage of a call; the schema counts in addition to the prompt, since most
+    engines send both.
     """
     texts = (text for message in request.prompt.messages for text in message.texts)
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -373,7 +376,7 @@ def maximum_usage(request: Request) -> Estimate:
 
 
 def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:
-    """Add the schema that was sent: the adapted one, unless the engine reports another."""
+    """Add the schema that was sent: the adapted schema, unless the engine reports another."""
     if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
         return generation
     if not isinstance(adapted, Adapted) or adapted.schema == original:
@@ -383,8 +386,8 @@ def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Fail
 
 def _back_off(state: tenacity.RetryCallState, tries: _Tries) -> float:
     """
-    Return seconds of back-off with full jitter, at least what the provider asked for; 0 if the admission makes all
-    wait.
+    Return the seconds of back-off with full jitter, at least what the provider asked for; 0 if the admission makes all
+    calls wait.
     """
     if tries.wait_together:
         return 0.0
@@ -403,7 +406,7 @@ def _schema_problem(case: BrokenCase) -> Verdict:
 
 
 def _unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Record:
-    """Return the record of an attempt that is not made, because its schema cannot be used to judge an answer."""
+    """Return the record of an attempt that is not made because its schema cannot be used to judge an answer."""
     return Record.of(
         key=case.key,
         repeat=repeat,
@@ -417,9 +420,10 @@ def _unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Re
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRunner:
     """
-    Runs the attempts of an engine whose grammar accepts or rejects labelled answers, without calling a model.
+    Makes the attempts with an engine whose grammar accepts or rejects labelled answers, without calling a model.
 
-    A run's session creates one; its threads call `attempt` concurrently. It keeps no state between attempts.
+    A run's session creates one runner; the session's threads call `attempt` concurrently. The runner keeps no state
+    between attempts.
     """
 
     acceptor: GrammarMatcher
@@ -428,7 +432,7 @@ class AcceptanceRunner:
     def attempt(
         self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
     ) -> Record:
-        """Make the only attempt of a case, queued at `planned_at` by time.perf_counter."""
+        """Make the only attempt at a case, queued at `planned_at` in the time of time.perf_counter."""
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         if isinstance(case, BrokenCase):
@@ -474,7 +478,10 @@ class AcceptanceRunner:
         )
 
     def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:
-        """Return the grammar's decision on an answer, with the violated keywords if it wrongly accepts one."""
+        """
+        Return the grammar's decision on an answer, with the violated keywords if the grammar wrongly accepts the
+        answer.
+        """
         decision = GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
         if instance.valid or not decision.wrong:
             return decision

@@ -1,6 +1,6 @@
 """
-Interface of batch support: the run's attempts as batches of a provider, by an extension found
-through an entry point.
+Interface of batch support, which an extension implements: the run's attempts are submitted as batches of a provider.
+The extension is found through an entry point.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 class BatchPart:
     """A batch of requests."""
 
-    #: Id from the provider; None from just before the submission until the provider has confirmed it.
+    #: Id assigned by the provider; None from just before the submission until the provider has confirmed the batch.
     id: str | None
     #: Time of the submission, ISO 8601 in UTC.
     handed_in_at: str
     #: Names of the batch's requests.
     requests: tuple[str, ...]
-    #: True once the results have been read; failed requests may then be submitted again.
+    #: True once the results have been read; requests that failed may then be submitted again.
     ended: bool = False
 
 
 class Batching(Protocol):
-    """The batches of one run, in the process that started it."""
+    """The batches of one run, in the process that started the run."""
 
     def make(
         self,
@@ -48,9 +48,10 @@ class Batching(Protocol):
         stopped: threading.Event = ...,
     ) -> None:
         """
-        Submit the attempts, wait as configured, and write the answers where all processes of the run read them.
+        Submit the attempts, wait as configured, and write the answers to the file from which all processes of the run
+        read.
 
-        Once `stopped` is set, by any thread, nothing more is submitted, and the waiting ends.
+        Any thread may set `stopped`: then nothing more is submitted, and the waiting ends.
         """
 
     def waiting(self) -> list[BatchPart]:
@@ -58,28 +59,28 @@ class Batching(Protocol):
 
     def doubts(self, folder: Path) -> list[str]:
         """
-        Return a line for each batch without a known id: what the user has to do; `folder` is the run's directory to
-        name.
+        Return a line for each batch whose id is unknown, with the steps for the user; `folder` is the directory of the
+        run, which the lines name.
         """
 
 
 class BatchSupport(Protocol):
-    """The steps of a run that differ with batches."""
+    """The steps of a run that are different if the run uses batches."""
 
     def take_over(self, source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
-        """Read the batches of an earlier run; raise ResumeError if they cannot be resumed."""
+        """Read the batches of an earlier run; raise ResumeError if the batches cannot be resumed."""
 
     def keep(self, folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
         """Write the batches of an earlier run into this run's directory."""
 
     def is_unfinished(self, folder: Path) -> bool:
-        """Return whether a run's directory names a batch with unread results."""
+        """Return whether the files in a run's directory name a batch whose results have not been read."""
 
     def batching(self, session: Any) -> Batching:
-        """Return the batching of the attempts of a `RunSession`."""
+        """Return the batching for the attempts of a `RunSession`."""
 
     def engine(self, answers: Path, info: EngineInfo) -> Engine:
-        """Return an engine that answers from the file of answers."""
+        """Return an engine that reads its answers from the file of batch answers."""
 
 
 def load_batch_support() -> BatchSupport:

@@ -1,4 +1,4 @@
-"""Describe what the answers of a run depend on, in the same way for the plugin and for `evaluate`."""
+"""Describe everything that affects the answers of a run, in the same way for the plugin and for `evaluate`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Variant
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
-#: Directory with one directory per GPU (NVIDIA's driver for Linux).
+#: Directory that contains one directory per GPU (with NVIDIA's driver for Linux).
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: The source of the cases of a run without the suite.
+#: Name for the source of the cases in a run without the suite.
 _PROJECT_SOURCE = "own tests"
 
 
 def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMetadata:
-    """Return the metadata of a run; for a mere listing, facts that cannot be determined are left out."""
+    """Return the metadata of a run; facts that cannot be determined are left out if the cases are only listed."""
     now = datetime.now(UTC)
     policy = asdict(plan.policy)
     infos: dict[str, EngineInfo] = {}
@@ -106,7 +106,7 @@ def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
 
 
 def _file_digest(path: Path) -> str:
-    """Return the digest of a model's file; an unchanged file is read once per process."""
+    """Return the digest of a model file; an unchanged file is read only once per process."""
     status = path.stat()
     return _read_digest(path, status.st_size, status.st_mtime_ns)
 
@@ -120,7 +120,7 @@ def _read_digest(path: Path, size: int, changed: int) -> str:  # noqa: ARG001  t
 def _describe_cases(plan: Plan) -> dict[str, Any]:
     if not plan.suite:  # the project's tests define the cases
         return {"source": _PROJECT_SOURCE, "cases": 0}
-    keys = plan.cases.source.keys()  # of all shards
+    keys = plan.cases.source.keys()  # the keys of all shards
     return {
         **plan.cases.said,
         "revision": revision_of(str(plan.cases.said["source"])),
@@ -131,7 +131,10 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
 
 
 def _host() -> dict[str, object]:
-    """Describe the machine: memory if the system reports it, GPUs if a driver does (NVIDIA's on Linux)."""
+    """
+    Describe the machine: its memory if the system reports it, and its GPUs if a driver lists them
+    (NVIDIA's on Linux).
+    """
     host: dict[str, object] = {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
     if hasattr(os, "sysconf"):  # not on Windows
         host["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)

@@ -1,4 +1,4 @@
-"""Estimate the calls, tokens, cost and time of a run before its first call."""
+"""Estimate the calls, tokens, cost and time of a run before the first call."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:
     """
-    Yield a label and a text for each estimate of the attempts, per variant; no calls are made.
+    Yield the label and the text of each estimate for the attempts of each variant; no calls are made.
 
-    Prompt tokens are a low estimate from the texts; answer tokens are the maximum. The cost is what a cost limit
-    reserves: it counts the most tokens that the prompt and the schema, which most engines send too, can have.
+    Prompt tokens are a low estimate from the texts; answer tokens are the maximum. The cost is the amount that a cost
+    limit reserves: it is based on the maximum number of tokens in the prompt and in the schema, which most engines send
+    too.
     """
     planned = list(attempts)
     for name, variant in plan.variants.items() if planned else ():
@@ -33,7 +34,10 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
 
 
 def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
-    """Return the maximum cost of all calls of the suite; None, without reading a prompt, if a price is unknown."""
+    """
+    Return the maximum cost of all calls of the suite; return None, without reading a prompt, if a
+    price is unknown.
+    """
     try:
         prices = {name: price_of(metadata.of_variant(name), batch=plan.batch is not None) for name in plan.variants}
     except PriceError:
@@ -72,13 +76,13 @@ def _max_usage(requests: list[Request]) -> Usage:
 
 
 def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
-    """Return the request of an attempt, with the case's original schema; None if no call would be made."""
+    """Return the request of an attempt, and the original schema of its case; return None if no call would be made."""
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
     try:
         prompt = prompt_of(case, variant.template.render)
-    except JSBenchError:  # the run reports this problem for the case
+    except JSBenchError:  # the run itself reports this problem for the case
         return None
     return Request(key=attempt.key, repeat=attempt.repeat, prompt=prompt, schema=case.schema, params=variant.params)
 
@@ -96,7 +100,10 @@ def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
-    """Describe the duration as a multiple of one call or batch, and the minimum that the rate limits impose."""
+    """
+    Describe the duration as a multiple of the duration of one call or batch, with the minimum that the rate limits
+    impose.
+    """
     if plan.batch is not None:
         return "as long as the provider takes for a batch"
     pairs = ((calls, plan.limits.requests_per_minute), (tokens, plan.limits.tokens_per_minute))

@@ -1,4 +1,4 @@
-"""Pass the results of a run's start to each process of the run."""
+"""Pass the results of a run's start to every process of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_jsbench.records.redaction import Redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """Results of a run's start, which the run's other processes cannot compute themselves."""
+    """Results of a run's start, which the other processes of the run cannot compute themselves."""
 
     metadata: RunMetadata
     #: Directory of the run's files; None if they are not kept.
@@ -20,20 +20,23 @@ class Handover:
     shared: Path
     #: File with the records of an earlier run; None for a new run.
     recorded: Path | None = None
-    #: Replaces texts of records by digests; None to write the texts.
+    #: Replaces texts in records by their digests; None to write the texts.
     redaction: Redaction | None = None
 
     @property
     def records(self) -> Path:
-        """Directory of the records while the run lasts: the shared one if records are not kept."""
+        """
+        Directory of the records while the run lasts: the run's directory, or the shared directory if the run's files
+        are not kept.
+        """
         return self.shared if self.folder is None else self.folder
 
     @property
     def answers(self) -> Path:
-        """File with the answers of a provider's batches."""
+        """File with the answers from a provider's batches."""
         return self.shared / "batch.jsonl"
 
     @property
     def interrupted(self) -> Path:
-        """File that exists once the run is interrupted, so that no process makes further calls."""
+        """File whose existence shows that the run was interrupted, so that no process makes further calls."""
         return self.shared / "interrupted"

@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 class CallsInFlight(Generic[T]):
     """
-    Makes several calls concurrently and keeps each result, by a key, until it is taken.
+    Makes several calls concurrently and keeps the result of each call, under a key, until the result is taken.
 
     All methods are called from the one thread that runs the cases; the calls run in threads of this object, as many as
-    may be in flight. After `stop` no call begins. The threads are daemons, so that the interpreter exits after Ctrl-C
-    without waiting for calls in flight; after `stop` each thread ends with its call.
+    may be in flight. After `stop`, no call begins. The threads are daemons, so that the interpreter exits after Ctrl-C
+    without waiting for calls in flight; after `stop`, each thread ends with its current call.
     """
 
     def __init__(self, concurrency: int) -> None:
-        #: Calls to make; None ends the thread that takes it.
+        #: Calls to make; None ends the thread that reads it.
         self._queue: queue.SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
         self._futures: dict[Hashable, Future[T]] = {}
         self.stopped = False
@@ -36,7 +36,7 @@ class CallsInFlight(Generic[T]):
                 raise EngineError(message, found=number, expected=concurrency, option="concurrency") from error
 
     def __len__(self) -> int:
-        """Return the number of calls that are queued, in flight, or finished and not yet taken."""
+        """Return the number of calls that are queued, in flight, or finished with a result not yet taken."""
         return len(self._futures)
 
     def __contains__(self, key: Hashable) -> bool:
@@ -44,16 +44,16 @@ class CallsInFlight(Generic[T]):
         return key in self._futures
 
     def add(self, key: Hashable, call: Callable[[], T]) -> None:
-        """Make this call when a thread is free."""
+        """Queue this call under the key; it is made when a thread is free."""
         future = self._futures[key] = Future()
         self._queue.put((future, call))
 
     def take(self, key: Hashable) -> T:
-        """Wait for the result of this key's call; raise the exception of the call, if any."""
+        """Wait for the result of the call with this key; raise the exception of the call, if any."""
         return self._futures.pop(key).result()
 
     def drop(self, key: Hashable) -> None:
-        """Discard this key's pending result, if any."""
+        """Discard the pending result of this key, if any."""
         self._futures.pop(key, None)
 
     def stop(self) -> None:
@@ -67,7 +67,10 @@ class CallsInFlight(Generic[T]):
             pass
 
     def _make_next(self) -> bool:
-        """Make the next call, or return False; a separate method, so that a waiting thread keeps no result alive."""
+        """
+        Make the next call, or return False if the thread is to end; this is a separate method so that a waiting thread
+        does not keep a result alive.
+        """
         if (taken := self._queue.get()) is None:
             return False
         future, call = taken

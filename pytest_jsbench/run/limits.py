@@ -1,9 +1,10 @@
 """
 Enforce limits that all processes of a run share: requests and tokens per minute, cost, and the provider's capacity.
 
-The state is one SQLite file, which survives a killed process. Requests and tokens are spread evenly over the minute, as
-providers refill them. Before a call, its tokens are reserved at the mean of the calls so far, and its cost at the
-maximum; after the call, both are replaced by the actual usage, so that the total stays within the cost limit.
+The state is kept in one SQLite file, which remains intact if a process is killed. Requests and tokens are spread evenly
+over the minute, because providers refill their quotas evenly. Before a call, tokens are reserved at the mean of the
+calls so far, and cost at the maximum; after the call, both amounts are replaced by the actual usage, so that the total
+stays within the cost limit.
 """
 
 from __future__ import annotations
@@ -30,40 +31,40 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
 
 _TABLES = (
-    # one row: US dollars spent, and whether a call was refused because of the cost limit
+    # one row: US dollars spent so far, and whether a call was refused because of the cost limit
     "CREATE TABLE state (spent, refused)",
     "INSERT INTO state VALUES (0, 0)",
-    # monotonic seconds when the next request may start and the next token may be used; number of settled calls and
-    # their output tokens
+    # times in monotonic seconds at which the next request may start and the next token may be used; number of settled
+    # calls, and of their output tokens
     "CREATE TABLE servers (name TEXT PRIMARY KEY, next_request, next_token, settled, output_tokens)",
-    # a ProviderState as JSON
+    # each state is a ProviderState as JSON
     "CREATE TABLE providers (name TEXT PRIMARY KEY, state TEXT)",
-    # maximum cost of calls in flight, and the latest time at which they end
+    # maximum cost of each call in flight, and the latest time at which the call ends
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
-#: Number of settled calls after which their mean is used instead of the maximum length of an answer.
+#: Number of settled calls from which on their mean is used in place of the maximum length of an answer.
 _MIN_SETTLED = 8
-#: Seconds until a limit that waits for calls in flight is checked again.
+#: Seconds until a limit that depends on calls in flight is checked again.
 _CHECK_INTERVAL = 0.1
-#: Seconds that a process waits for the file while others write.
+#: Seconds that a process waits for the file while other processes write.
 _BUSY_TIMEOUT = 30.0
 _LONGEST_SLEEP = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The most that one call can use."""
+    """The maximum usage of one call."""
 
     input_tokens: int
     output_tokens: int
-    #: Seconds until the call has ended, with or without an answer.
+    #: Maximum number of seconds until the call has ended, with or without an answer.
     seconds: float
-    #: Fraction of the process's concurrency in flight, including this call; 0 if no other call is.
+    #: Fraction of the process's concurrency in flight, including this call; 0 if no other call is in flight.
     share: float = 0.0
 
 
 class Refused(Exception):
-    """Raised if a call may not be made; `reason` is the one under which reports count the attempt."""
+    """Raised if a call may not be made; `reason` is the reason under which reports count the attempt."""
 
     def __init__(self, reason: MissingReason, message: str) -> None:
         super().__init__(message)
@@ -84,16 +85,16 @@ class Permit:
     provider: str = ""
     #: Name of the server whose requests and tokens per minute the call counts towards.
     server: str = ""
-    #: Monotonic time of the permit; 0 if it was given without looking at the file.
+    #: Monotonic time at which the permit was given; 0 if it was given without reading the file.
     began: float = 0.0
 
 
 class LimitsFile:
     """
-    The limits of a run, backed by the shared file.
+    The limits of a run, stored in a file that its processes share.
 
-    Each Admission has one. All methods are thread-safe: a lock admits one thread at a time, and the file's own lock one
-    process. `close` comes last; after it no call is permitted, and reported usage is dropped.
+    Each Admission has one object. All methods are thread-safe: a lock admits one thread at a time, and the lock of the
+    file admits one process. `close` is called last; afterwards no call is permitted, and reported usage is dropped.
     """
 
     def __init__(self, path: Path, limits: RateLimits) -> None:
@@ -102,22 +103,19 @@ class LimitsFile:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         self._lock = threading.Lock()
-        #: Providers that have answered; nothing is written to the file for them while calls succeed.
+        #: Providers that have answered; while their calls succeed, nothing is written to the file for them.
         self._answered: set[str] = set()
 
     @property
     def idle(self) -> bool:
-        """
-        True while all calls may be made at once: without limits, and before a provider refuses a
-        call or a call fails.
-        """
+        """True while all calls may be made at once: there are no limits, and no call was refused or failed."""
         return not self.limits.any and not self._path.exists()
 
     def reserve(self, estimate: Estimate, cost: float, provider: str = "", server: str = "") -> Permit | float:
         """
-        Reserve the maximum usage of a call, or return the seconds to wait; raise Refused if calls have ended for good.
+        Reserve the maximum usage of a call, or return the seconds to wait; raise Refused if no more calls may be made.
 
-        The cost limit applies to all calls together; requests and tokens per minute apply per server.
+        The cost limit applies to all calls together; requests and tokens per minute are limited for each server.
         """
         now = time.monotonic()
         with self._state() as state:
@@ -126,7 +124,7 @@ class LimitsFile:
             provider_state = _read_provider(state, provider)
             if provider_state.given_up:
                 raise Refused(MissingReason.UNAVAILABLE, provider_state.given_up)
-            refused = refused and cost > 0  # free calls continue when the money is spent
+            refused = refused and cost > 0  # calls without cost continue after the money is spent
             wait = max(provider_state.wait(now, estimate.share), next_request - now, next_token - now)
             if wait > 0 and not refused:
                 return float(wait)
@@ -167,7 +165,7 @@ class LimitsFile:
         self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
     ) -> ProviderState:
         """
-        Replace the reserved amounts by the actual usage, and count the output tokens if they are known.
+        Replace the reserved amounts by the actual usage, and count the output tokens if their number is known.
 
         Return the state of the provider after the call.
         """
@@ -175,7 +173,7 @@ class LimitsFile:
             if end.sign is Sign.ANSWERED:
                 self._answered.add(permit.provider)
             return ProviderState()
-        with suppress(Refused):  # raised if the session has ended: the state is no longer needed
+        with suppress(Refused):  # raised if the session has ended, when the state is no longer needed
             return self._account(permit, end, tokens=tokens, cost=cost, output=output)
         return ProviderState()
 
@@ -184,7 +182,7 @@ class LimitsFile:
         with self._state() as state:
             if permit.reservation is not None:
                 deleted = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
-                # a reservation that has expired was counted as spent
+                # an expired reservation was counted as spent
                 state.execute("UPDATE state SET spent = spent + ?", [cost if deleted else cost - permit.cost])
             if limits.tokens_per_minute is not None:
                 back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
@@ -209,13 +207,13 @@ class LimitsFile:
         return {}
 
     def spent(self) -> float:
-        """Return the US dollars that settled calls have cost so far."""
+        """Return the cost of the settled calls so far in US dollars."""
         with self._state() as state:
             (spent,) = state.execute("SELECT spent FROM state").fetchone()
         return float(spent)
 
     def spend(self, cost: float) -> None:
-        """Add US dollars that were not spent on single calls, such as the cost of a batch."""
+        """Add US dollars that were spent on something other than single calls, such as a batch."""
         with self._state() as state:
             state.execute("UPDATE state SET spent = spent + ?", [cost])
 
@@ -229,7 +227,7 @@ class LimitsFile:
 
     @contextmanager
     def _state(self) -> Iterator[sqlite3.Connection]:
-        """Yield the file, locked for this thread of this process; raise Refused once it is closed."""
+        """Yield the file, locked for this thread of this process; raise Refused if the file is closed."""
         with self._lock:
             if self._closed:
                 raise Refused(MissingReason.STOPPED, "the session ended first")
@@ -238,12 +236,15 @@ class LimitsFile:
             try:
                 yield connection
             finally:
-                if connection.in_transaction:  # a full disk has ended it already, and its error is to be reported
+                if connection.in_transaction:  # otherwise a full disk has ended it, and that error is reported
                     connection.execute("COMMIT")
 
 
 def _read_server(state: sqlite3.Connection, name: str) -> tuple[float, float, int, int]:
-    """Return the times of a server's next request and next token, its settled calls and their output tokens."""
+    """
+    Return a server's times for the next request and the next token, the number of settled calls, and their output
+    tokens.
+    """
     row = state.execute("SELECT * FROM servers WHERE name = ?", [name]).fetchone()
     if row is None:
         state.execute("INSERT INTO servers VALUES (?, 0, 0, 0, 0)", [name])
@@ -265,21 +266,24 @@ def _write_provider(state: sqlite3.Connection, name: str, provider_state: Provid
 
 
 def _next_start(then: float, now: float, amount: float, per_minute: float | None) -> float:
-    """Return the time of the next request or token; an allowance unused for more than a second is lost."""
+    """Return the time of the next request or token; an allowance that was unused for more than a second is lost."""
     if per_minute is None:
         return then
     return max(then, now - 1) + amount * 60 / per_minute
 
 
 def _count_lapsed(state: sqlite3.Connection, now: float) -> None:
-    """Count the reservations of calls that must have ended by now as spent: their process has died."""
+    """
+    Count the reservations of calls that must have ended by now as spent, because the process of the
+    call has died.
+    """
     state.execute("UPDATE state SET spent = spent + (SELECT TOTAL(cost) FROM reserved WHERE until < ?)", [now])
     state.execute("DELETE FROM reserved WHERE until < ?", [now])
 
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(private(path), timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-    # data written to the operating system survives a killed process; a crash of the machine need not be survived
+    # data passed to the operating system is kept if a process is killed; it need not be kept if the machine crashes
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = TRUNCATE")
     connection.execute("BEGIN EXCLUSIVE")
@@ -294,10 +298,10 @@ class Admission:
     """
     Decides when a call may be made, so that all processes together stay within the limits.
 
-    A run's session creates one for each model and server that it calls; all share their limits through a file. The
-    threads of the runners call `enter` before a call and `leave` after it. One thread at a time waits for a permit, and
-    the others wait for that thread. `stop` ends all waiting, from any thread; after it `enter` raises Refused. `close`
-    comes last.
+    A run's session creates one object for each model and server that it calls; all objects share their limits through a
+    file. The threads of the runners call `enter` before a call and `leave` after the call. One thread at a time waits
+    for a permit, and the other threads wait for that thread. Any thread may call `stop`, which ends all waiting;
+    afterwards `enter` raises Refused. `close` is called last.
     """
 
     def __init__(
@@ -314,22 +318,23 @@ class Admission:
         self._price = price
         self._provider = provider
         self._server = server
-        #: Maximum number of calls in flight when there are no problems; None if the number is not adapted.
+        #: Maximum number of calls in flight while there are no problems; None if the number is not adapted to the
+        #: provider.
         self._concurrency = concurrency
-        #: File that exists once any process has interrupted the run.
+        #: File whose existence shows that a process has interrupted the run.
         self._interrupted = interrupted
-        #: Number of calls in flight, and its maximum so far.
+        #: Number of calls in flight now, and the maximum number so far.
         self.in_flight = 0
         self.peak = 0
         self._counting = threading.Lock()
-        #: Lets one thread of the process wait for a permit; the others wait for that thread.
+        #: Held by the thread that waits for a permit; the other threads of the process wait for that thread.
         self._turn = threading.Lock()
         self._stopped = threading.Event()
         self._refusal = Refused(MissingReason.STOPPED, "the session ended first")
 
     @property
     def patience(self) -> float:
-        """Seconds that a provider may ask one call to wait, over all its tries."""
+        """Seconds that a provider may ask one call to wait, summed over all tries of the call."""
         return self._shared.limits.patience
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
@@ -348,7 +353,7 @@ class Admission:
                 try:
                     admitted = self._shared.reserve(request, cost, self._provider, self._server)
                 except Refused as refused:
-                    if refused.reason is MissingReason.UNAVAILABLE:  # spares each remaining call from reading the file
+                    if refused.reason is MissingReason.UNAVAILABLE:  # the remaining calls need not read the file
                         self.stop(refused)
                     raise
                 except Exception as error:
@@ -364,8 +369,8 @@ class Admission:
         """
         Replace the reserved amounts by the actual usage of a call that has ended, and return the provider's state.
 
-        A part of the usage that is unknown keeps its reserved amount. Without any usage the call failed before there
-        was an answer, and its whole reservation is released.
+        If part of the usage is unknown, the reserved amount is kept for that part. If there is no usage at all, the
+        call failed before an answer, and its whole reservation is released.
         """
         tokens, cost, output = 0, 0.0, None
         if usage is not None:
@@ -391,7 +396,10 @@ class Admission:
         self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be kept: {why}"))
 
     def _share(self, calls: int) -> float:
-        """Return that many calls as a fraction of the process's concurrency; 0 if the number is not adapted."""
+        """
+        Return this number of calls as a fraction of the process's concurrency; 0 if the number of
+        calls is not adapted.
+        """
         return calls / self._concurrency if self._concurrency else 0.0
 
     def _change_in_flight(self, calls: int) -> None:
@@ -403,17 +411,17 @@ class Admission:
         return None if self._price is None else self._price(usage)
 
     def stop(self, refusal: Refused | None = None) -> None:
-        """Permit no more calls, and wake the threads that wait."""
+        """Permit no more calls, and wake the waiting threads."""
         if refusal is not None and not self._stopped.is_set():
             self._refusal = refusal
         self._stopped.set()
 
     def sleep(self, seconds: float) -> None:
-        """Wait so many seconds, or until `stop`."""
+        """Wait this many seconds, or until `stop` is called."""
         self._stopped.wait(seconds)
 
     def close(self) -> None:
-        """Stop, and let go of the shared limits."""
+        """Stop, and close the shared limits."""
         self.stop()
         self._shared.close()
 

@@ -1,9 +1,9 @@
 """
-Track the state of a provider, shared by all processes of a run, and derive from it when the next call may be made.
+Track the state of a provider, which all processes of a run share, and compute when the next call may be made.
 
-After a refusal (429) all calls wait, and then only as many are in flight as the provider accepted; without further
-refusals the number rises again, slowly at first. A provider that is down gets single calls now and then, until it
-answers. A run gives up when its patience ends, and at once if every further call would be rejected.
+After a refusal (429), all calls wait; then only as many calls are in flight as the provider accepted. Without further
+refusals, this number rises again, slowly at first. A provider that is down gets a single call now and then, until it
+answers. A run gives up on the provider when its patience ends, and at once if every further call would be rejected.
 """
 
 from __future__ import annotations
@@ -13,37 +13,38 @@ from enum import StrEnum
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 
-#: Fraction of the patience for a server that has never answered: its address may be wrong.
+#: Fraction of the patience that applies to a server that has never answered, because its address may be wrong.
 _PATIENCE_BEFORE_ANSWER = 0.1
-#: Number of consecutive calls without a working server, after which only one call at a time is made.
+#: Number of consecutive calls without a working server from which on only one call at a time is made.
 _DOWN_AFTER = 10
-#: Number of consecutive calls with a fault that all further calls would have too.
+#: Number of consecutive calls with a fault that would affect every further call, after which the run gives up.
 _FATAL_AFTER = 5
-#: Rounds of refusals without an answer before the run may give up.
+#: Number of rounds of refusals without an answer before the run may give up.
 _ROUNDS = 3
-#: Minimum fraction of the concurrency left by one round of refusals; also the most left while nothing is answered.
+#: Minimum fraction of the concurrency that remains after one round of refusals; also the maximum while no call is
+#: answered.
 _MIN_SHARE = 1 / 4
-#: Seconds without a refusal in which the concurrency rises from none to all, with the third power of the time: slowly
-#: near the number that was accepted, then ever faster, since the provider may accept more by now.
+#: Seconds without a refusal in which the concurrency rises from zero to its maximum, with the third power of the time:
+#: slowly near the number of calls that was accepted, then ever faster, since the provider may accept more by then.
 _RECOVERY = 16.0
-#: Seconds between checks whether one more call may be in flight.
+#: Seconds between checks whether another call may be in flight.
 _CHECK_INTERVAL = 0.02
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class Sign(StrEnum):
-    """What the end of a call shows about the provider's health."""
+    """Information on the provider's health that the end of a call gives."""
 
     ANSWERED = "answered"
-    #: The fault may be specific to this call.
+    #: The fault may concern only this call.
     NOTHING = "nothing"
-    #: Too many calls.
+    #: The provider refused the call because there were too many calls.
     REFUSED = "refused"
-    #: There is no server at the address, or it does not work.
+    #: There is no server at the address, or the server does not work.
     DOWN = "down"
-    #: The connection was closed, or the server failed, maybe because of this request alone.
+    #: The connection was closed, or the server failed, possibly because of this request alone.
     BROKEN = "broken"
-    #: No key, no money or no such model: every call would end this way.
+    #: The key, the money or the model is missing: every call would fail in this way.
     FATAL = "fatal"
 
 
@@ -56,7 +57,7 @@ _SIGNS = {
     FaultKind.BAD_REQUEST: Sign.ANSWERED,
 }
 _NOT_FOUND, _INTERNAL_ERROR = 404, 500
-#: Seconds without an answer during which failed calls are taken for faults of their own requests.
+#: Seconds without an answer during which failures of calls are attributed to the single requests.
 _BROKEN_ALONE = 10.0
 #: Maximum number of characters of a fault's message.
 _LONGEST_MESSAGE = 300
@@ -64,19 +65,18 @@ _LONGEST_MESSAGE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEnd:
-    """The end of a call, as far as it shows the state of the provider."""
+    """The end of a call, with the facts that concern the state of the provider."""
 
     sign: Sign = Sign.ANSWERED
     message: str = ""
     #: Seconds that the provider asked to wait.
     retry_after: float | None = None
-    #: Fraction of the process's concurrency still in flight when the call ended: that much was accepted despite a
-    #: refusal.
+    #: Fraction of the process's concurrency still in flight when the call ended, that is, accepted despite a refusal.
     share_in_flight: float = 1.0
 
     @classmethod
     def of(cls, error: CallError) -> CallEnd:
-        """Return the end of a call that failed."""
+        """Return the CallEnd for a call that failed."""
         no_such_model = error.kind is FaultKind.BAD_REQUEST and error.status == _NOT_FOUND
         sign = Sign.FATAL if no_such_model else _SIGNS.get(error.kind, Sign.NOTHING)
         # Another schema may succeed: only refused connections and gateway errors show that the whole server is down.
@@ -88,24 +88,24 @@ class CallEnd:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
     """
-    The state of a provider at one moment; times are monotonic seconds of one machine.
+    The state of a provider at one time; times are in monotonic seconds of one machine.
 
-    `after` returns the next state for each call that ends. The owner must let only one process at a time read and write
-    it.
+    `after` returns the next state for each call that ends. The caller must ensure that only one process at a time reads
+    and writes the state.
     """
 
-    #: Fraction of the concurrency that was allowed when calls were last slowed down.
+    #: Fraction of the concurrency that was allowed at the time of the last slowdown.
     share: float = 1.0
-    #: Lower bound of the share for refusals of calls that were in flight together.
+    #: Lower bound of the share when calls that were in flight together are refused.
     least: float = 0.0
-    #: Time when calls were last slowed down; calls that began earlier do not slow down further.
+    #: Time of the last slowdown; refused calls that began earlier do not reduce the share below `least`.
     slowed_at: float = 0.0
     paused_until: float = 0.0
     #: Time until which one call tests whether the provider works again.
     trying_until: float = 0.0
-    #: Time since which no call was answered, though calls ended; None if the last one was answered.
+    #: Time since which no call has been answered, although calls ended; None if the last call was answered.
     failing_since: float | None = None
-    #: Number of consecutive calls that ended this way.
+    #: Number of consecutive calls that found no working server.
     downs: int = 0
     fatals: int = 0
     #: Number of consecutive pauses without an answer.
@@ -119,22 +119,25 @@ class ProviderState:
 
     @property
     def down(self) -> bool:
-        """True while only one call at a time is made, to find out whether the provider works again."""
+        """True while only one call at a time is made, to determine whether the provider works again."""
         return self.downs >= _DOWN_AFTER
 
     def share_at(self, now: float) -> float:
-        """Return the fraction of each process's concurrency that is allowed now."""
+        """Return the fraction of each process's concurrency that is allowed at this time."""
         calm = max(now - max(self.slowed_at, self.paused_until), 0.0)
         return min(1.0, self.share + (calm / _RECOVERY) ** 3)
 
     def wait(self, now: float, share: float = 0.0) -> float:
-        """Return seconds until a call may be made or `wait` should be called again; `share` includes the new call."""
+        """
+        Return the seconds until a call may be made or `wait` should be called again; `share`
+        includes the new call.
+        """
         trying = min(self.trying_until - now, _SHORTEST_PAUSE) if self.down else 0.0
         full = _CHECK_INTERVAL if share > self.share_at(now) else 0.0
         return max(self.paused_until - now, trying, full)
 
     def after(self, end: CallEnd, *, began: float, now: float, patience: float) -> ProviderState:
-        """Return the state after a call that began at that time has ended."""
+        """Return the state after the end of a call that began at the given time."""
         match end.sign:
             case Sign.NOTHING if not self.down:
                 return self
@@ -179,7 +182,10 @@ class ProviderState:
         return replace(state, share=share, paused_until=max(state.paused_until, now + (end.retry_after or 0.0)))
 
     def _paused(self, now: float, seconds: float | None) -> ProviderState:
-        """Return the state with a pause: as long as the provider asks, or without that longer each time."""
+        """
+        Return the state with a pause as long as the provider asks; if the provider states no time, each pause is longer
+        than the last.
+        """
         if seconds is None:
             seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE)
         until = max(self.paused_until, now + seconds)
@@ -195,7 +201,7 @@ class ProviderState:
         return ""
 
     def describe(self, now: float) -> str:
-        """Describe a problem for the progress line and the summary; empty without a problem."""
+        """Describe a problem for the progress line and the summary; return an empty text if there is no problem."""
         if self.given_up:
             return f"given up; the remaining attempts are not made: {self.given_up}"
         if self.down:

@@ -1,4 +1,4 @@
-"""Classify, redact and write the records of attempts, or reuse the record of an earlier run or a dead process."""
+"""Classify, redact and write the records of attempts, or reuse a record from an earlier run or a dead process."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.verdicts import Judge
 
-#: Replaces a classifier's error, which may quote the answer.
+#: Text that replaces the error of a classifier, since the error may quote the answer.
 CLASSIFIER_ERROR_REDACTED = "a classifier or metric failed; its error is redacted (--jsbench-redact)"
-#: File in the shared directory with the names of the processes that have died, one per line.
+#: File in the shared directory with the names of the processes that died, one name per line.
 _DEAD_WORKERS = "dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """The outcome of an attempt or the reason why it is missing, with errors of classifying and writing it."""
+    """
+    The outcome of an attempt, or the reason why it is missing, with errors in classifying the attempt and writing its
+    record.
+    """
 
     result: AttemptOutcome | Missing
-    #: Explanation of a failure, if this process has just made the attempt; saves reading its record.
+    #: Explanation of a failure, if this process has just made the attempt; the record then need not be read for it.
     explanation: str = ""
     #: True if the record comes from an earlier run.
     resumed: bool = False
-    #: Reason why the record could not be written; empty if it was.
+    #: Reason why the record could not be written; empty if it was written.
     journal_error: str = ""
-    #: One line for each classifier that raised.
+    #: One line for each classifier that raised an error.
     classifier_errors: tuple[str, ...] = ()
-    #: Reason why answers can no longer be recorded for the project's tests; empty while they can.
+    #: Reason why the answers of the project's tests can no longer be recorded; empty while they can.
     recording_error: str = ""
 
 
@@ -58,13 +61,13 @@ def missing_attempt(attempt: Attempt, refused: Refused) -> Missing:
 
 
 def record_dead_worker(shared: Path, process: str) -> None:
-    """Write down that a process has died, before its attempts are given to other processes."""
+    """Write down that a process has died, before its attempts are assigned to other processes."""
     with private(shared / _DEAD_WORKERS).open("a", encoding="utf-8") as file:
         file.write(f"{process}\n")
 
 
 class DeadWorkerRecords:
-    """Records written by dead processes, so that their attempts, given to other processes, are not paid for again."""
+    """Records written by processes that died, so that attempts reassigned to other processes are not paid for twice."""
 
     def __init__(self, shared: Path, folder: Path) -> None:
         self._dead = shared / _DEAD_WORKERS
@@ -74,14 +77,14 @@ class DeadWorkerRecords:
         self._outcomes: dict[Attempt, AttemptOutcome] = {}
 
     def outcome(self, attempt: Attempt) -> AttemptOutcome | None:
-        """Return the outcome of the attempt if a dead process wrote its record; any thread may call this."""
+        """Return the outcome of the attempt if a dead process wrote its record; any thread may call this method."""
         if not self._dead.exists():
             return None
         with self._lock:
             for process in self._dead.read_text(encoding="utf-8").split():
                 if process not in self._read:
                     self._read.add(process)
-                    # the file is absent or unreadable; the process that creates the summary reports that
+                    # the file is absent or unreadable; the process that creates the summary reports this
                     with contextlib.suppress(JSBenchError):
                         content = journal.read(self._folder / f"records.{process}.jsonl")
                         self._outcomes.update((outcome.attempt, outcome) for outcome in content.outcomes)
@@ -92,8 +95,8 @@ class RecordKeeper:
     """
     Keeps the records of the attempts that one process makes.
 
-    A run's session creates one when attempts begin. The threads of the calls in flight call `make_or_find`, a project's
-    tests `write` and `take_over`. It keeps no record in memory, and needs no closing.
+    A run's session creates one object when attempts begin. The threads of the calls in flight call `make_or_find`; a
+    project's tests call `write` and `take_over`. The object keeps no record in memory, and need not be closed.
     """
 
     def __init__(
@@ -120,10 +123,10 @@ class RecordKeeper:
 
     def make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
         """
-        Make an attempt and write its record, or find that of an earlier run or a dead process.
+        Make an attempt and write its record, or find the record in an earlier run or from a dead process.
 
-        When the machine is out of resources, no more attempts are made. A call that the end of the session aborted is
-        not written.
+        If the machine is out of resources, no more attempts are made. If the end of the session aborted a call, no
+        record of the call is written.
         """
         try:
             return self._make_or_find(attempt, make)
@@ -150,22 +153,22 @@ class RecordKeeper:
         return self.write(record)[0]
 
     def stop_recording(self, problem: str) -> None:
-        """Make no more calls because their answers cannot be recorded; report this with the results from now on."""
+        """Make no more calls because their answers cannot be recorded; all further results report the reason."""
         self._recording_error = self._recording_error or problem
         self._refuse(Refused(MissingReason.DISK, problem))
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
-        """Classify and write a record; return the result, which reports errors of both, and the classified record."""
+        """Classify and write a record; return the classified record, and the result with the errors of both steps."""
         record, errors = self._classify(record)
         result = self._write(self._redact(record))
         return replace(result, classifier_errors=errors, recording_error=self._recording_error), record
 
     def take_over(self, recorded: Record, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
         """
-        Reuse the record of an attempt that an earlier run made, judged and classified by this run.
+        Reuse the record of an attempt from an earlier run, judged and classified again by this run.
 
-        Its values are compared with those that the case expects now. The record is written again if its verdict,
-        values, codes or key differ from those in the earlier run.
+        The values of the answer are compared with those that the case expects now. The record is written again if its
+        verdict, values, codes or key differ from those of the earlier run.
         """
         place = self._recorded.place(recorded.attempt)
         errors: tuple[str, ...] = ()
@@ -182,9 +185,9 @@ class RecordKeeper:
 
     def add_test_outcome(self, made: AttemptResult, ended: ProjectTestOutcome, *, called_again: str) -> AttemptResult:
         """
-        Add the outcome of the calling test to an attempt, and write its record again with that.
+        Add the outcome of the calling test to an attempt, and write the record again with this outcome.
 
-        If the disk is full, the earlier record stays; the metrics of the run include the outcome all the same.
+        If the disk is full, the earlier record remains; the metrics of the run nevertheless include the outcome.
         """
         if isinstance(made.result, Missing):
             return replace(made, result=structs.replace(made.result, test_outcome=ended.without_messages()))
@@ -203,7 +206,7 @@ class RecordKeeper:
         return replace(made, result=outcome)
 
     def _classify(self, record: Record) -> tuple[Record, tuple[str, ...]]:
-        """Return the record with its codes, and the errors of the classifiers."""
+        """Return the record with the codes from the classifiers, and the errors of the classifiers."""
         if not (self._plan.classifiers or record.codes or record.scores):
             return record, ()
         from pytest_jsbench.settings.classifiers import classify
@@ -212,15 +215,15 @@ class RecordKeeper:
         return classified, (CLASSIFIER_ERROR_REDACTED,) if errors and self._redaction is not None else errors
 
     def _redact(self, record: Record) -> Record:
-        """Return the record to write and show: with digests in place of texts, if texts are redacted."""
+        """Return the record as it is written and shown; if texts are redacted, they are replaced by digests."""
         return record if self._redaction is None else self._redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:
         try:
             place = self._journal.append(record)
         except JournalError as error:
-            # a record that JSON cannot represent does not affect the next ones; and without --jsbench-output
-            # the user did not ask to keep records, so calls continue
+            # A record that JSON cannot represent does not affect later records. Without --jsbench-output, the user did
+            # not ask to keep records, so calls continue.
             if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record)

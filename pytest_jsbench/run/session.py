@@ -77,12 +77,12 @@ T = TypeVar("T", Engine, GrammarMatcher)
 
 class RunSession:
     """
-    The share of a run that one process executes.
+    The part of a run that one process executes.
 
-    `start` creates it in the process that creates the summary; other processes construct it from a `Handover`. One
-    thread calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight call
-    `attempt`; a project's tests use `judge`, `runner`, `admission`, `recording` and the keeper from any thread; any
-    thread may call `refuse`.
+    `start` creates the object in the process that creates the summary; other processes construct it from a `Handover`.
+    One thread calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight
+    call `attempt`. A project's tests use `judge`, `runner`, `admission`, `recording` and the keeper from any thread;
+    any thread may call `refuse`.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class RunSession:
     ) -> None:
         self.plan = plan
         self.handover = handover
-        #: Answers reused from an earlier run; None in processes other than the one that started the run.
+        #: Answers that are reused from an earlier run; None except in the process that started the run.
         self.resumption = resumption
-        #: Batches that the earlier run submitted.
+        #: Batches that the earlier run submitted to a provider.
         self.earlier_batches = earlier_batches
         #: Records of the earlier run; empty for a new run.
         self.recorded = Recorded(handover.recorded)
-        #: Name of this process if there are several; empty for the only process and for the one that creates the
+        #: Name of this process if the run has several; empty for the only process, and for the process that creates the
         #: summary.
         self._process = process
-        #: Engine configuration prepared by another process, by the name of the variant.
+        #: Engine configurations that another process has prepared, by the name of the variant.
         self._prepared = prepared
-        #: Engines that the caller has opened and closes, by the name of the variant.
+        #: Engines that the caller has opened and will close, by the name of the variant.
         self._engines = engines
         self._lock = threading.RLock()
         self._resources = ExitStack()
@@ -118,8 +118,8 @@ class RunSession:
         self._judge: Judge | None = None
         self._runners: dict[str, Runner] = {}
         self._suite_runners: dict[str, Runner | AcceptanceRunner] = {}
-        #: Limits by variant, by engine and model, which determine the price, and by server, which has its own rate
-        #: limit.
+        #: Limits by variant, by engine and model (which determine the price), and by server (which has its own rate
+        #: limit).
         self._admissions: dict[tuple[str, AnsweredBy, str], Admission] = {}
         #: Reason why no more calls are made; None while calls are made.
         self._refusal: Refused | None = None
@@ -135,9 +135,10 @@ class RunSession:
         engines: Mapping[str, Engine] = MappingProxyType({}),
     ) -> RunSession:
         """
-        Describe the run, resume an earlier one, and create this run's directory.
+        Describe the run, resume an earlier run if requested, and create the directory of this run.
 
-        If the plan names no output directory, `elsewhere` returns a directory for a run of that name, or None.
+        If the plan names no output directory, `elsewhere` receives the name of the run and returns a directory for it,
+        or None.
         """
         for name, variant in plan.variants.items():
             with errors_of(name):
@@ -169,7 +170,7 @@ class RunSession:
         folder = elsewhere(name) if plan.output is None else journal.new_folder(plan.output, name)
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
-            if batches:  # before the run's other files: from now on this is the newest run
+            if batches:  # before the run's other files, since from now on this is the newest run
                 load_batch_support().keep(folder, metadata, batches)
         recorded = None
         if resumption is not None and resumption.metadata is not None:
@@ -179,7 +180,10 @@ class RunSession:
         return cls(plan, handover, engines=engines, resumption=resumption, earlier_batches=batches)
 
     def begin(self, attempts: Iterable[Attempt]) -> None:
-        """Name this process's records file and prepare its header with the planned attempts; nothing is written yet."""
+        """
+        Name the records file of this process and prepare its header with the planned attempts;
+        nothing is written yet.
+        """
         name = f"records.{self._process}.jsonl" if self._process else "records.jsonl"
         self._journal = Journal(self.handover.records / name, self.handover.metadata.with_plan(attempts))
         self._keeper = RecordKeeper(
@@ -188,8 +192,8 @@ class RunSession:
 
     def open(self, *, cases: Collection[str], tests: Collection[str] = ()) -> None:
         """
-        Open the records file; build the engines of the variants with cases, and of those that a
-        project's tests use.
+        Open the records file; create the engines of the variants with cases, and of the variants that a project's tests
+        use.
         """
         assert self._journal is not None
         self._journal.open()
@@ -200,30 +204,33 @@ class RunSession:
                 self.runner(name)
 
     def attempt(self, attempt: Attempt, planned_at: float) -> AttemptResult:
-        """Make an attempt, queued at that time, and write its record; or return its record if there is one already."""
+        """
+        Make an attempt, queued at the given time, and write its record; or return the record if
+        there is one already.
+        """
         return self.keeper.make_or_find(attempt, lambda: self._make(attempt, planned_at))
 
     def batching(self) -> Batching:
-        """Return the batching of the suite's attempts, to submit before the first of them is made."""
+        """Return the batching for the suite's attempts, which are submitted before the first of them is made."""
         return load_batch_support().batching(self)
 
     @property
     def keeper(self) -> RecordKeeper:
-        """The keeper of this process's records; available after `begin`."""
+        """The keeper of this process's records, which is available after `begin`."""
         assert self._keeper is not None
         return self._keeper
 
     def judge(self) -> Judge:
-        """Return the judge of this process's answers, created at first use."""
+        """Return the judge for the answers of this process, created at first use."""
         with self._lock:
             if self._judge is None:
-                # other sessions of this process may still use it
+                # other sessions in this process may still use it
                 self._resources.callback(guarded_calls().let_go)
                 self._judge = self._resources.enter_context(Judge(self.plan.policy, calls=guarded_calls()))
             return self._judge
 
     def runner(self, variant: str) -> Runner:
-        """Return the runner of the variant's engine, created at first use."""
+        """Return the runner for the variant's engine, created at first use."""
         with self._lock:
             if variant not in self._runners:
                 settings = self.plan.variants[variant]
@@ -236,14 +243,17 @@ class RunSession:
             return self._runners[variant]
 
     def suite_runner(self, variant: str) -> Runner | AcceptanceRunner:
-        """Return the runner of the suite's attempts of the variant, created at first use."""
+        """Return the runner for the suite's attempts of the variant, created at first use."""
         with self._lock:
             if variant not in self._suite_runners:
                 self._suite_runners[variant] = self._new_suite_runner(self.plan.variants[variant])
             return self._suite_runners[variant]
 
     def recording(self, variant: str, engine: Engine) -> Engine:
-        """Return the engine, wrapped to write its answers to a file if the variant records them."""
+        """
+        Return the engine; if the variant records answers, the engine is wrapped so that answers are
+        written to a file.
+        """
         recording = self.plan.variants[variant].recording
         if recording is None:
             return engine
@@ -258,11 +268,11 @@ class RunSession:
         )
 
     def admission(self, variant: str, who: AnsweredBy, config: EngineConfig) -> Admission:
-        """Return the limits of an engine's calls; PriceError if cost is limited and the model has no price."""
+        """Return the limits for calls of an engine; raise PriceError if cost is limited and the model has no price."""
         key = variant, who, f"{config.name}{_address_suffix(config)}{_key_suffix(config)}"
         with self._lock:
             if key not in self._admissions:
-                # a local server without a price is free next to paid variants, and the header reports it
+                # next to paid variants, a local server without a price counts as free, and the header reports this
                 free = self.plan.limits.max_cost is None or (who.provider is None and bool(variant))
                 price = None
                 if not free:
@@ -286,42 +296,45 @@ class RunSession:
         return LimitsFile(self.handover.shared / "limits.db", self.plan.limits)
 
     def refuse(self, refusal: Refused) -> None:
-        """Make no more calls, for this reason."""
+        """Make no more calls, for the given reason."""
         with self._lock:
             self._refusal = self._refusal or refusal
             for admission in self._admissions.values():
                 admission.stop(refusal)
 
     def stop(self) -> None:
-        """Make no more calls because the session ends; calls in flight are aborted without a record of their faults."""
+        """
+        Make no more calls, because the session ends; calls in flight are aborted, and their faults
+        are not recorded.
+        """
         self.refuse(Refused(MissingReason.STOPPED, "the session ended first"))
         if self._keeper is not None:
             self._keeper.stopped = True
 
     def leave(self) -> None:
-        """
-        Make no more calls; calls still in flight write to another file, because this run's summary
-        is being created.
-        """
+        """Make no more calls; calls still in flight write to another file, because this run is being summarized."""
         self.stop()
         if self._journal is not None:
             self._journal.continue_in(self._journal.path.with_name(journal.LATE))
 
     def finish(self, state: RunState) -> Run:
-        """Return the run with its records merged into one file; warn in the state if a file could not be written."""
+        """
+        Return the run, whose records are merged into one file; add a warning to the state if a file could not be
+        written.
+        """
         run = state.to_run(self.handover.metadata)
         folder = self.handover.folder
         if folder is None:
             return run
         try:
             run = journal.gather(folder / "records.jsonl", run)
-        except JSBenchError as error:  # for example a full disk: the records stay in the files they were written to
+        except JSBenchError as error:  # for example because of a full disk: the records remain in their original files
             state.warn(str(error))
             return run
         kept = {journal.LATE}
         if self.resumption is not None:
             answers = (*self.resumption.answers, *self.resumption.project_answers)
-            # a file of resumed records is kept only if some of them are missing from the run
+            # the file of resumed records is kept only if some of these records are missing from the run
             if not state.has_all(answer.attempt for answer in answers):
                 kept.add(journal.RESUMED)
         try:
@@ -335,7 +348,7 @@ class RunSession:
     def close(self) -> None:
         """Make no more calls; close the engines, the judge, the limits and the records file."""
         self.stop()
-        with ExitStack() as last:  # each is closed even if another raises
+        with ExitStack() as last:  # each resource is closed even if closing another raises an error
             if self._journal is not None:
                 last.callback(self._journal.close)
             for admission in self._admissions.values():
@@ -343,7 +356,7 @@ class RunSession:
             last.callback(self._resources.close)
 
     def _make(self, attempt: Attempt, planned_at: float) -> Record:
-        """Make an attempt; raise Refused if it is not allowed."""
+        """Make an attempt; raise Refused if the attempt is not allowed."""
         runner = self.suite_runner(attempt.variant)
         if isinstance(runner, AcceptanceRunner):
             labelled = self.plan.cases.labelled
@@ -351,13 +364,16 @@ class RunSession:
             instances = labelled.instances(attempt.key)
             record = runner.attempt(labelled.case(attempt.key), instances, planned_at=planned_at)
         else:
-            # the answer of a batch is already there, so the queue time means nothing
+            # the answer of a batch is already available, so that the time in the queue is meaningless
             queued = planned_at if self.plan.batch is None else None
             record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
         return structs.replace(record, variant=attempt.variant) if attempt.variant else record
 
     def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
-        """Return a runner for labelled answers, for a provider's batches, or for the variant's engine."""
+        """
+        Return a runner for labelled answers, for the answers of a provider's batches, or for the
+        variant's engine.
+        """
         if self.plan.cases.labelled is not None:
             factory = require_matcher(variant.factory, variant.engine.name)
             acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
@@ -393,7 +409,10 @@ class RunSession:
 
 
 def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig]:
-    """Start the resources of a variant's engine that the run's processes share; none if no model is called."""
+    """
+    Start the resources of a variant's engine that the processes of the run share; nothing is started if no model is
+    called.
+    """
     if plan.cases.labelled is not None:
         return nullcontext(variant.engine)
     return prepare_engine(variant.factory, variant.engine)
@@ -401,9 +420,10 @@ def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig
 
 def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[EngineConfig]) -> str:
     """
-    Return the name under which the provider's state is tracked and reported.
+    Return the name under which the state of the provider is tracked and reported.
 
-    It includes the address or the key's variable if the run's variants differ in it: one may fail while others work.
+    The name includes the address or the environment variable of the key if the run's variants differ in them, since one
+    provider may fail while the others work.
     """
     at = _address_suffix(config) if len({engine.base_url for engine in engines}) > 1 else ""
     key = _key_suffix(config) if len({engine.api_key_env for engine in engines}) > 1 else ""

@@ -1,4 +1,4 @@
-"""Keep the state of a run: attempts, outcomes, missing attempts with reasons, and warnings."""
+"""Keep the state of a run: attempts, outcomes, missing attempts with the reasons, and warnings."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.run.record_keeper import AttemptResult
 
-#: Reasons that apply to all attempts of a process; they are warnings, since no single attempt shows them.
+#: Reasons that apply to all attempts of a process; they are reported as warnings, because no single attempt shows them.
 _WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
 
 
 class RunState:
     """
-    The attempts of the run and the outcomes reported so far; the records stay on disk.
+    The attempts of the run and the outcomes reported so far; the records themselves stay on disk.
 
-    The process that creates the summary has one, and fills it in one thread: with the plan, then with each result. When
-    the run ends, `add_from` adds what was written but not reported, and `to_run` returns the run.
+    The process that creates the summary has one object and fills it in one thread: first with the plan, then with each
+    result. At the end of the run, `add_from` adds the outcomes that were written but not reported, and `to_run` returns
+    the run.
     """
 
     def __init__(self, keys: Sequence[CaseKey], *, variants: Iterable[str] = ("",)) -> None:
-        #: Keys of the dataset, in its order.
+        #: Keys of the dataset's cases, in the dataset's order.
         self._keys = keys
-        #: Position of each of the run's variants, by name.
+        #: Position of each variant in the run, by the variant's name.
         self._variants = {name: place for place, name in enumerate(variants)}
-        #: The suite's attempts, in the dataset's order; empty until they are collected.
+        #: The suite's attempts, in the dataset's order; empty until the tests are collected.
         self.planned: tuple[Attempt, ...] = ()
         #: Attempts of the project's tests, which are known only once they are made.
         self._project_attempts: set[Attempt] = set()
@@ -46,16 +47,17 @@ class RunState:
         #: Outcomes of the project's tests that made no attempt, or whose attempt is missing.
         self._test_ends: dict[Attempt, ProjectTestOutcome] = {}
         self._resumed: set[Attempt] = set()
-        #: One line for each problem in writing or reading.
+        #: One line for each problem in writing or reading files.
         self.warnings: list[str] = []
-        #: The first attempt at which a classifier or a metric raised, and the number of such attempts, by error.
+        #: The first attempt at which a classifier or a metric raised an error, and the number of such attempts, by
+        #: error.
         self._classifier_errors: dict[str, tuple[Attempt, int]] = {}
-        #: The first record that was not written, the number of such records, and the warning with that number, by
-        #: problem.
+        #: The first record that was not written, the number of such records, and the warning that states this number,
+        #: by problem.
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
     def plan(self, attempts: Iterable[Attempt]) -> None:
-        """Set the suite's attempts, in any order."""
+        """Set the planned attempts of the suite, given in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
         self.planned = tuple(
             sorted(
@@ -74,12 +76,12 @@ class RunState:
 
     @property
     def count(self) -> int:
-        """The number of attempts known so far."""
+        """The number of attempts that are known so far."""
         return len(self.planned) + len(self._project_attempts)
 
     @property
     def complete(self) -> bool:
-        """True once each of the suite's attempts has its record."""
+        """True once every attempt of the suite has a record."""
         return self.has_all(self.planned)
 
     @property
@@ -88,17 +90,17 @@ class RunState:
         return any(True for _ in self._ended_tests())
 
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
-        """Return whether all these attempts have records."""
+        """Return whether every one of these attempts has a record."""
         return all(attempt in self._outcomes for attempt in attempts)
 
     def warn(self, *messages: str) -> None:
-        """Add these lines to the warnings, each once, without empty ones."""
+        """Add these lines to the warnings, each line once, and without empty lines."""
         self.warnings += [line for line in dict.fromkeys(messages) if line and line not in self.warnings]
 
     def take(self, made: AttemptResult, *, from_project_test: bool = False) -> AttemptOutcome | None:
         """
-        Add the result of an attempt; return its outcome, or None if the attempt is missing or has
-        an outcome already.
+        Add the result of an attempt and return its outcome; return None if the attempt is missing or already has an
+        outcome.
         """
         result = made.result
         attempt = result.attempt
@@ -115,7 +117,7 @@ class RunState:
             return None
         before = self._outcomes.get(attempt)
         if before is not None and (before == result or not before.failed):
-            # A test was run again: its first answer counts; only a failed call and the outcome of the test are
+            # If a test is run again, its first answer counts; only a failed call and the outcome of the test are
             # replaced.
             if structs.replace(result, test_outcome=before.test_outcome, source=before.source) == before:
                 self._outcomes[attempt] = result
@@ -132,7 +134,10 @@ class RunState:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each error of a classifier or a metric: the first attempt, and the number of others."""
+        """
+        One line for each error of a classifier or a metric, with the first attempt and the number
+        of other attempts.
+        """
         several = any(attempt.repeat for attempt in self.attempts)
         return [
             f"{error}, at {first.name(several=several)}" + (f" and {count - 1:,} more" if count > 1 else "")
@@ -140,7 +145,7 @@ class RunState:
         ]
 
     def _warn_unwritten(self, problem: str, outcome: AttemptOutcome) -> None:
-        """Warn that a record is not on disk, in one warning per problem."""
+        """Warn that a record is not on disk, with one warning per problem."""
         first, count, before = self._unwritten.get(problem, (outcome, 0, ""))
         others = f" and {count:,} more are" if count else " is"
         warning = f"{problem}; the record of {first.key}{others} not on disk"
@@ -151,11 +156,11 @@ class RunState:
             self.warn(warning)
 
     def add_missing(self, attempt: Attempt, reason: MissingReason) -> None:
-        """Record why an attempt of the suite is missing."""
+        """Record the reason why an attempt of the suite is missing."""
         self._missing[attempt] = Missing(**attempt._asdict(), reason=reason)
 
     def add_missing_project_tests(self, first_attempts: Iterable[Missing]) -> None:
-        """Add the first attempts of the project's tests that did not run; tests that made attempts are left out."""
+        """Add the first attempts of the project's tests that did not run; tests that made attempts are ignored."""
         made = {(attempt.key, attempt.variant) for attempt in self._project_attempts}
         for missing in first_attempts:
             if (missing.key, missing.variant) not in made:
@@ -163,9 +168,10 @@ class RunState:
                 self._missing.setdefault(missing.attempt, missing)
 
     def add_from(self, folder: Path) -> None:
-        """Add what the run's processes wrote but did not report; rename files that cannot be read."""
+        """Add the records that the processes of the run wrote but did not report; rename files that cannot be read."""
         for path in sorted(folder.glob("records*.jsonl")):
-            # resumed records are judged by this run only when they are reported, and late ones are not part of it
+            # resumed records count only when they are reported, after this run has judged them, and late records are
+            # not part of this run
             if path.name in (journal.RESUMED, journal.LATE):
                 continue
             try:
@@ -177,7 +183,7 @@ class RunState:
             self.add(content.outcomes)
 
     def add(self, outcomes: Iterable[AttemptOutcome]) -> None:
-        """Add attempts whose records were found on disk and not reported."""
+        """Add attempts whose records were found on disk but were not reported."""
         planned = frozenset(self.planned)
         for outcome in outcomes:
             if outcome.asked_by is not None:
@@ -186,12 +192,15 @@ class RunState:
                 self._outcomes.setdefault(outcome.attempt, outcome)
 
     def _rename_unreadable(self, path: Path) -> str:
-        """Rename a file that cannot be read whole, so that it is not overwritten; return a description of that."""
+        """
+        Rename a file that cannot be read completely, so that it is not overwritten; return a description of the
+        problem.
+        """
         try:
             aside = path.rename(path.with_name(f"{path.name}.unreadable"))
         except OSError as error:
             return f"it is not renamed: {error}"
-        # the lines that were reported are intact, and are now in the renamed file
+        # the reported lines are intact, and are now in the renamed file
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:
                 source = structs.replace(outcome.source, path=aside)
@@ -208,7 +217,7 @@ class RunState:
                 yield EndedTest(task=key.task, id=key.of_first.id, repeat=repeat, variant=variant, cause=outcome.cause)
 
     def to_run(self, metadata: RunMetadata) -> Run:
-        """Return the run as known now."""
+        """Return the run in its current state."""
         attempts = self.attempts
         keys = tuple(attempt.key for attempt in attempts)
         position = {key: number for number, key in enumerate(keys)}
@@ -226,7 +235,7 @@ class RunState:
             planned=keys,
             outcomes=tuple(outcomes),
             missing=tuple(
-                # without a reported reason the session ended before the attempt
+                # if no reason was reported, the session ended before the attempt
                 self._missing.get(attempt) or Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
                 for attempt in attempts
                 if attempt not in self._outcomes

@@ -1,4 +1,4 @@
-"""Make the attempts of a run concurrently, for callers without tests: `evaluate` and the probe."""
+"""Make the attempts of a run concurrently, for callers that do not run tests: `evaluate` and the probe."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.run.state import RunState
 
-#: Number of queued attempts for each that may be in flight.
+#: Number of queued attempts for each attempt that may be in flight.
 _AHEAD = 4
 
 
 class Window:
     """
-    Makes the attempts of a run, each variant with its own concurrency, and takes their results.
+    Makes the attempts of a run, with the concurrency of each variant, and collects their results.
 
-    One thread calls `make_all`, once; the threads of the calls in flight make the attempts and pass on their results.
-    Any thread may call `stop`, even before `make_all`: then no more attempts begin, and `make_all` returns.
+    One thread calls `make_all`, once; the threads of the calls in flight make the attempts and pass on the results. Any
+    thread may call `stop`, even before `make_all`: then no more attempts begin, and `make_all` returns.
     """
 
     def __init__(self) -> None:
-        #: Finished attempts; None ends the waiting.
+        #: Queue of finished attempts; None ends the waiting for further attempts.
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        #: Set when no more attempts are to begin.
+        #: Set when no more attempts may begin.
         self.stopped = threading.Event()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class Window:
         self._done.put(None)
 
     def make_all(self, session: RunSession, state: RunState, taken: Callable[[], object]) -> None:
-        """Make the attempts that the state has planned; call `taken` after each of them."""
+        """Make the attempts that are planned in the state; call `taken` after each attempt."""
         calls: dict[str, CallsInFlight[AttemptResult]] = {}
         waiting: dict[str, Iterator[Attempt]] = {}
         try:

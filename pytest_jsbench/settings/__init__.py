@@ -1,1 +1,1 @@
-"""Settings of a run for every entry point: the table of options, variants and the `Plan`."""
+"""Define the settings of a run for every entry point: the table of options, the variants and the `Plan`."""

@@ -31,11 +31,11 @@ class Classifier:
     """A function that classifies or counts an attempt; it is called from several threads."""
 
     name: str
-    #: The classifier's source, for messages.
+    #: Source of the classifier, as shown in messages.
     origin: str
-    #: Called with a copy of the record.
+    #: Function that is called with a copy of the record.
     function: Callable[[Record], object]
-    #: Whether it is a metric, which returns a part and a whole for each answer, rather than a classifier.
+    #: Whether the function is a metric, which returns a part and a whole for each answer, rather than a classifier.
     counts: bool = False
 
     def code_of(self, record: Record) -> str | None:
@@ -46,7 +46,7 @@ class Classifier:
         raise self._unexpected(code, "expected None or a code such as 'refusal_in_german' that is not a failure type")
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
-        """Return a part and its whole, or None; raise ClassifierError if the function fails."""
+        """Return a part and the whole for an answer, or None; raise ClassifierError if the function fails."""
         match count := self._result(record):
             case None:
                 return None
@@ -61,7 +61,7 @@ class Classifier:
             return self.function(copy.deepcopy(record))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for and must be kept
+        except BaseException as error:  # also pytest.skip and sys.exit: the attempt is paid for, so it is kept
             message = f"{self._title} raised {described(error)}"
             raise ClassifierError(message, found=described(error), where=self.origin) from error
 
@@ -75,7 +75,10 @@ class Classifier:
 
 
 def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record, tuple[str, ...]]:
-    """Return the record with the codes of a failed attempt and the counts of an answer, and the functions' errors."""
+    """
+    Return the record with the codes of a failed attempt and the counts of an answer, and the errors
+    of the functions.
+    """
     codes: dict[str, None] = {}
     scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
@@ -93,7 +96,10 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record,
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:
-    """Return the classifier or metric with this name, or wrap a function; raise ClassifierError if it is unknown."""
+    """
+    Return the classifier or metric with this name, or wrap a function; raise ClassifierError if the
+    name is unknown.
+    """
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)

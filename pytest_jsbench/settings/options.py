@@ -1,4 +1,7 @@
-"""Define the options of a run: name, help, checks and parsing of each, for every entry point that accepts them."""
+"""
+Define the options of a run, with the name, help, checks and parsing of each option, for every entry point that accepts
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral,
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """Parse KEY=VALUE, with the value as JSON if it is JSON."""
+    """Parse KEY=VALUE; the value is parsed as JSON if possible, and is a string otherwise."""
     key, separator, value = text.partition("=")
     if not (key and separator):
-        # text without = may be a bare value, and so a secret
+        # a text without = may be the value alone, which may be a secret
         raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
     try:
         return key, json.loads(value)
@@ -25,7 +28,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 def shown_assignment(text: str) -> str:
-    """Return the text with the value hidden, as `KEY=…`, if it may contain a secret."""
+    """Return the text as `KEY=…`, without the value, if the value may contain a secret."""
     from pytest_jsbench.engines.engine_secrets import HIDDEN, shown_option
 
     key, value = assignment(text)
@@ -70,12 +73,12 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def extra_fields(text: str) -> str | tuple[str, ...]:
-    """Parse the policy for fields that the schema does not name."""
+    """Parse the policy for fields that a schema does not name."""
     return text if text in {"fail", "allow"} else names(text)
 
 
 def sample(text: str) -> tuple[int, int]:
-    """Parse the size and the seed of a sample."""
+    """Parse the size and the seed for a sample of cases."""
     size, separator, seed = text.partition(":")
     if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
         raise ValueError(f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}")
@@ -100,12 +103,12 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
-#: Maximum number of attempts per case. Each is a test, which pytest creates before the first call.
+#: Maximum number of attempts per case. Each attempt is a test, which pytest creates before the first call.
 MOST_REPEATS = 10_000
 
 
 def publication(name: str) -> dict[str, Any]:
-    """Return the options of a publication from an installed package."""
+    """Return the options of a publication that an installed package provides."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
@@ -126,8 +129,8 @@ class Option:
     """
     An option of a run, for every entry point.
 
-    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`, a command `--<name>`; a
-    variant's table and a function accept `<name>`.
+    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
+    and tables of variants and functions accept `<name>`.
     """
 
     name: str
@@ -135,20 +138,20 @@ class Option:
     #: Placeholder of the value in help texts; empty if the option has choices.
     metavar: str = ""
     _: KW_ONLY
-    #: Check and convert a number; its ValueError states what is expected.
+    #: Checks and converts a number; raises a ValueError that states what is expected.
     check: Reader | None = None
-    #: Parse a text; its ValueError states what is wrong.
+    #: Parses a text; raises a ValueError that states the mistake.
     parse: Callable[[str], Any] = str
-    #: Convert a value from Python to the text that `parse` expects.
+    #: Converts a value from Python to the text that `parse` expects.
     argument: Reader = text
     choices: tuple[str, ...] = ()
     #: Value if the option is not set.
     default: Any = None
-    #: Given several times, the values accumulate.
+    #: Whether the values accumulate if the option is given several times.
     repeated: bool = False
-    #: Value if the option is given without one; None if it needs a value.
+    #: Value if the option is given without a value; None if it requires a value.
     bare: str | None = None
-    #: Return the text with secrets hidden.
+    #: Returns the text with secrets hidden.
     shown: Callable[[str], str] = str
 
     @property
@@ -158,16 +161,16 @@ class Option:
 
     @property
     def placeholder(self) -> str:
-        """Placeholder of the value in help texts."""
+        """Placeholder of the value in help texts, or the choices."""
         return self.metavar or "|".join(self.choices)
 
     @property
     def dest(self) -> str:
-        """Attribute of `config.option`, and ini key."""
+        """Attribute of `config.option`, which is also the ini key."""
         return f"jsbench_{self.name}"
 
     def of_value(self, value: object) -> Any:
-        """Convert a value given in Python; raise ValueError with what is expected."""
+        """Convert a value given in Python; raise a ValueError that states what is expected."""
         if self.check is not None:
             return self.check(value)
         if self.repeated:
@@ -182,7 +185,7 @@ class Option:
         return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
     def of_text(self, given: str) -> Any:
-        """Parse a text; raise ValueError with what was expected and found."""
+        """Parse a text; raise a ValueError that states what was expected and found."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:
@@ -197,17 +200,17 @@ class Option:
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, with the default of each option that is not set."""
+    """Return the values, with the default for each option that is not set."""
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
 
 
 def readers(*names: str) -> dict[str, Reader]:
-    """Return the readers of these options, for a function that has them as arguments."""
+    """Return the readers of these options, for a function that accepts the options as arguments."""
     return {name: BY_NAME[name].of_value for name in names}
 
 
 def _number(given: str) -> int | float | str:
-    """Convert the text to a number, or return it unchanged for the check to reject."""
+    """Convert the text to a number; if this is impossible, return the text for the check to reject."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(given)
@@ -589,10 +592,10 @@ BY_NAME = {option.name: option for option in OPTIONS}
 PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output"})
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
-#: Options that make one variant per value when given more than once; engine options by their keys.
+#: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.
 MULTIPLIED = (
     *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
     "engine_option",
 )
-#: Options that a variant of the table may set.
+#: Options that a variant may set in the table of variants.
 SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")

@@ -1,7 +1,7 @@
 """
 Build the plan of a run from its options: cases, variants, limits, judge policy, gates and outputs.
 
-Every entry point makes a `Plan` here; the run session carries it out. Nothing is called, and no case is read.
+Every entry point creates a `Plan` here, and the run session executes it. No calls are made, and no case is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Default of --jsbench-patience, in seconds.
 PATIENCE = 300.0
-#: Options that set a gate.
+#: Options that define a gate.
 GATES = ("min_pass_rate", "gate", "max_regression")
 _HOOK = "pytest_jsbench_classify"
 
@@ -59,7 +59,7 @@ class RateLimits:
 
     @property
     def any(self) -> bool:
-        """Whether any limit per minute or cost limit is set."""
+        """Whether a limit per minute or a cost limit is set."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
 
@@ -68,16 +68,16 @@ class Cases:
     """The cases that a run may use."""
 
     source: CaseSource
-    #: Description of the selection as JSON values, for the run's metadata.
+    #: Description of the selection in JSON values, for the run's metadata.
     said: Mapping[str, object]
-    #: The source with its labelled answers, if no model is called; else None.
+    #: The source with its labelled answers if no model is called; otherwise None.
     labelled: Listing | None = None
     #: Whether a misspelled keyword makes a schema invalid.
     strict: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages about what the source contains and is not among the cases."""
+        """Messages about content of the source that is not among the cases."""
         return self.source.notes if isinstance(self.source, Listing) else ()
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
@@ -93,42 +93,45 @@ _NO_CASES = Cases(source=Listing(entries={}), said={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run as every entry point plans it; the same in each of its processes, except the variants' concurrency."""
+    """
+    The plan of a run, for every entry point; it is the same in each process of the run, except for the variants'
+    concurrency.
+    """
 
-    #: Variants by name, in their order.
+    #: Variants by name, in the order of the run.
     variants: Mapping[str, Variant]
     cases: Cases = _NO_CASES
-    #: Keys of this shard's cases, in the dataset's order.
+    #: Keys of the cases in this shard, in the dataset's order.
     keys: Sequence[CaseKey] = ()
-    #: Whether the run tests these cases; else the project's own tests make the calls.
+    #: Whether the run tests these cases; otherwise only the project's own tests make calls.
     suite: bool = True
     shard: Shard | None = None
-    #: Attempts per case.
+    #: Number of attempts per case.
     repeats: int = 1
     policy: JudgePolicy = field(default_factory=JudgePolicy)
     limits: RateLimits = field(default_factory=RateLimits)
     #: Maximum number of retries of a call.
     retries: int = 2
-    #: How to use a provider's batch: wait for it, or check it once; None makes single calls.
+    #: How a provider's batches are used: wait for the results, or check them once; None makes single calls.
     batch: Literal["wait", "leave"] | None = None
     #: Functions that give failed attempts a code.
     classifiers: tuple[Classifier, ...] = ()
-    #: How to compare values with expected ones, by field.
+    #: How values are compared with expected values, by field.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
-    #: Evaluation file or directory of a run to compare with.
+    #: Evaluation file, or directory of a run, with which the run is compared.
     baseline: Path | None = None
-    #: Earlier run to resume; `newest` is the newest run in `output` with the same variants, if any.
+    #: Earlier run to resume; `newest` selects the newest run in `output` with the same variants, if any.
     resume: Path | Literal["newest"] | None = None
     #: Directory in which every answer is recorded, for all variants.
     record: Path | None = None
-    #: Recordings, or a run, to use instead of an engine.
+    #: Recordings, or an earlier run, whose answers are used in place of an engine.
     replay: Path | None = None
     #: Directory of all runs; None if not set.
     output: Path | None = None
-    #: Name of each exporter and the path that it writes.
+    #: Name of each exporter, and the path to which it writes.
     exports: tuple[tuple[str, Path], ...] = ()
-    #: Whether to write and show digests instead of prompts, schemas and answers.
+    #: Whether digests are written and shown in place of prompts, schemas and answers.
     redact: bool = False
 
     @classmethod
@@ -143,9 +146,10 @@ class Plan:
         workers: int = 1,
     ) -> Plan:
         """
-        Return the plan of a run from its options and those of each variant; raise JSBenchError for a mistake.
+        Return the plan of a run from its options and those of each variant; raise JSBenchError for an invalid option.
 
-        `own_engines` contains a program's own engines by variant. Reading the cases can take long; `over` adds them.
+        `own_engines` contains engines that a program provides, by variant. Because reading the cases can take long,
+        `over` adds them later.
         """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
@@ -162,17 +166,17 @@ class Plan:
         )
 
     def over(self, cases: Cases) -> Plan:
-        """Return this plan with these cases, or with those of its shard."""
+        """Return this plan with these cases, or with the cases of the plan's shard."""
         keys = cases.source.keys()
         return replace(self, cases=cases, keys=keys if self.shard is None else self.shard.take(keys))
 
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
-        """Engine of each variant."""
+        """The engine of each variant."""
         return tuple(variant.engine for variant in self.variants.values())
 
 
-#: Options that exclude each other: an option, the other, and the reason.
+#: Options that exclude each other: one option, the other option, and the reason.
 _NOT_TOGETHER = (
     ("instances", "dataset", "has its own schemas"),
     ("instances", "resume", "calls no model, so there is nothing to resume"),
@@ -198,7 +202,7 @@ def check_conflicts(values: Values) -> None:
 
 
 def check_recording(values: Values, given: Set[str]) -> None:
-    """Raise JSBenchError if options for recording and replaying conflict, or one needs another."""
+    """Raise JSBenchError if options for recording and replaying conflict, or if one requires a missing option."""
     asking = given & {"engine", "record"}
     if "replay" in given and asking:
         other = min(asking)
@@ -231,7 +235,7 @@ def selection_of(values: Values) -> Selection:
 
 
 def policy_of(values: Values) -> JudgePolicy:
-    """Return the judge policy: the program's own, if any, changed by the options."""
+    """Return the judge policy: the policy of the program, if any, changed by the options."""
     return replace(values.get("policy") or JudgePolicy(), **policy_changes(values))
 
 
@@ -258,7 +262,7 @@ def _limits_of(values: Values) -> RateLimits:
 
 
 def gates_of(values: Values) -> tuple[Gate, ...]:
-    """Return the gates of the run; raise JSBenchError if one is invalid or lacks a baseline."""
+    """Return the gates of the run; raise JSBenchError if a gate is invalid or lacks a baseline."""
     if not any(values[name] for name in GATES):
         return ()
     from pytest_jsbench.metrics.gates import Gate
@@ -284,7 +288,7 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
 def _find_classifiers(
     named: Sequence[str | Callable[[Record], object]], hook: Callable[[Record], object] | None
 ) -> tuple[Classifier, ...]:
-    """Return the classifiers, and the hook if it is implemented."""
+    """Return the classifiers, including the hook if a plugin implements it."""
     if not named and hook is None:
         return ()
     from pytest_jsbench.settings.classifiers import Classifier, find

@@ -1,8 +1,8 @@
 """
-Resolve the variants of a run: how the same cases are sent to one or several engines.
+Resolve the variants of a run, that is, the ways in which the same cases are sent to one or several engines.
 
-Variants come from options given more than once, from a table in pyproject.toml or jsbench.toml, or from a program.
-The result is one `Variant` per name, which the run session opens. Nothing is called here.
+Variants come from options that are given more than once, from a table in pyproject.toml or jsbench.toml, or from a
+program. The result is one `Variant` per name, which the run session opens. No calls are made here.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
 
-#: Options whose value names a variant by itself; any other value is prefixed with its option.
+#: Options whose value alone can name a variant; the values of all other options are prefixed with the option.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
-#: Options whose value may be a file, relative to the table.
+#: Options whose value may be a file, with a path relative to the file of the table.
 _FILES = frozenset({"model", "prompt"})
 #: Options that belong to one engine.
 _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
-#: Files that may contain the table, with the keys that lead to it.
+#: Files that may contain the table, with the keys that lead to the table.
 _PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"), "jsbench.toml": ()}
 _KEY = "variants"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST_NAME = 100
-#: Maximum number of characters that one option adds to a variant's name.
+#: Maximum number of characters that one option contributes to a variant's name.
 _LONGEST_PART = 40
 
 #: Values of options by name.
@@ -54,43 +54,46 @@ class RecordingFolder:
     """A directory in which every answer is recorded."""
 
     path: Path
-    #: Reuse the recorded answers, and call the engine only for missing ones.
+    #: Whether recorded answers are reused, so that the engine is called only for missing answers.
     only_new: bool = False
-    #: Accept a recorded answer only if its call had the same settings.
+    #: Whether a recorded answer is accepted only if its call had the same settings.
     strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Engine, sampling and prompt of a run's calls; a run has one variant without a name, or several."""
+    """
+    The engine, sampling parameters and prompt for a run's calls; a run has one variant without a name, or several with
+    names.
+    """
 
     name: str = ""
     factory: EngineFactory
     engine: EngineConfig
-    #: Engine and sampling options that the user set, without secrets, to keep with an answer.
+    #: Engine and sampling options that the user set, without secrets, to be stored with each answer.
     said: Mapping[str, Any]
     template: Template
-    #: Number of examples before the question.
+    #: Number of examples in the prompt before the question.
     shots: int = 0
     #: Sampling parameters as requested.
     params: GenerationParams
-    #: `verbatim`, or mode and subset, such as `narrow:openai@2026-08`.
+    #: `verbatim`, or a mode and a subset, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
     #: Context length in tokens; None if the engine's own value applies.
     context: int | None = None
     #: Maximum number of calls in flight in this process.
     concurrency: int
-    #: Directory for recorded answers; None if answers are not recorded.
+    #: Directory in which answers are recorded; None if answers are not recorded.
     recording: RecordingFolder | None = None
 
     @property
     def sampled(self) -> GenerationParams:
-        """Sampling parameters that the engine applies."""
+        """The sampling parameters that the engine applies."""
         return sampled(self.factory, self.engine, self.params)
 
     @classmethod
     def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
-        """Return the variant that the options describe; raise JSBenchError for what is wrong or missing."""
+        """Return the variant that the options describe; raise JSBenchError if an option is invalid or missing."""
         replay = values["replay"]
         engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
         if factory is None or replay is not None:
@@ -104,7 +107,7 @@ class Variant:
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
-        # includes the engine of the ini file when answers are replayed
+        # if answers are replayed, this includes the engine of the ini file
         said = {} if values["engine"] is None else _engine(values).said()
         sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
         said |= {option: value for option, value in sampling.items() if value is not None}
@@ -120,7 +123,7 @@ class Variant:
         )
 
     def asking(self, name: str, values: Values) -> Variant:
-        """Return this variant with the open engine, and with the prompt and concurrency of the options."""
+        """Return this variant, which has an open engine, with the prompt and the concurrency from the options."""
         context = values["context"] or self.context
         concurrency = values["concurrency"] or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_run_fields(name, values))
@@ -133,9 +136,9 @@ def make_variants(
     workers: int = 1,
 ) -> dict[str, Variant]:
     """
-    Return the variants by name; raise JSBenchError with the variant and its mistake.
+    Return the variants by name; raise JSBenchError with the name of the variant and the mistake.
 
-    `own_engines` contains a program's own engines, as an open variant or as a factory.
+    `own_engines` contains engines that a program provides, each as an open variant or as a factory.
     """
     variants = {}
     for name, values in ways.items():
@@ -166,12 +169,12 @@ def make_variants(
 
 
 def errors_of(variant: str) -> AbstractContextManager[None]:
-    """Return a context that adds the variant's name to user-facing errors, if the run has several."""
+    """Return a context that adds the variant's name to user-facing errors if the run has several variants."""
     return errors_about(f"variant '{variant}'" if variant else "")
 
 
 def _run_fields(name: str, values: Values) -> dict[str, Any]:
-    """Return the fields of a variant that do not depend on its engine: name, prompt and recording."""
+    """Return the fields of a variant that do not depend on the engine: name, prompt and recording."""
     record = values["record"]
     recording = None
     if record is not None:
@@ -196,7 +199,10 @@ def _engine(values: Values) -> EngineConfig:
 
 
 def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
-    """Return the engine that replays a variant from a directory of recordings or the records of a run."""
+    """
+    Return the engine that replays answers for a variant from a directory of recordings or from the
+    records of a run.
+    """
     strict = values["replay_strict"] == "on"
     if is_run_path(path):
         options = {"records": str(path), "strict": strict, **({"variant": variant} if variant else {})}
@@ -206,21 +212,21 @@ def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
 
 
 def _clean_name(text: str) -> str:
-    """Convert the text to a name that is safe in a node id, a gate and a directory; it may be empty."""
+    """Convert the text to a name that is safe in a node id, a gate and a directory; the name may be empty."""
     return _UNSAFE.sub("-", text)[:_LONGEST_NAME].strip("-.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsTable:
-    """The table `[[tool.jsbench.variants]]`, or jsbench.toml; any mistake in it is an error."""
+    """The variants defined in `[[tool.jsbench.variants]]` or in jsbench.toml; any mistake in the table is an error."""
 
     path: Path
-    #: Values that each variant sets, by the variant's name.
+    #: Values that each variant sets, by the name of the variant.
     rows: Mapping[str, Values]
 
     @classmethod
     def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
-        """Read the table of a directory, if any; raise JSBenchError with the place of a mistake."""
+        """Read the table in a directory, if there is one; raise JSBenchError with the place of a mistake."""
         tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
         if len(tables) > 1:
             message = f"variants are defined in {' and in '.join(map(str, tables))}; keep them in one of the two"
@@ -230,7 +236,7 @@ class VariantsTable:
         return None
 
     def take(self, names: Sequence[str]) -> Mapping[str, Values]:
-        """Return the rows of these names, in their order; raise JSBenchError for unknown names."""
+        """Return the rows with these names, in the order of the names; raise JSBenchError for unknown names."""
         if names == ("all",):
             return self.rows
         for name in names:
@@ -241,7 +247,7 @@ class VariantsTable:
 
 
 def _read_table(path: Path) -> list[Any] | None:
-    """Return the table's rows; None if the file does not have the table."""
+    """Return the rows of the table; return None if the file does not contain the table."""
     if not path.is_file():
         return None
     try:
@@ -295,7 +301,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
 
 
 def _read_value(option: Option, given: object) -> Any:
-    """Parse a value of the table as the option does; raise ValueError for an unexpected type."""
+    """Parse a value in the table in the same way as the option; raise ValueError for an unexpected type."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
             raise ValueError(f"expected a table such as {{ stream = false }}, found {_kind_of(given)}")
@@ -306,13 +312,13 @@ def _read_value(option: Option, given: object) -> Any:
 
 
 def _is_json(value: object) -> bool:
-    """Return whether a TOML value is also JSON; dates are not."""
+    """Return whether a TOML value can be represented in JSON, which dates cannot."""
     parts: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return isinstance(value, str | bool | int | float | dict | list) and all(map(_is_json, parts))
 
 
 def _kind_of(value: object) -> str:
-    """Name the type of a value; the value itself may be a secret."""
+    """Return the name of the value's type; the value itself may be a secret."""
     kinds = {dict: "a table", list: "an array", str: "a string", type(None): "missing"}
     return "an empty string" if value == "" else kinds.get(type(value), kind_of(value))
 
@@ -321,12 +327,13 @@ def resolve_variant_values(
     values: Values, typed: Mapping[str, Sequence[str]], *, folder: Path | None, here: Path
 ) -> tuple[dict[str, Values], str]:
     """
-    Return the values of each variant by name (empty if there is only one), and why a table's variants are omitted.
+    Return the values of each variant by name (an empty name if there is only one), and the reason if a table's variants
+    are omitted.
 
-    `typed` has the texts on the command line; several texts of one option make as many variants. The table is read
-    from `folder`, and its paths are converted to be relative to `here`. When answers are recorded or replayed, the
-    table applies only if --jsbench-variants is given, since a project's own tests record and replay without it. A
-    replayed run uses the prompts of the recorded one. Raise JSBenchError for a mistake.
+    `typed` contains the texts on the command line; several texts for one option define as many variants. The table is
+    read from `folder`, and its paths are converted to be relative to `here`. If answers are recorded or replayed, the
+    table applies only with --jsbench-variants, since a project's own tests record and replay without the table. A
+    replayed run uses the prompts of the recorded run. Raise JSBenchError for a mistake.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
         message = "--jsbench-engine is given more than once, which would combine every model with every engine; "
@@ -347,10 +354,10 @@ def resolve_variant_values(
 
 
 def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
-    """Return the values of each variant of a replayed run; empty if it cannot be read."""
+    """Return the values of each variant of a replayed run; empty if the run cannot be read."""
     try:
         variants = journal.read_header(path).variants if is_run_path(path) else ()
-    except JSBenchError:  # the replay engine reports the problem
+    except JSBenchError:  # the replay engine reports this problem
         variants = ()
     return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
 
@@ -363,7 +370,7 @@ def is_run_path(path: Path) -> bool:
 def _select_rows(
     values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
 ) -> tuple[Mapping[str, Values], str]:
-    """Return the selected rows of the table, or one empty row, and why the table is omitted."""
+    """Return the selected rows of the table, or one empty row; and the reason if the table is omitted."""
     nothing: Mapping[str, Values] = {"": {}}
     names = values["variants"]
     recorded = bool(values["record"] or values["replay"])
@@ -386,7 +393,10 @@ def _select_rows(
 
 
 def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the first option on the command line that the row also sets, and the row's name; None without one."""
+    """
+    Return the first option on the command line that the table's row also sets, and the name of the row; None if there
+    is no such option.
+    """
     for name, texts in typed.items():
         flag = BY_NAME[name].flag
         if name != "engine_option" and name in row:
@@ -399,7 +409,10 @@ def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]
 
 
 def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values]]]:
-    """Yield the distinct values of each option that has several, with the part of the name that each adds."""
+    """
+    Yield, for each option with several values, the distinct values and the part of a variant's name that each value
+    adds.
+    """
     for name in [name for name in typed if name in MULTIPLIED]:
         option = BY_NAME[name]
         by_key: dict[str, dict[str, tuple[str, Values]]] = {}
@@ -415,7 +428,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
 
 
 def _part(option: Option, text: str) -> str:
-    """Return the part of a variant's name that a value adds, without secrets."""
+    """Return the part that a value adds to a variant's name, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
         return f"{key}-{shown_assignment(text).partition('=')[2]}"[:_LONGEST_PART]
@@ -428,7 +441,7 @@ def _part(option: Option, text: str) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Make the names unique by numbers, ignoring case."""
+    """Make the names unique, ignoring case, by appending numbers."""
     unique: dict[str, str] = {}
     for name in names:
         numbered = itertools.chain([name] if name else (), (f"{name or 'variant'}-{n}" for n in itertools.count(2)))
@@ -438,7 +451,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Sequence[str]]) -> Values:
-    """Drop the ini file's settings for its own engine if the row has another one."""
+    """Remove the ini file's settings for its own engine if the row names another engine."""
     if values["engine"] in {None, row.get("engine", values["engine"])}:
         return values
     left_out = {name: None for name in _OF_ENGINE if name not in typed}
@@ -446,21 +459,21 @@ def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Seque
 
 
 def _with_changes(values: Values, change: Values) -> Values:
-    """Return the values with the changes applied; engine options accumulate."""
+    """Return the values with the changes applied; engine options are added to the existing ones."""
     options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
 
 
 def placed(value: Any, start: Path, here: Path) -> Any:
-    """Convert a path relative to `start` to one relative to `here`; return any other value unchanged."""
+    """Convert a path relative to `start` to a path relative to `here`; return any other value unchanged."""
     if start == here or not isinstance(value, str):
         return value
     is_there = (start / value).exists()
-    is_module = is_reference(value.partition("@")[0])  # `package.module:*`, or `package.module:*@serialization`
+    is_module = is_reference(value.partition("@")[0])  # such as `package.module:*`, with or without `@serialization`
     is_pattern = glob.has_magic(value) and not is_module
     if not (is_there or is_pattern):
         return value
     try:
         return os.path.relpath(start / value, here)
-    except ValueError:  # on another drive
+    except ValueError:  # the path is on another drive
         return str(start / value)
