@@ -389,7 +389,7 @@ _PHASES = {
 
 class SessionEnding:
     """
-    Keeps track of the failures of the session, and of what stopped it.
+    Keeps track of the failures of the session, and of the reason why it was stopped.
 
     The controller creates one object and adds each report to it in the main thread; at the end of the session,
     `to_ending` returns the input for the run verdict.
@@ -401,7 +401,7 @@ class SessionEnding:
         self._broken_schemas: list[str] = []
         #: One line for each test that failed for another reason; subtests of the test may have failed too.
         self._failures: dict[str, None] = {}
-        #: Number of failed reports, each of which pytest also counts as a failure.
+        #: Number of failed reports; pytest also counts each of them as a failure.
         self._failed = 0
         #: Number of failed subtests by test.
         self._subtests: Counter[str] = Counter()
