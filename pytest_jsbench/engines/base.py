@@ -62,7 +62,7 @@ class CachingEngine(Protocol):
     """An engine that may have a recorded answer, which needs no call and costs nothing."""
 
     def remembered(self, request: Request) -> CachedAnswer | None:
-        """Return the recorded answer; None if a call is needed. Raise CallError if a recording cannot be read."""
+        """Return the recorded answer, or None if a call is needed; raise CallError if the recording cannot be read."""
 
 
 @runtime_checkable
@@ -77,20 +77,20 @@ class TextTokenizer(Protocol):
 class Acceptance:
     """Which of several texts a grammar accepts, in the order of the texts."""
 
-    #: True for each accepted text; None if the model has no tokens for it.
+    #: For each text, whether the grammar accepts it; None if the model has no tokens for the text.
     accepted: tuple[bool | None, ...]
-    #: Seconds to compile the grammar, up to the first mask.
+    #: Time from the schema to the first mask, in seconds.
     grammar_compilation: float
-    #: The part of these seconds before the first mask is requested; None if not measured.
+    #: Part of `grammar_compilation` before the first mask is requested, in seconds; None if not measured.
     compile_time: float | None = None
-    #: Seconds per mask, for each token of the texts; empty if not measured.
+    #: Time to compute each mask, in seconds, for each token of the texts; empty if not measured.
     masks: tuple[float, ...] = ()
-    #: Name and version of the decoding library; empty if the engine does not give one.
+    #: Name and version of the decoding library; empty if the engine does not report the library.
     library: str = ""
 
 
 class GrammarMatcher(Protocol):
-    """A grammar that determines which answers it accepts, without a model; called from several threads at once."""
+    """A grammar that checks texts without calling the model; its methods are called from several threads at once."""
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
         """Check each text against the schema's grammar; raise CallError if the library hangs or crashes."""
@@ -107,11 +107,11 @@ class EngineConfig:
     model: str | None = None
     base_url: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
-    #: A key that the user did not set, such as that of the local server; never written anywhere.
+    #: API key that the user did not set, such as the local server's key; it is never written to a file or a log.
     api_key: str | None = field(default=None, repr=False)
-    #: None for the first format that the engine offers.
+    #: Requested response format; None for the first format that the engine offers.
     response_format: ResponseFormat | None = None
-    #: `--jsbench-engine-option KEY=VALUE`; a value is parsed as JSON if possible.
+    #: Options from `--jsbench-engine-option KEY=VALUE`; each value is parsed as JSON if possible.
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def said(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
 
 
 class EngineFactory(Protocol):
-    """A factory of one engine; each method raises EngineError, whose message names the next step."""
+    """A factory of one engine; its methods raise EngineError, whose message names the next step."""
 
     @property
     def concurrency(self) -> int:
@@ -146,23 +146,29 @@ class EngineFactory(Protocol):
 
     @property
     def shared(self) -> bool:
-        """True if `concurrency` is for the whole run (one server of ours) instead of each process."""
+        """
+        Whether `concurrency` limits the whole run, as for a server that the run starts; otherwise it limits each
+        process.
+        """
 
     @property
     def max_tokens(self) -> int:
-        """Default limit of an answer, in tokens."""
+        """Default maximum number of tokens in an answer."""
 
     def check(self, config: EngineConfig) -> None:
-        """Check, without a heavy import, that packages, keys and files exist and that the options are known."""
+        """
+        Check that packages, keys and files exist and that all options are known, without importing
+        large packages.
+        """
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine, without building it."""
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Start what all processes of a run share, such as a server; yield the configuration for calling it."""
+        """Start what all processes of a run share, such as a server; yield the configuration that `build` needs."""
 
     def build(self, config: EngineConfig) -> Engine:
-        """Build the engine, in the process that will call it."""
+        """Build the engine in the process that will call the engine."""
 
 
 class UnsharedFactory:
@@ -173,7 +179,7 @@ class UnsharedFactory:
 
     @property
     def concurrency(self) -> int:
-        """16: rate limits of providers are handled by waiting, not by fewer concurrent calls."""
+        """Recommended number of concurrent calls: 16, because rate limits are handled by waiting."""
         return 16
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
@@ -187,7 +193,7 @@ class PassingFactory(Protocol):
 
     @property
     def passes_on(self) -> Sequence[str]:
-        """Paths of the APIs whose calls it forwards."""
+        """Paths of the APIs whose calls the engine forwards."""
 
 
 @runtime_checkable
@@ -195,7 +201,10 @@ class Sampler(Protocol):
     """A factory of an engine that does not apply all requested sampling parameters."""
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """Return the parameters that are applied if these are requested; None for those that the provider chooses."""
+        """
+        Return the sampling parameters that the engine applies if `params` is requested; None means the provider's
+        choice.
+        """
 
 
 @runtime_checkable
@@ -214,7 +223,7 @@ class GrammarMatcherFactory(Protocol):
     """A factory of an engine that can also report which answers its grammar accepts."""
 
     def build_matcher(self, config: EngineConfig) -> GrammarMatcher:
-        """Build the acceptor of the engine's grammar."""
+        """Build the matcher for the engine's grammar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +231,7 @@ class BatchLimits:
     """Size limits of one batch."""
 
     requests: int
-    #: Total bytes of its lines.
+    #: Maximum total size of the batch's lines, in bytes.
     size: int
 
 
@@ -234,16 +243,16 @@ class BatchState:
     answered: int
     failed: int
     total: int
-    #: Outcome of each request that is missing from the results; None while it may still be answered.
+    #: Outcome of every request that is missing from the results; None while such requests may still be answered.
     unanswered: Failed | None = None
 
 
-#: Name of a request, and its outcome.
+#: Name of a request, and the outcome of that request.
 Result = tuple[str, Completion | Declined | Failed]
 
 
 class Batches(Protocol):
-    """The batch API of one provider, called from one thread; its errors are raised as CallError."""
+    """The batch API of one provider, called from one thread; errors are raised as CallError."""
 
     @property
     def limits(self) -> BatchLimits:
@@ -259,7 +268,10 @@ class Batches(Protocol):
         """Fetch the batch's progress."""
 
     def results(self, batch: str) -> Iterator[Result]:
-        """Yield the outcomes of its requests in any order; a request that was never processed may have none."""
+        """
+        Yield the outcomes of the batch's requests in any order; a request that was never processed
+        may have no outcome.
+        """
 
     def close(self) -> None:
         """Close the connections."""
@@ -285,11 +297,11 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Parse a URL; raise ValueError, whose message does not quote it, if it is not an HTTP URL."""
+        """Parse a URL; raise ValueError if the URL is not an HTTP URL. The error's message does not quote the URL."""
         parts = urlsplit(text.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("expected http://host:port/path or https://…")
-        # the rest of a password with an unescaped /, # or ? ends up in the query or fragment
+        # The rest of a password with an unescaped /, # or ? ends up in the query or fragment.
         if "@" in parts.query + parts.fragment:
             raise ValueError("found @ after ? or #; in a password, write %40 for @, %3F for ? and %23 for #")
         userinfo, at, place = parts.netloc.rpartition("@")
@@ -302,7 +314,7 @@ class Address:
 
 
 def without_credentials(text: str) -> str:
-    """Replace user and password, and the query, of a URL by `…`, to print it."""
+    """Replace the user, the password and the query in a URL by `…`, so that the URL can be printed."""
     try:
         address = Address.parse(text)
     except ValueError:
@@ -314,6 +326,6 @@ def without_credentials(text: str) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of a URL, to compare servers."""
+    """Return the scheme, host and port of a URL, for comparing servers."""
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,7 +1,8 @@
 """
-Read the options of an engine (`--jsbench-engine-option KEY=VALUE`), with checks of names and types.
+Read the options of an engine (`--jsbench-engine-option KEY=VALUE`), and check their names and types.
 
-Packages, keys and addresses that an engine requires are found here too; an error names how to get what is missing.
+This module also finds the packages, keys and addresses that an engine requires; if one is missing, the error states how
+to provide it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ class Options:
         return text
 
     def required(self, name: str, what: str, ways: str) -> str:
-        """Return a required string; raise MissingRequirement with what is expected and how to pass it."""
+        """
+        Return a required string; raise MissingRequirement, which states what is expected and how to
+        pass the option.
+        """
         text = self.text(name, default=None)
         if text is None:
             raise missing(self.engine, what, ways, where=name)
@@ -85,14 +89,17 @@ class Options:
         return chosen
 
     def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
-        """Return one or several members of an enumeration; `least` is the minimum number."""
+        """Return one or several members of an enumeration, and at least `least` of them."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
         return words if len(words) == len(listed) >= least else self._reject(name, f"one or a list of {', '.join(of)}")
 
     def field(self, name: str, *, default: str | bool) -> str | None:
-        """Return the name of a parameter; None for false, which means that it is not sent."""
+        """
+        Return the name of a request parameter; None if the option is false, which means that the
+        parameter is not sent.
+        """
         expected = "the name of a parameter, or false"
         return self._checked(name, default, lambda value: value is False or _is_word(value), expected) or None
 
@@ -105,7 +112,7 @@ class Options:
         return number
 
     def share(self, name: str) -> float | None:
-        """Return a number above 0 and up to 1; None if not given."""
+        """Return a number greater than 0 and at most 1; None if not given."""
         expected = "a number above 0 and up to 1"
         number = self._checked(name, None, _is_share, expected)
         return None if number is None else float(number)
@@ -152,7 +159,7 @@ class Options:
                 return value
 
     def _reject(self, name: str, expected: str) -> Any:
-        # the value itself is not shown: a header may contain a secret
+        # The value is not shown, because a header may contain a secret.
         kind = type(self._values[name]).__name__
         message = f"option '{name}' of engine '{self.engine}' must be {expected}, found {kind}"
         raise EngineError(message, found=kind, expected=expected, where=name)
@@ -161,7 +168,10 @@ class Options:
 def choose_format(
     config: EngineConfig, offered: tuple[ResponseFormat, ...], preset: ProviderPreset | None = None
 ) -> ResponseFormat:
-    """Return the requested response format, or the first offered one; raise EngineError if it is not offered."""
+    """
+    Return the requested response format, or else the first offered one; raise EngineError for one
+    that is not offered.
+    """
     if config.response_format is None:
         return offered[0]
     if config.response_format in offered:
@@ -181,14 +191,17 @@ def choose_format(
 
 
 def _source_and_remedy(preset: ProviderPreset | None, remedy: str) -> str:
-    """Return the source of a preset, and what to do if it is out of date."""
+    """Return text for an error message: the source of a preset, and what to do if the preset is out of date."""
     return "" if preset is None else f" ({preset.source}; {remedy})"
 
 
 def choose_streaming(
     config: EngineConfig, options: Options, chosen: ResponseFormat, preset: ProviderPreset | None = None
 ) -> bool:
-    """Return whether to stream; raise EngineError if streaming is requested but not supported in this format."""
+    """
+    Return whether to stream; raise EngineError if streaming is requested but the response format
+    does not support it.
+    """
     unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:
@@ -200,29 +213,29 @@ def choose_streaming(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedReasoning:
-    """Settings of a model's reasoning; None for the provider's default."""
+    """The requested settings for a model's reasoning; a setting is None for the provider's default."""
 
-    #: One of the provider's levels: none, minimal, low, medium, high, …
+    #: Reasoning effort, one of the provider's levels: none, minimal, low, medium, high, …
     effort: str | None = None
     #: Maximum number of reasoning tokens.
     budget: int | None = None
-    #: Fields of a request's body for these settings, by their path.
+    #: Fields that carry these settings in a request's body, each with its path and value.
     fields: Mapping[tuple[str, ...], str | int] = field(default_factory=dict)
 
     @classmethod
     def from_options(cls, options: Options) -> RequestedReasoning:
-        """Read the options, without the fields of the body."""
+        """Read the reasoning options from the engine's options; `fields` stays empty."""
         effort = options.text("reasoning_effort", default=None)
         return cls(effort=effort, budget=options.count("reasoning_budget", default=None, least=0))
 
     @property
     def details(self) -> dict[str, Any]:
-        """The settings that are given, by option name."""
+        """Reasoning settings that were given, by option name."""
         values = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
         return {name: value for name, value in values.items() if value is not None}
 
     def put_into(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body with the fields added; other fields of the same objects are kept."""
+        """Return a copy of the body with the reasoning fields added; other fields of nested objects are kept."""
         whole = dict(body)
         for (*outer, name), value in self.fields.items():
             part = whole
@@ -233,7 +246,7 @@ class RequestedReasoning:
         return whole
 
     def refuse_duplicates(self, extra_body: Mapping[str, Any], engine: str) -> None:
-        """Raise EngineError if the extra body sets the same field."""
+        """Raise EngineError if the extra body sets one of the reasoning fields too."""
         for path in self.fields:
             value: object = extra_body
             for name in path:
@@ -245,7 +258,7 @@ class RequestedReasoning:
 
 
 def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> RequestedReasoning:
-    """Read the options; `effort` and `budget` are paths of parameters in the body, separated by dots."""
+    """Read the reasoning options; `effort` and `budget` are the paths of the body's parameters, separated by dots."""
     reasoning = RequestedReasoning.from_options(options)
     places = {"reasoning_effort": effort, "reasoning_budget": budget}
     fields = {}
@@ -266,7 +279,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A secret, empty if none is needed, and the environment variable that it comes from, if any."""
+    """An API key, empty if none is needed, and the name of the environment variable that contained the key, if any."""
 
     value: str = field(repr=False)
     variable: str | None = None
@@ -275,7 +288,7 @@ class Key:
 def require_package(
     engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:
-    """Raise MissingRequirement unless the package is installed and new enough; do not import it."""
+    """Raise MissingRequirement unless the package is installed and new enough; the package is not imported."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
         raise missing(engine, f"the package {package}", install, expected=package, where=install)
@@ -287,7 +300,7 @@ def require_package(
 
 
 def missing(engine: str, what: str, ways: str, **facts: Any) -> MissingRequirement:
-    """Return the error of an engine that lacks a requirement, with the ways to provide it."""
+    """Return the error for an engine that lacks a requirement, which lists the ways to provide the requirement."""
     return MissingRequirement(f"engine '{engine}' needs {what}: {ways}", **{"expected": what, **facts})
 
 
@@ -295,7 +308,7 @@ def is_installed(package: str) -> bool:
     """Return whether the package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # the parent package
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
@@ -314,7 +327,7 @@ def from_environment(*variables: str) -> str | None:
 
 
 def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool) -> Key:
-    """Return the engine's key: the given one, or that of the first variable that is set."""
+    """Return the engine's key: the given key, or the value of the first environment variable that is set."""
     if config.api_key is not None:
         return Key(value=config.api_key)
     wanted = (config.api_key_env,) if config.api_key_env else variables
@@ -334,7 +347,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the headers in an SDK's variables: lines `Name: value` of one variable, and single values."""
+    """Return the headers in an SDK's environment variables: `Name: value` lines in one variable, and single values."""
     lines = (line.partition(":") for line in os.environ.get(variable, "").splitlines())
     headers = {name: os.environ.get(each, "").strip() for name, each in (named or {}).items()}
     own = {name.strip(): value.strip() for name, colon, value in lines if colon}
@@ -366,7 +379,7 @@ def find_address(config: EngineConfig, variable: str | None) -> Address | None:
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
-    """Return the model's name; it is required for a server that is not the provider's own."""
+    """Return the model's name; raise an error if no model is given for a server that is not the provider's own."""
     if config.model:
         return config.model
     if url is None:

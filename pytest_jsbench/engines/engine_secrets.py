@@ -1,8 +1,8 @@
 """
 Find an engine's secrets, and remove them from everything that the engine returns or raises.
 
-`find_secrets` collects them from the environment and the engine's configuration. `build`, `describe` and `check` call
-the factory's methods and replace each secret in the results.
+`find_secrets` collects the secrets from the environment and the engine's configuration. `build`, `describe` and `check`
+call the factory's methods and replace each secret in the results.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 
-#: Prefix of an option's value that names an environment variable.
+#: Prefix of an option's value; the name of an environment variable follows.
 FROM_ENVIRONMENT = "env:"
 HIDDEN = "…"
 
@@ -57,7 +57,7 @@ _PUBLIC_OPTIONS = frozenset(
 _SECRET_NAME = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or(?!i[sz]))|license", re.IGNORECASE
 )
-#: Separates the lines of a stream; the group keeps their ends.
+#: Separator of the lines in a stream; the group keeps the line ends.
 _LINES = re.compile("(\r\n?|\n)")
 #: Maximum nesting depth of an event that is searched for secrets.
 _MAX_DEPTH = 200
@@ -65,7 +65,8 @@ _MAX_DEPTH = 200
 _PUBLIC_HEADERS = re.compile(
     r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
 )
-#: Variables that contain keys: those of the SDKs. Others count by name, if their value is as long as a key.
+#: Environment variables that contain keys, as the SDKs name them. Other variables count if their name is like a
+#: secret's and their value is at least as long as a key.
 _KEYS = frozenset(
     {variable for variables in KEYS.values() for variable in variables}
     | {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"}
@@ -81,7 +82,10 @@ _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
 
 def outline(value: Any, name: str = "") -> Any:
-    """Return an option's value for printing: names, numbers, flags and `env:` references are kept, texts become `…`."""
+    """
+    Return an option's value for printing: names, numbers, flags and `env:` references are kept,
+    other texts become `…`.
+    """
     match value:
         case dict():
             return {inner: outline(each, f"{name} {inner}") for inner, each in value.items()}
@@ -98,7 +102,7 @@ def outline(value: Any, name: str = "") -> Any:
 
 
 def without_keys(value: Any, name: str = "") -> Any:
-    """Replace texts of third-party JSON by `…` if their name is like `api_key` or they look like a key."""
+    """Replace a text in third-party JSON by `…` if the text's name is like `api_key` or the text looks like a key."""
     match value:
         case dict() if name.lower().endswith("headers"):
             return {inner: each if _PUBLIC_HEADERS.fullmatch(inner) else HIDDEN for inner, each in value.items()}
@@ -114,10 +118,10 @@ def without_keys(value: Any, name: str = "") -> Any:
 
 def mark(value: Any) -> str:
     """
-    Return two digits that usually differ for two values with the same outline; empty if it hides no text.
+    Return `#` and two digits that usually differ for two values with the same outline; empty if no text is hidden.
 
-    Keys and passwords are left out, so a renewed key changes nothing. The digits are eight bits of a hash of all the
-    other texts together: too few to guess a text.
+    Keys and passwords do not affect the digits, so a renewed key changes nothing. The digits are eight bits of a hash
+    of all other hidden texts together, which is too little to guess a text.
     """
     texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _SECRET_NAME.search(name)]
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
@@ -129,7 +133,10 @@ def shown_option(name: str, value: Any) -> Any:
 
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:
-    """Return the extra fields of requests for a run's details: names of headers, an outline of the rest."""
+    """
+    Return the extra fields of requests for a run's details: the names of headers, and an outline of
+    everything else.
+    """
     extras = {name: config.options.get(name) for name in ("extra_body", "extra_headers", "extra_query")}
     details = {
         name: sorted(value) if name == "extra_headers" else outline(value, name)
@@ -142,7 +149,10 @@ def public_extras(config: EngineConfig) -> dict[str, Any]:
 
 
 def public_options(config: EngineConfig) -> dict[str, Any]:
-    """Return an outline of all options and their mark, for the details of an engine that does not describe them."""
+    """
+    Return an outline and the mark of all options, for the details of an engine that does not
+    describe its options.
+    """
     details = {name: outline(value, name) for name, value in config.options.items()}
     if digits := mark(dict(config.options)):
         details["options_mark"] = digits
@@ -150,7 +160,7 @@ def public_options(config: EngineConfig) -> dict[str, Any]:
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """Return a configuration for printing; equal for two configurations that request the same."""
+    """Return a configuration for printing; the results for two configurations are equal if both request the same."""
     return {
         "name": config.name,
         "model": config.model,
@@ -211,13 +221,16 @@ def _option_secrets(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _header_secrets(text: str) -> Iterator[str]:
-    """Yield the value, and the credentials in a value such as `Bearer …`."""
+    """Yield a header's value, and the credentials in a value such as `Bearer …`."""
     yield text
     yield unquote(text.strip().rpartition(" ")[2])
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield each text in an option's value, and numbers whose name is like a secret's, with the names leading to it."""
+    """
+    Yield each text in an option's value, and each number with a name like a secret's, preceded by the names on its
+    path.
+    """
     match value:
         case dict():
             for inner, each in value.items():
@@ -233,10 +246,10 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 class RedactingEngine:
     """
-    An engine that calls another one, replaces secrets in its answers and errors, and counts calls and tokens.
+    An engine that calls another engine, replaces secrets in its answers and errors, and counts calls and tokens.
 
-    `build` wraps every engine of a run. Secrets are replaced in complete answers, so one that is split across events of
-    a stream is found too. `generate` is called from several threads.
+    `build` wraps every engine of a run. Secrets are replaced in complete answers, so a secret that is split across
+    events of a stream is found too. `generate` is called from several threads.
     """
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
@@ -245,7 +258,7 @@ class RedactingEngine:
         self._lock = threading.Lock()
         #: Number of answered calls.
         self.calls = 0
-        #: Total usage of these calls.
+        #: Total usage of the answered calls.
         self.usage = Usage()
 
     @property
@@ -266,9 +279,9 @@ class RedactingEngine:
         except JSBenchError:
             raise
         except THIRD_PARTY_ERRORS as error:
-            if exhausted(error):  # its message contains no third-party text
+            if exhausted(error):  # the message contains no third-party text
                 raise
-            # a bug of the engine, with the same message as from the runner
+            # An error of another type is a bug in the engine; the runner reports such an error with the same message.
             message = self._secrets.mask_message(f"{type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from None
 
@@ -298,14 +311,14 @@ def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
-    """Check that the engine can be built; raise errors without secrets."""
+    """Check that the engine can be built; errors are raised without secrets."""
     with errors_without_secrets(config):
         factory.check(config)
 
 
 @contextmanager
 def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConfig]:
-    """Start what the engines of a run share, and stop it at the end; raise errors of the start without secrets."""
+    """Start what the engines of a run share, and stop it at the end; errors of the start are raised without secrets."""
     with ExitStack() as resources:
         with errors_without_secrets(config):
             prepared = resources.enter_context(factory.prepare(config))
@@ -316,7 +329,7 @@ Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion
 
 
 def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
-    """Return the answer without secrets; mark a completion whose text or calls contained one."""
+    """Return the generation without secrets; mark a completion whose text or calls contained a secret."""
     if isinstance(generation, Failed):
         return structs.replace(generation, message=secrets.mask_message(generation.message))
     server = generation.server
@@ -387,12 +400,12 @@ def mask_fault(error: CallError, secrets: Secrets) -> CallError:
 
 @contextmanager
 def errors_without_secrets(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
-    """Reduce errors raised inside the block to one line, without secrets of these configurations."""
+    """Convert errors raised inside the block to one line without the secrets of these configurations."""
     secrets = find_secrets(config, *others)
     try:
         yield secrets
     except EngineError as error:
-        # change the error itself: its class may have another constructor
+        # Change the error itself, because its class may have a constructor with other parameters.
         error.args = (secrets.mask_message(str(error)),)
         error.found, error.expected, error.where = map(secrets.out_of, (error.found, error.expected, error.where))
         raise error from None

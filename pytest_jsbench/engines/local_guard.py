@@ -1,14 +1,14 @@
 """
 Restart the local server when it stops answering, and find the call that stopped it.
 
-llama.cpp compiles and applies all grammars in one loop, so a schema whose grammar never ends stops every other call
-too. The process that started the server runs a `Supervisor`: it restarts the server at the same address after its
-process ended, or after a call reported that it is stuck. The calls in flight at that time are repeated, one at a time
-and with no other call next to them. A call that stops the server while it is the only one is the cause, and fails; the
-others get their answers. `RestartGuard` does this for the calls of one engine.
+llama.cpp compiles and applies all grammars in one loop, so a schema whose grammar never ends stops all other calls too.
+The process that started the server runs a `Supervisor`, which restarts the server at the same address after the
+server's process ended, or after a call reported that the server is stuck. The calls in flight at that time are repeated
+one at a time, while no other call is in flight. A call that stops the server while it is the only call in flight is the
+cause, and fails; the other calls get their answers. `RestartGuard` does this for the calls of one engine.
 
 All processes of a run share a private directory (`SharedState`): `state.json` has the number of starts, `stuck-N`
-reports that the server is stuck since its N-th start, and a lock on `calls.db` is held by each call in flight.
+reports that the server is stuck since its N-th start, and each call in flight holds a lock on `calls.db`.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ T = TypeVar("T")
 
 #: Faults of calls that a stopped server may have caused.
 _OF_STOPPED_SERVER = frozenset({FaultKind.TIMEOUT, FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE})
-#: Seconds without an answer to any probe after which the server is stuck: at least so many, and this part of the call's
-#: timeout, since a large model may compute for long before its loop looks for requests.
+#: The server is considered stuck if it answers no probe for the longer of two times: this minimum in seconds, and this
+#: share of the call's timeout. A large model may compute for a long time before its loop accepts requests.
 _LEAST_PATIENCE, _PATIENCE = 5.0, 0.25
-#: Seconds for one probe.
+#: Maximum duration of one probe, in seconds.
 _PROBE = 2.0
-#: Seconds between two looks at the shared state.
+#: Time between two checks of the shared state, in seconds.
 _PAUSE = 0.1
-#: Seconds, beyond those for a start, in which the supervisor must have restarted the server.
+#: Time that the supervisor has to restart the server, in seconds, in addition to the time for a start.
 _RESTART_GRACE = 30.0
-#: Maximum number of seconds that a call waits for the others; each of them ends by its own timeout long before.
+#: Maximum time that a call waits for the other calls, in seconds; each of them reaches its own timeout long before.
 _LONGEST_WAIT = 24 * 3600.0
-#: Number of attempts to start the server again, whose port may be in use for a moment.
+#: Maximum number of attempts to restart the server, because its port may still be in use for a moment.
 _ATTEMPTS = 3
 
 
@@ -60,7 +60,7 @@ class ServerState:
     starts: int
     #: Whether the server accepts requests.
     ready: bool
-    #: Why the server could not be restarted; empty if it could.
+    #: Reason why the server could not be restarted; empty if there was no such failure.
     failure: str = ""
 
 
@@ -71,7 +71,7 @@ class InFlight:
         self._connection = connection
 
     def is_only(self) -> bool:
-        """Return whether no other call is in flight; other calls are then kept from starting, or from returning."""
+        """Return whether no other call is in flight; if so, keep other calls from starting or returning."""
         try:
             # a commit succeeds only while no other process has a shared lock
             self._connection.execute("PRAGMA busy_timeout = 0")
@@ -83,33 +83,33 @@ class InFlight:
 
 
 class SharedState:
-    """State of one server that the processes of a run share, in a private directory named after the server's key."""
+    """State of one server, shared by all processes of a run in a private directory named after the server's key."""
 
     def __init__(self, key: str) -> None:
         name = hashlib.sha256(f"state of {key}".encode()).hexdigest()[:24]
         self.folder = Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"
 
     def create(self) -> None:
-        """Create the directory, for a server that has just started."""
+        """Create the directory for a server that has just started."""
         self.folder.mkdir(mode=0o700)
         with closing(self._connect()) as connection:
             connection.execute("CREATE TABLE calls (call)")
         self.write(ServerState(starts=1, ready=True))
 
     def write(self, state: ServerState) -> None:
-        """Replace the state."""
+        """Replace the server's state on disk."""
         write_atomically(self.folder / "state.json", json.dumps(asdict(state)))
 
     def read(self) -> ServerState:
-        """Read the state."""
+        """Read the server's state from disk."""
         return ServerState(**json.loads((self.folder / "state.json").read_text(encoding="utf-8")))
 
     def report_stuck(self, starts: int) -> None:
-        """Report that the server, since this start, does not answer."""
+        """Report that the server has not answered since this start."""
         private(self._report(starts))
 
     def is_reported(self, starts: int) -> bool:
-        """Return whether a call reported that the server, since this start, does not answer."""
+        """Return whether a call reported that the server has not answered since this start."""
         return self._report(starts).exists()
 
     def _report(self, starts: int) -> Path:
@@ -117,10 +117,13 @@ class SharedState:
 
     @contextmanager
     def in_flight(self, *, alone: bool) -> Iterator[InFlight]:
-        """Count a call as in flight during the block; if `alone`, wait until it is the only one and stays that."""
+        """
+        Count a call as in flight during the block; if `alone`, make sure that no other call is in flight at the same
+        time.
+        """
         with closing(self._connect()) as connection:
             connection.execute("BEGIN EXCLUSIVE" if alone else "BEGIN")
-            # a transaction has its shared lock from its first read on
+            # SQLite takes the shared lock at the first read in a transaction.
             connection.execute("SELECT call FROM calls LIMIT 1").fetchall()
             yield InFlight(connection)
 
@@ -133,7 +136,10 @@ class Supervisor:
     """Restarts the server, in a thread of the process that started it."""
 
     def __init__(self, shared: SharedState, *, is_alive: Callable[[], bool], restart: Callable[[], str]) -> None:
-        """`restart` ends the server if it still runs, starts it again, and returns why that failed, or nothing."""
+        """
+        Store the settings; `restart` stops a running server, starts it again, and returns the reason for a failure, if
+        any.
+        """
         self._shared = shared
         self._is_alive, self._restart = is_alive, restart
         self._ended = threading.Event()
@@ -146,7 +152,7 @@ class Supervisor:
             if self._is_alive() and not self._shared.is_reported(starts):
                 continue
             starts += 1
-            # first, so that no call takes the new server for the one that it was sent to
+            # The state is written first, so that a call in flight does not mistake the new server for the previous one.
             self._shared.write(ServerState(starts=starts, ready=False))
             failure = self._try_to_restart()
             if self._ended.is_set():
@@ -164,7 +170,7 @@ class Supervisor:
         return failure
 
     def stop(self, kill: Callable[[], None]) -> None:
-        """End the thread; `kill` ends a start of the server that is under way."""
+        """End the thread; `kill` aborts a start of the server that is in progress."""
         self._ended.set()
         self._thread.join(2 * _PAUSE)
         while self._thread.is_alive():
@@ -176,7 +182,10 @@ class RestartGuard:
     """Makes the calls of one engine, and repeats those that a restart of the server interrupted."""
 
     def __init__(self, shared: SharedState, client: Client, probe: str, *, subject: str, start_timeout: float) -> None:
-        """`probe` is the address of a page that the server's loop itself answers; `subject` is for messages."""
+        """
+        Store the settings; `probe` is the address of a page that the server's own loop answers, `subject` is for
+        messages.
+        """
         self._shared, self._client, self._probe = shared, client, probe
         self._subject = subject
         self._start_timeout = start_timeout
@@ -185,10 +194,11 @@ class RestartGuard:
 
     def call(self, make: Callable[[], T], *, timeout: float, test: Hashable, repeatable: bool) -> T:
         """
-        Make a call, and repeat it alone if another call may have stopped the server meanwhile.
+        Make a call, and repeat it alone if another call may have stopped the server in the meantime.
 
-        CallError of kind hang or crash if the call stops the server. A call that is not repeatable, since part of its
-        answer may have been passed on, fails if it was interrupted; the next one of the same test is made alone.
+        Raise a CallError of kind hang or crash if this call stops the server. An interrupted call fails if it is not
+        repeatable because part of its answer may have been passed on; the next call of the same test is then made
+        alone.
         """
         if test not in self._suspects:
             with self._shared.in_flight(alone=False) as call:
@@ -196,7 +206,7 @@ class RestartGuard:
                 try:
                     return make()
                 except CallError as error:
-                    # others in flight count as such until they see the next start
+                    # Other interrupted calls count as in flight until they notice the next start.
                     is_only = error.kind in _OF_STOPPED_SERVER and call.is_only() and self.starts() == starts
                     if not self._stopped_server(error, starts, timeout):
                         raise
@@ -220,17 +230,17 @@ class RestartGuard:
         return self._shared.read().starts
 
     def interrupted(self, since: int) -> bool:
-        """Return whether the server was restarted since this start; wait until it is ready."""
+        """Return whether the server was restarted after start number `since`; wait until the server is ready."""
         return self._wait_until_ready().starts != since
 
     def _stopped_server(self, error: CallError, starts: int, timeout: float) -> bool:
-        """Return whether the server was stopped during a failed call; wait until it is ready again."""
+        """Return whether the server stopped during a failed call; if so, wait until the server is ready again."""
         if error.kind not in _OF_STOPPED_SERVER:
             return False
         end = time.monotonic() + max(_LEAST_PATIENCE, _PATIENCE * timeout)
         while time.monotonic() < end:
             if self.starts() == starts and self._answers():
-                # it may have answered after a restart that began in between
+                # The server may have answered after a restart that began in the meantime.
                 return self.interrupted(starts)
             if self.starts() != starts:
                 break
@@ -240,18 +250,18 @@ class RestartGuard:
         return True
 
     def _answers(self) -> bool:
-        """Return whether the loop that computes answers takes requests."""
+        """Return whether the server's loop, which computes the answers, accepts requests."""
         try:
             with closing(self._client.request("GET", self._probe, b"", headers={}, deadline=Deadline(_PROBE))) as reply:
                 reply.read()
         except EnclosedError:
-            return True  # an error is an answer
+            return True  # an error response is an answer too
         except CallError:
             return False
         return True
 
     def _wait_until_ready(self, starts: int = 1) -> ServerState:
-        """Wait until the server is ready after so many starts; CallError if it cannot be restarted."""
+        """Wait until the server is ready after start number `starts`; raise CallError if it cannot be restarted."""
         end = time.monotonic() + self._start_timeout * _ATTEMPTS + _RESTART_GRACE
         while True:
             state = self._shared.read()
@@ -263,7 +273,7 @@ class RestartGuard:
             time.sleep(_PAUSE)
 
     def _blame(self, error: CallError) -> CallError:
-        """Return the fault of a call that stopped the server while it was the only one."""
+        """Return the error for a call that stopped the server while no other call was in flight."""
         after = f"{self._subject} ({error.message}, with no other call in flight); the server was restarted"
         if error.kind is FaultKind.TIMEOUT:
             return CallError(FaultKind.HANG, f"the local server stopped answering on {after}")

@@ -1,4 +1,4 @@
-"""The local engine's model server: llama.cpp in a separate process, which ends with the process that started it."""
+"""Run the local engine's model server: llama.cpp in a separate process, which ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ class ServerSettings:
 
     #: Path of a GGUF file.
     model: str
-    #: Name of the model in the server's answers; the only one that it reveals.
+    #: Name of the model in the server's answers, which do not reveal any other name.
     alias: str
-    #: Key that a caller must send; never on a command line.
+    #: Key that callers must send; never passed on a command line.
     key: str = field(repr=False, default_factory=secrets.token_hex)
-    #: Number of sequences generated at once.
+    #: Number of sequences that are generated at the same time.
     slots: int
-    #: Tokens of prompt and answer in each slot.
+    #: Maximum number of tokens of prompt and answer together in each slot.
     context: int
     threads: int
-    #: port to listen on; 0: any free one
+    #: Port to listen on; 0 for any free port.
     port: int = 0
 
 
 def address_of(settings: dict[str, Any]) -> str:
-    """Start the server and return its address; it runs until its process ends."""
+    """Start the server and return its address; the server runs until its process ends."""
     address: str = _server(ServerSettings(**settings)).listening_address
     return address
 
 
 @functools.cache
 def _server(settings: ServerSettings) -> Any:
-    # read when the library is loaded; with the default, waiting threads use all of the CPU
+    # The variable is read when the library is loaded; by default, waiting threads would use all of the CPU.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import xllamacpp
 
@@ -44,7 +44,7 @@ def _server(settings: ServerSettings) -> Any:
     params.model.path = settings.model
     params.model_alias = {settings.alias}
     params.api_keys = [settings.key]
-    # no page in a browser can read answers or detect the server
+    # No web page in a browser can then read answers or detect the server.
     params.cors_origins = params.cors_methods = params.cors_headers = ""
     params.cors_credentials = False
     params.cors_origins_explicit = True
@@ -52,10 +52,10 @@ def _server(settings: ServerSettings) -> Any:
     params.n_parallel = settings.slots
     params.n_ctx = settings.slots * settings.context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
-    # it splits sums by the longest sequence of the batch, so an answer would depend on concurrent calls
+    # Flash attention splits sums by the longest sequence of the batch, so an answer would depend on concurrent calls.
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    params.cache_ram_mib = 0  # the default keeps up to 8 GiB of old prompts
-    # applications do not turn it off, and their answers would depend on earlier calls
+    params.cache_ram_mib = 0  # by default, the server keeps up to 8 GiB of old prompts
+    # Applications do not turn the prompt cache off, and with it their answers would depend on earlier calls.
     params.cache_prompt = False
     params.verbosity = 0
     params.warmup = params.ui = params.fit_params = False

@@ -1,4 +1,4 @@
-"""Presets of providers with OpenAI-compatible APIs: data (`presets.toml`) with date and sources, looked up by name."""
+"""Look up presets by name. A preset describes a provider with an OpenAI-compatible API; `presets.toml` has the data."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pytest_jsbench.core.text import described
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: Names known without the file, which is read only when one of them is used.
+#: Preset names that are known without reading the file; the file is read only when one of these names is used.
 PRESET_NAMES = frozenset(
     {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
     | {"sglang", "together", "vllm", "xai"}
 )
 #: Engine that each preset configures.
 PRESET_ENGINE = "openai"
-#: Schema subsets of engines that are not presets; Azure documents the first limits.
+#: Schema subsets of engines that are not presets; for Azure, the limits that it documented first.
 _SUBSETS = {
     "openai": "openai",
     "azure": "openai@2024-08",
@@ -40,7 +40,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-#: Engines of this package that are not presets; no other package is searched for them.
+#: This package's engines that are not presets; other packages are not searched for these names.
 _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 
 
@@ -50,12 +50,12 @@ _Formats = tuple[ResponseFormat, ...]
 _Ending = Literal["stop", "length", "content_filter", "rejected", "unknown", "refusal"]
 _Fault = Literal["auth", "quota", "rate_limited", "timeout", "server", "bad_request", "bad_response"]
 _Meaning = _Ending | _Fault
-#: `false`: a parameter is not supported.
+#: The value `false`, for a parameter that the provider does not support.
 _Off = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
 
 class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider, as described by its sources at its date."""
+    """Description of a provider, according to the sources at the date of the preset."""
 
     #: Name for `--jsbench-engine`.
     name: str
@@ -73,11 +73,12 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
     #: Response formats without streaming.
     unstreamed: _Formats = ()
-    #: Whether it accepts `stream_options`; one that does not sends its usage anyway.
+    #: Whether the provider accepts `stream_options`; a provider that does not accept this parameter reports usage
+    #: anyway.
     stream_options: bool = True
-    #: Whether it accepts `parallel_tool_calls`, to limit a forced tool to one call.
+    #: Whether the provider accepts `parallel_tool_calls`, which limits a forced tool to one call.
     single_call: bool = False
-    #: Whether to request enforcement of the schema; or the models for which to do so (patterns with `*`).
+    #: Whether to request enforcement of the schema, or the models for which to request it (patterns with `*`).
     strict: bool | Annotated[tuple[str, ...], Meta(min_length=1)] = True
     #: Parameter for the maximum number of tokens.
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -88,14 +89,14 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     #: Parameter for the maximum number of reasoning tokens in chat, as a path separated by dots; False if none is
     #: known.
     budget_field: str | _Off = False
-    #: Finish reasons that are not in the table of Chat Completions or have another meaning here. A meaning is a finish
-    #: reason of the records, `refusal`, or a kind of fault.
+    #: Finish reasons that the table of Chat Completions does not contain, or that have another meaning at this
+    #: provider. Each meaning is a finish reason as in records, `refusal`, or a kind of fault.
     finish_reasons: Mapping[str, _Meaning] = field(default_factory=dict)
     #: Further fields of each request.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    #: Subset of JSON Schema that it supports.
+    #: Name of the JSON Schema subset that the provider supports; None if unknown.
     subset: str | None = None
-    #: Name in the package genai-prices.
+    #: The provider's name in the package genai-prices.
     prices: str | None = None
     #: Known pitfalls.
     traps: tuple[str, ...] = ()
@@ -108,7 +109,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def version(self) -> str:
-        """Name and date, to compare the versions used by two runs."""
+        """Name and date, for comparing the versions that two runs used."""
         return f"{self.name}@{self.date}"
 
     @property
@@ -123,7 +124,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def is_preset(engine: str) -> bool:
-    """Return whether the name is that of a preset, of this or another package; False for the empty name."""
+    """Return whether the name is that of a preset in this or another package; False for the empty name."""
     return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
 
 
@@ -176,7 +177,10 @@ def subset_of(engine: str) -> str | None:
 
 
 def adaptation(mode: str, subset: str, *, engine: str) -> str:
-    """Return the name of a schema adaptation, by default to the engine's own subset: `narrow:openai@2026-08`."""
+    """
+    Return the name of a schema adaptation, such as `narrow:openai@2026-08`; the default subset is
+    the engine's own.
+    """
     if mode == "verbatim":
         return mode
     subset = subset or subset_of(engine) or ""
@@ -196,14 +200,14 @@ def _installed() -> Mapping[str, EntryPoint]:
 
 @functools.lru_cache(maxsize=1)
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    # cached, because names that are not presets are looked up here, and each lookup reads all installed packages
+    # Cached, because every name that is not a preset's is looked up here, and each lookup reads all installed packages.
     points = installed("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 
 
 @functools.cache
 def _presets() -> Mapping[str, ProviderPreset]:
-    # imported late, because most runs use no preset
+    # Imported late, because most runs use no preset.
     import tomllib
     from importlib.resources import files
 

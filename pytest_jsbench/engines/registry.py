@@ -1,4 +1,4 @@
-"""Find engines by name: built in, presets, installed, or a class or function in the user's code."""
+"""Find engines by name: built-in engines, presets, installed engines, or a class or function in the user's code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _FACTORY_METHODS = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
 
-#: Import references, so that only the selected engine's modules are imported.
+#: Import references of the built-in engines, so that only the selected engine's modules are imported.
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.providers.anthropic_messages:FACTORY",
     "anthropic-bedrock": "pytest_jsbench.engines.providers.clouds:BEDROCK",
@@ -53,12 +53,15 @@ _BUILT_IN = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all engines: built in, presets, and installed."""
+    """Return the names of all engines: built-in engines, presets, and installed engines."""
     return tuple(sorted(installed("engine", error=EngineError).keys() | _BUILT_IN.keys() | {*preset_names()}))
 
 
 def find(name: str) -> EngineFactory:
-    """Return the factory of that name; raise UnknownEngine, with the nearest name, if it is unknown."""
+    """
+    Return the factory with that name; if the name is unknown, raise UnknownEngine, which suggests
+    the nearest name.
+    """
     if (built_in := _BUILT_IN.get(PRESET_ENGINE if is_preset(name) else name)) is not None:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
@@ -72,7 +75,7 @@ def find(name: str) -> EngineFactory:
 
 
 def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
-    """Return the factory if its engine can test its grammar without a model; else raise EngineError."""
+    """Return the factory if its engine can test its grammar without a model; otherwise raise EngineError."""
     if isinstance(factory, GrammarMatcherFactory):
         return factory
     problem = f"engine '{name}' has no grammar to test with labelled answers"
@@ -80,7 +83,7 @@ def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
-    """Return the factory if its provider has a batch API; else raise EngineError."""
+    """Return the factory if its engine's provider has a batch API; otherwise raise EngineError."""
     if isinstance(factory, BatchFactory) and not is_preset(name):
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
@@ -100,7 +103,7 @@ def _unsupported(
 ) -> EngineError:
     suitable = []
     for other in names():
-        with suppress(EngineError):  # an engine whose package cannot be imported
+        with suppress(EngineError):  # the package of an engine cannot be imported
             if not is_preset(other) and is_suitable(find(other)):
                 suitable.append(other)
     return EngineError(
@@ -109,7 +112,10 @@ def _unsupported(
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-    """Return the sampling parameters that the engine applies if these are requested, as far as it reports them."""
+    """
+    Return the sampling parameters that the engine applies if `params` is requested, as far as the
+    engine reports them.
+    """
     return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 
 
@@ -119,7 +125,7 @@ def _to_factory(value: object, name: str) -> EngineFactory:
         factory = as_factory(value)
     except JSBenchError:
         raise
-    except THIRD_PARTY_ERRORS as error:  # the constructor of a third-party class
+    except THIRD_PARTY_ERRORS as error:  # the constructor of a third-party class failed
         message = f"engine '{name}' cannot be used: {one_line(described(error))}"
         raise EngineError(message, found=described(error), where=name) from error
     if factory is not None:
@@ -131,7 +137,7 @@ def _to_factory(value: object, name: str) -> EngineFactory:
 
 
 def as_factory(value: Any) -> EngineFactory | None:
-    """Return a factory given as an object or as its class; None for anything else."""
+    """Return the factory if the object is a factory or a factory's class; otherwise None."""
     if not all(hasattr(value, step) for step in _FACTORY_METHODS):
         return None
     factory: EngineFactory = value() if isinstance(value, type) else value
@@ -147,7 +153,7 @@ class PlainFactory(UnsharedFactory):
 
     @property
     def concurrency(self) -> int:
-        """The callable's own attribute of that name, or 16."""
+        """The callable's own `concurrency` attribute, or 16."""
         number = getattr(self._make, "concurrency", 16)
         if isinstance(number, int) and not isinstance(number, bool) and number > 0:
             return number
@@ -158,13 +164,13 @@ class PlainFactory(UnsharedFactory):
         """Do nothing: a callable reports what is missing when it is called."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Build an engine, return its info together with the options that it does not describe, and close it."""
+        """Build an engine, return its info with the options that the info does not contain, and close the engine."""
         with closing(self.build(config)) as engine:
             info = engine.info
         return replace(info, details={**public_options(config), **info.details})
 
     def build(self, config: EngineConfig) -> Engine:
-        """Call it; raise EngineError for an exception, and for a result that is not an engine."""
+        """Call the callable; raise EngineError if it raises an exception or returns something that is not an engine."""
         try:
             engine = self._make(config)
         except JSBenchError:
@@ -179,9 +185,10 @@ class PlainFactory(UnsharedFactory):
         return as_threaded(engine)
 
 
-#: Function that returns a text, or what an engine returns; called from several threads, or in one if a coroutine.
+#: A function that returns a text, or what an engine returns. A plain function is called from several threads, a
+#: coroutine function from one.
 AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str | Completion | Declined]]
-#: Seconds that a coroutine has to end after it was cancelled.
+#: Time that a coroutine has to end after being cancelled, in seconds.
 _CANCEL_SECONDS = 2.0
 
 
@@ -276,17 +283,17 @@ APPLICATION = ApplicationFactory(_raise_no_model)
 
 
 def as_threaded(engine: Any) -> Engine:
-    """Return the engine; wrap one whose methods are coroutines, for calls from several threads."""
+    """Return the engine; if its methods are coroutines, wrap it for calls from several threads."""
     threaded: Engine = AsyncEngine(engine) if inspect.iscoroutinefunction(engine.generate) else engine
     return threaded
 
 
 class AsyncEngine:
     """
-    An engine that runs the coroutines of another one: `generate`, and maybe `close`.
+    An engine that runs the coroutines of another engine: `generate` and, if it exists, `close`.
 
-    Its event loop runs in one daemon thread until `close`. Other threads call `generate` and wait there; a call is
-    cancelled at its deadline.
+    Its event loop runs in one daemon thread until `close`. Other threads call `generate` and wait for the result; a
+    call is cancelled at its deadline.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -314,7 +321,7 @@ class AsyncEngine:
         try:
             answer: Completion | Declined = future.result(deadline.remaining)
         except TimeoutError:
-            if future.done():  # raised by the engine itself
+            if future.done():  # the engine itself raised the TimeoutError
                 raise CallError(FaultKind.TIMEOUT, "the engine's call timed out") from None
             raise deadline.fault() from None
         finally:
@@ -322,7 +329,7 @@ class AsyncEngine:
         return answer
 
     def close(self) -> None:
-        """Close the engine on its loop, and end the loop; pending calls are cancelled."""
+        """Close the engine on its event loop, cancel pending calls, and end the loop."""
         import asyncio
 
         closing = self._inner.close()
@@ -333,7 +340,7 @@ class AsyncEngine:
         self._thread.join(_CANCEL_SECONDS)
 
     def _serve(self) -> None:
-        # at its end it cancels and awaits pending tasks, so that none is destroyed while it is running
+        # When it exits, the runner cancels pending tasks and waits for them, so that no running task is destroyed.
         with self._runner:
             self._runner.run(self._ended.wait())
 

@@ -57,7 +57,7 @@ _LONGEST_DELAY = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The scripted answer to one call."""
+    """The scripted result of one call."""
 
     text: str | None = None
     decline: DeclineReason | None = None
@@ -65,18 +65,18 @@ class Script:
     message: str = ""
     finish_reason: FinishReason = FinishReason.STOP
     usage: Usage = field(default_factory=Usage)
-    #: Seconds for the whole call.
+    #: Duration of the whole call in seconds.
     delay: float = 0.0
-    #: Seconds until the first token; None if not streamed.
+    #: Time until the first token in seconds; None if the answer is not streamed.
     ttft: float | None = None
     status: int | None = None
     retry_after: float | None = None
-    #: Number of tries that fail; None for all.
+    #: Number of tries that fail; None if all of them fail.
     times: int | None = None
 
     @classmethod
     def from_value(cls, value: object, *, where: str) -> Script:
-        """Parse one answer; raise EngineError, which names what is wrong."""
+        """Parse one answer; raise EngineError, which states what is wrong."""
         if isinstance(value, str):
             return cls(text=value)
         if not isinstance(value, Mapping):
@@ -154,7 +154,7 @@ class ScriptFile:
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptFile:
-        """Read the file; raise EngineError with the place of an error."""
+        """Read the file; raise EngineError, which states the place of the error."""
         text = FileReader(root=path.parent, error=EngineError).read_text(path)
         by_case = {}
         for name, values in _entries(text, path):
@@ -165,7 +165,7 @@ class ScriptFile:
         return cls(source=str(path), by_case=by_case)
 
     def find(self, key: CaseKey, repeat: int) -> Script | None:
-        """Return the answer for one attempt; None if the file has none."""
+        """Return the answer for one attempt; None if the file has no answer for the attempt."""
         for name in (str(key), key.id, EVERY_OTHER):
             if scripts := self.by_case.get(name):
                 return scripts[min(repeat, len(scripts) - 1)]
@@ -173,7 +173,7 @@ class ScriptFile:
 
 
 def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
-    """Return the answers of each case, from one object or from lines."""
+    """Return the answers by case, from one JSON object or from JSON lines."""
     try:
         document = parse_json(text)
     except Unreadable as error:
@@ -182,14 +182,14 @@ def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
         except Unreadable:
             raise _script_error(str(path), error.problem) from None
         return _lines(text, path)
-    # a single JSON line is an object too, but only a line has an "id"
+    # A single JSON line is an object too, but only a JSON line has an "id".
     if isinstance(document, Mapping) and not isinstance(document.get("id"), str):
         return [(name, value if isinstance(value, list) else [value]) for name, value in document.items()]
     return _lines(text, path)
 
 
 def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
-    """Return the answers by case; several lines of a case are its repeats, in order."""
+    """Return the answers by case; several lines for a case are its repeats, in order."""
     answers: dict[str, list[Any]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -254,7 +254,7 @@ class ScriptedEngine:
         except CallError:
             raise
         except Exception as error:
-            if exhausted(error):  # not an error of the function: the run stops making calls
+            if exhausted(error):  # the function is not at fault: the run stops making calls
                 raise
             message = one_line(f"the answers function raised {type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from error
@@ -275,7 +275,7 @@ class ScriptedEngine:
 
 
 def _wait(script: Script, timeout: float, watch: Stopwatch) -> None:
-    """Sleep for the scripted time; raise CallError if it exceeds the timeout."""
+    """Sleep for the scripted delay; raise CallError if the delay exceeds the timeout."""
     first = min(script.ttft if script.ttft is not None else script.delay, timeout)
     time.sleep(first)
     if script.ttft is not None and script.ttft <= timeout:
@@ -303,12 +303,12 @@ class ScriptedFactory(UnsharedFactory):
             engine=config.name,
             model=config.model or "scripted",
             response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
-            # a script may set the time to the first token
+            # A script may specify the time to the first token.
             streaming=True,
         )
 
     def build(self, config: EngineConfig) -> ScriptedEngine:
-        """Build the engine, and read its answers."""
+        """Build the engine and read its answers."""
         return ScriptedEngine(self._source(config), self.describe(config))
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
