@@ -1,1 +1,1 @@
-"""Values, errors, text and files that all other packages share. It knows no schema, no model and no test."""
+"""Values, errors, text and files that all other packages share; no module here depends on schemas, models or tests."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeVar
 
-#: Converts an argument; the message of its ValueError or TypeError states what is expected.
+#: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 #: Arguments whose value is not shown in messages.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: Options in messages have pytest's spelling, since a message may be on disk or come from a third-party engine.
+#: Options in a message, which have pytest's spelling because the message may be on disk or from a third-party engine.
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
@@ -34,10 +34,11 @@ def arguments(
     **others: Reader,
 ) -> Callable[[F], F]:
     """
-    Return a decorator that checks the arguments of a function or class; a wrong one raises JSBenchError.
+    Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
 
-    Each argument that has a reader is converted by it; None is kept if it is the default. `of` is the name to show if
-    it differs from that of the decorated function; `otherwise` has advice for names that are not arguments.
+    Each argument with a reader is converted by that reader; None is kept if it is the argument's default. `of` is the
+    name to show if it differs from the name of the decorated function; `otherwise` has advice for names that are not
+    arguments.
     """
     readers = {**(known or {}), **others}
 
@@ -65,14 +66,14 @@ def arguments(
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
-    """Convert arguments by name, keeping None; a wrong one raises JSBenchError."""
+    """Convert arguments by name, and keep None; a wrong argument raises JSBenchError."""
     for name in given.keys() - readers.keys():
         _refuse(name, readers, of=of, otherwise={})
     return {name: value if value is None else _value(value, name, readers, of) for name, value in given.items()}
 
 
 def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[str, str]) -> NoReturn:
-    # imported here, since pytest imports this module with the table of options even if the plugin is not used
+    # Imported here, because pytest imports this module for the table of options even if the plugin is not used.
     from pytest_jsbench.core.errors import JSBenchError, nearest
     from pytest_jsbench.core.text import printable
 
@@ -94,7 +95,7 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         from pytest_jsbench.core.errors import JSBenchError
         from pytest_jsbench.core.text import kind_of, plain_value
 
-        expected = str(error).removeprefix("expected ")  # parsers of option texts begin their messages so
+        expected = str(error).removeprefix("expected ")  # messages from parsers of option texts begin with "expected"
         if name in _MAY_HOLD_KEYS and value:
             shown = value = kind_of(value)
         else:
@@ -137,7 +138,7 @@ def names(value: object) -> tuple[str, ...]:
 
 
 def joined(value: object) -> str:
-    """Return names joined by commas, from such a string or a list."""
+    """Return names joined by commas, from a string of such names or from a list."""
     if isinstance(value, str):
         return value
     texts = list(value) if isinstance(value, Iterable) else []
@@ -179,7 +180,7 @@ def number(what: str, *, least: float = -math.inf, above: float = -math.inf) -> 
 
 
 def one_of(what: str, *kinds: Any) -> Reader:
-    """Return a reader of instances of these types, which may include `Callable`."""
+    """Return a reader that accepts only instances of these types, which may include `Callable`."""
 
     def read(value: object) -> object:
         if not isinstance(value, kinds):
@@ -190,5 +191,5 @@ def one_of(what: str, *kinds: Any) -> Reader:
 
 
 def respell_options(message: str, spell: Callable[[str], str]) -> str:
-    """Spell the options in a message as another entry point accepts them, except in pytest commands."""
+    """Convert the options in a message to the spelling of another entry point, except in pytest commands."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

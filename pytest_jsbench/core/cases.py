@@ -1,7 +1,7 @@
 """
-Define cases, the JSON Schemas to be answered, and prompts, the messages that request the answers.
+Define cases, which are JSON Schemas to be answered, and prompts, the messages that request the answers.
 
-Datasets make cases and the prompts package renders them; this module defines the types and the rules for names.
+Datasets create cases and the prompts package renders prompts; this module defines the types and the rules for names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Schema = bool | Mapping[str, Any]
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
-#: Suffix of a test's name: the number of the question.
+#: Suffix of the key of a later question in a test: the number of the question.
 _NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 #: Device names on Windows, with any extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
@@ -35,14 +35,14 @@ class CaseKey:
     """
     The key of a case in its dataset; both parts are safe in a node id, a file name, a shell and a log line.
 
-    An unsafe part raises ValueError, since keys also come from untrusted records, recordings and baselines.
+    A part that is not safe raises ValueError, because keys also come from untrusted records, recordings and baselines.
     """
 
     task: str
     id: str
 
     def __post_init__(self) -> None:
-        """Reject names that `safe_name` does not produce; share one string per task."""
+        """Raise ValueError for names that `safe_name` would not return; share one string object per task."""
         object.__setattr__(self, "task", sys.intern(self.task))
         for name in (self.task, self.id):
             if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
@@ -54,32 +54,35 @@ class CaseKey:
         return f"{self.task}::{self.id}"
 
     def numbered(self, number: int) -> CaseKey:
-        """Return the key of a test's n-th question, from 1, if this is the key of its first."""
+        """
+        Return the key of the n-th question of a test, counted from 1, if this is the key of the
+        test's first question.
+        """
         return self if number == 1 else replace(self, id=f"{self.id}@{number}")
 
     @property
     def number(self) -> int:
-        """Number of the question within its test, from 1."""
+        """Number of the question within its test, counted from 1."""
         number = _NUMBER.search(self.id)
         return int(number[1]) if number else 1
 
     @property
     def of_first(self) -> CaseKey:
-        """Key of its test's first question."""
+        """Key of the first question of the same test."""
         return replace(self, id=_NUMBER.sub("", self.id))
 
     @property
     def function(self) -> tuple[str, str]:
-        """Module and function of a project's test, without the parameters after `-`."""
+        """Module and function of a project's test, without the test's parameters, which follow `-`."""
         return self.task, self.of_first.id.partition("-")[0]
 
     def is_of_test(self, first: CaseKey) -> bool:
-        """Return whether it is a question of the test whose first question is `first`."""
+        """Return whether this is the key of a question of the test whose first question has the key `first`."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod
     def parse(cls, text: str) -> CaseKey:
-        """Parse `task::id`; ValueError if the text has another form."""
+        """Parse `task::id`; raise ValueError if the text has another form."""
         task, separator, case_id = text.partition("::")
         if not (task and separator and case_id):
             raise ValueError(f"not a case: '{printable(text, 60)}'; expected task::id")
@@ -92,7 +95,7 @@ class Expected:
 
     #: Any JSON value, including null.
     value: Any
-    #: Comparers for values that need not be equal, by the JSON pointer of the schema that names them.
+    #: Comparers, with their settings, for values that need not be equal, by the JSON pointer of the value's schema.
     comparers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -104,12 +107,13 @@ class Case:
     schema: Schema
     #: Messages to send verbatim instead of the rendered prompt template; empty if the template applies.
     messages: tuple[Message, ...] = ()
-    #: Notes on the correct answer for readers of the record; never compared. None if absent.
+    #: Notes on the correct answer for readers of the record, which are never compared; None if there are no notes.
     reference: object = None
-    #: Expected values, which do not affect the verdict; None if absent.
+    #: Expected answer, which does not affect the verdict; None if there is no expected answer.
     expected: Expected | None = None
     tags: tuple[str, ...] = ()
-    #: Description of the request in words, such as a tool with its description; empty if the dataset has none.
+    #: Description of the request in words, such as a tool's name and description; empty if the dataset has no
+    #: description.
     about: str = ""
 
 
@@ -118,7 +122,7 @@ class BrokenCase:
     """A row without a valid JSON Schema; it is excluded and reported, and never counted against an engine."""
 
     key: CaseKey
-    #: One line: what was found and where.
+    #: One line that states what was found and where.
     problem: str
     #: Kind of problem, for programs.
     reason: str = "not_json"
@@ -126,9 +130,9 @@ class BrokenCase:
 
 def safe_name(name: str) -> str:
     """
-    Return the name with every character that is unsafe in a node id or a file name replaced by `_`.
+    Return the name with each character that is unsafe in a node id or a file name replaced by `_`.
 
-    A changed name ends in eight hex digits of its hash, so that different names stay different.
+    If the name changes, eight hex digits of its hash are appended, so that different names stay different.
     """
     safe = _UNSAFE.sub("_", name).encode()[:_LONGEST_NAME].decode(errors="ignore")
     safe = _DEVICE.sub(r"\1_", safe, count=1) if _DEVICE.match(safe) else safe
@@ -144,7 +148,7 @@ class Prompt:
     messages: tuple[Message, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a tool's result does not follow its call."""
+        """Raise ValueError if a tool's result does not follow the call of that tool."""
         check_calls(self.messages)
 
     def to_messages(self) -> list[dict[str, Any]]:
@@ -157,7 +161,7 @@ class Prompt:
         return digest(self.to_messages())
 
 
-#: Renders a case as a prompt; raises PromptError if it cannot.
+#: A function that renders a case as a prompt, or raises PromptError.
 PromptTemplate = Callable[[Case], Prompt]
 
 
@@ -172,14 +176,14 @@ class Template:
 
     #: Name as the user gave it.
     name: str
-    #: Digest of everything that determines the prompt except the case; None if unknown.
+    #: Digest of everything that determines the prompt, except for the case; None if unknown.
     digest: str | None
     render: PromptTemplate
 
 
-#: Number of characters to split at a time: the words of a long text take many times its memory.
+#: Number of characters to split at a time, because the words of a long text take many times the text's memory.
 _AT_ONCE = 100_000
-#: More bytes than a token of JSON or English has on average, so that estimates are rather too low than too high.
+#: Number of bytes per token, higher than the average in JSON or English, so that estimates tend to be too low.
 _BYTES_PER_TOKEN = 4
 
 
@@ -189,18 +193,21 @@ class PromptLength:
 
     #: Number of tokens.
     tokens: int
-    #: Whether the engine counted the tokens; else they are estimated from the text.
+    #: Whether the engine counted the tokens; otherwise the number is estimated from the text.
     exact: bool
 
 
 def estimate(prompt: Prompt) -> PromptLength:
-    """Return a low estimate: one token per four bytes, with each run of white space as one byte."""
+    """
+    Return a low estimate of the number of tokens: one per four bytes, where a run of white space
+    counts as one byte.
+    """
     size = sum(_size(text) for message in prompt.messages for text in message.texts)
     return PromptLength(tokens=-(-size // _BYTES_PER_TOKEN), exact=False)
 
 
 def _size(text: str) -> int:
-    """Count the bytes, with one for each run of white space."""
+    """Return the number of bytes, where each run of white space counts as one byte."""
     size = 0
     for start in range(0, len(text), _AT_ONCE):
         part = text[start : start + _AT_ONCE]

@@ -1,4 +1,4 @@
-"""Serve the calls of `guarded_calls` in the child process, under an alarm."""
+"""Handle the calls of `guarded_calls` in the child process, under an alarm."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-#: Prefix of the line of a value, and of the last line of a reply.
+#: Prefixes of a line with a value, and of the last line of a reply.
 VALUE, END = b"=", b"."
 #: First line, sent when the child is ready for requests.
 READY = b"ready\n"
-#: Error of a call whose module cannot be imported.
+#: Error name for a call whose module cannot be imported.
 ABSENT = "absent"
-#: Seconds for each value after the first.
+#: Maximum time for each value after the first, in seconds.
 _DETAILS = 1.0
 #: Maximum length of an error's message in characters.
 _LONGEST_DETAIL = 1000
@@ -34,12 +34,12 @@ def _encode(message: object) -> bytes:
 
 AlarmKind = Literal["signal", "thread"]
 
-#: Exit status of a process that its alarm ended.
+#: Exit status, by kind of alarm, of a process that its alarm ended.
 ALARM_STATUS: dict[AlarmKind, int] = {"signal": -14, "thread": 1}
 
 
 class Alarm:
-    """Ends the process unless it is switched off in time; it needs neither the GIL nor a Python frame."""
+    """An alarm that ends the process unless switched off in time; it needs neither the GIL nor a Python frame."""
 
     def __init__(self, kind: AlarmKind) -> None:
         self._kind = kind
@@ -69,19 +69,19 @@ def create_alarm() -> AlarmKind:
 
 
 class Service:
-    """The child's end of the pipes; it is created first, since only replies may reach standard output."""
+    """The child's end of the pipes; created before anything else, because only replies may reach standard output."""
 
     def __init__(self, alarm: AlarmKind) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles Ctrl-C
         warnings.simplefilter("ignore")
         self._memory: int | None = None
         self._output = os.fdopen(os.dup(1), "wb")
-        # what libraries print goes to standard error
+        # Everything that libraries print goes to standard error.
         os.dup2(2, 1)
-        #: Ends the process when a step exceeds its time limit.
+        #: Alarm that ends the process when a step exceeds its time limit.
         self.alarm = Alarm(alarm)
-        Alarm(create_alarm()).off()  # set by the boot program, in case the start hangs
-        # imported objects stay, and nearly all other objects are freed without the collector
+        Alarm(create_alarm()).off()  # the boot program has set this alarm, in case the start hangs
+        # Imported objects are never freed, and nearly all other objects are freed without the collector.
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
         self.send(READY)
@@ -100,7 +100,7 @@ class Service:
             try:
                 resource.setrlimit(kind, (limit, hard))
             except (ValueError, OSError):
-                continue  # some platforms have the limit but reject setting it
+                continue  # some platforms have this limit but refuse to set it
 
     def send(self, line: bytes) -> None:
         """Write to the parent."""
@@ -108,7 +108,7 @@ class Service:
         self._output.flush()
 
     def requests(self) -> Iterator[dict[str, Any]]:
-        """Yield the requests until the input ends, with kept texts as first arguments."""
+        """Yield the requests until the input ends, each with its kept text, if any, as the first argument."""
         texts: dict[int, str] = {}
         for line in sys.stdin.buffer:
             request = json.loads(line)
@@ -120,10 +120,10 @@ class Service:
 
     def answer(self, seconds: float, work: Callable[[], object], *, longest: int | None = None) -> None:
         """
-        Send the result of the work, and how it ended.
+        Send the result of the work, and then how the work ended.
 
-        If the result is an iterator, each value is sent: the first within `seconds`, the others within a second each.
-        Values sent before an error remain valid.
+        If the result is an iterator, all its values are sent; the first may take `seconds`, each later value up to a
+        second. Values that were sent before an error remain valid.
         """
         error = None
         detail = ""
@@ -134,7 +134,7 @@ class Service:
             values = result if isinstance(result, Iterator) else iter((result,))
             while (value := next(values, END)) is not END:
                 line = _encode(value)
-                self.alarm.off()  # a slow reader does not count as slow work
+                self.alarm.off()  # the time that a slow reader takes does not count as work
                 sent += len(line)
                 if longest is not None and sent > longest:
                     error = "size"
@@ -149,7 +149,7 @@ class Service:
         self.end(error, detail)
 
     def end(self, error: str | None = None, detail: str = "") -> None:
-        """Send the last line of a reply, with the error that ended it, if any."""
+        """Send the last line of a reply, with the error that ended the work, if any."""
         self.send(END + _encode({"error": error, "detail": detail[:_LONGEST_DETAIL]}))
 
 
@@ -160,7 +160,7 @@ def main(alarm: AlarmKind) -> None:
         service.limit_memory(request["memory"], private=request["private"])
         module, _, name = request["call"].partition(":")
         try:
-            importlib.import_module(module)  # not counted in the call's time
+            importlib.import_module(module)  # the import does not count in the call's time
         except ImportError as error:
             service.end(ABSENT, f"{type(error).__name__}: {error}")
             continue

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 #: Maximum length of a message in characters.
 _LONGEST = 2000
-#: Maximum number of known names that are listed next to a suggestion.
+#: Maximum number of known names to list with a suggestion.
 _MOST_OFFERED = 40
-#: Minimum length of a name that counts as the beginning of a longer one.
+#: Minimum length of a name to be treated as the beginning of a longer name.
 _LEAST_BEGUN = 3
-#: Operating system errors that mean that a resource of the process or machine is exhausted.
+#: Operating system errors which mean that a resource of the process or the machine is exhausted.
 _EXHAUSTED = {
     errno.EMFILE: "open files (ulimit -n)",
     errno.ENFILE: "open files",
@@ -28,7 +28,7 @@ _EXHAUSTED = {
 _NO_THREAD = "can't start new thread"
 
 
-#: Exceptions of third-party code that do not end the run; KeyboardInterrupt comes from the user.
+#: Exceptions in third-party code that do not end the run; KeyboardInterrupt is excluded because it comes from the user.
 THIRD_PARTY_ERRORS = (Exception, SystemExit)
 
 
@@ -49,13 +49,13 @@ class JSBenchError(Exception):
         option: str | None = None,
     ) -> None:
         super().__init__(*message)
-        #: Name of the option as in `settings.options`, for example `api_key_env`, for every entry point.
+        #: Name of the option as in `settings.options`, such as `api_key_env`; the same for every entry point.
         self.option = option
         #: The wrong value: a name, a number, a type.
         self.found = found
-        #: What was expected: known names, or a sentence.
+        #: What was expected: known names, or a description.
         self.expected = expected
-        #: The place: an option's name, a file, or a line of it.
+        #: Place of the error: an option's name, a file, or a line in a file.
         self.where = option if where is None else where
 
     def __str__(self) -> str:
@@ -103,15 +103,15 @@ class UnknownEngine(EngineError):
 
 
 class MissingRequirement(EngineError):
-    """A package, a key or a model file is missing; the message names the command that installs it."""
+    """A package, a key or a model file is missing; the message states how to provide it."""
 
 
 class JudgeError(JSBenchError):
-    """The judge cannot run at all; an answer that it could not decide is `unjudged` instead."""
+    """The judge cannot run at all; a single answer that the judge cannot decide is `unjudged`, without this error."""
 
 
 class RecordError(JSBenchError):
-    """A line or file is not a record or a run of this package."""
+    """A line or a file is not a record, or not a run, of this package."""
 
 
 class JournalError(JSBenchError):
@@ -119,7 +119,7 @@ class JournalError(JSBenchError):
 
 
 class ResumeError(JSBenchError):
-    """An earlier run has other settings, so this run cannot use its answers."""
+    """An earlier run's answers cannot be used in this run, because the two runs have different settings."""
 
 
 class BatchError(JSBenchError):
@@ -139,7 +139,7 @@ class GateError(JSBenchError):
 
 
 class ClassifierError(JSBenchError):
-    """A classifier cannot be found, or returns no valid code."""
+    """A classifier cannot be found, or does not return a valid code."""
 
 
 class ExportError(JSBenchError):
@@ -158,7 +158,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def exhausted(error: BaseException) -> str:
-    """Return a message about the resource that is exhausted, from the error or its cause; empty for other errors."""
+    """Return a message if the error, or its cause, means that a resource is exhausted; otherwise an empty string."""
     seen: BaseException | None = error
     while seen is not None:
         what = ""

@@ -1,4 +1,4 @@
-"""Find extensions of this package by name: entry points of installed packages, or `package.module:name`."""
+"""Find extensions of this package by name: as entry points of installed packages, or as `package.module:name`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _directories: list[str] = []
 
 
 def add_import_directory(directory: Path) -> Callable[[], None]:
-    """Import references from this directory too, after all of `sys.path`; return a function that undoes it."""
+    """
+    Import references from this directory too, after all of `sys.path`; return a function that
+    removes the directory.
+    """
     added = str(directory)
     _directories.append(added)
     return partial(_directories.remove, added)
@@ -36,7 +39,7 @@ def is_reference(text: str) -> bool:
 
 
 def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = ImportFailed) -> object:
-    """Import an object, or the module itself for `*`; an error of one line, without a key, if this fails."""
+    """Import an object, or the module itself for `*`; if this fails, raise a one-line error that contains no key."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise error(message, found=reference, expected="package.module:name")
@@ -45,7 +48,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     try:
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
-        # An SDK may have quoted a key.
+        # The message may quote a key, for example if an SDK raised the error.
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
@@ -58,23 +61,26 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
 
 
 def _extend_search_path() -> None:
-    """Append the user's directories to `sys.path`, permanently, since modules import lazily."""
+    """Append the user's directories to `sys.path` permanently, because modules may import others later."""
     here = str(Path.cwd())
-    # last, so that no file of the user shadows another module
+    # The directories come last, so that none of the user's files hides another module.
     wanted = _directories if "" in sys.path else [here, *_directories]
     for directory in wanted:
         if directory not in sys.path:
             sys.path.append(directory)
 
 
-#: Distribution name of this package, which provides its own extensions through entry points too.
+#: Distribution name of this package, which also provides its own extensions through entry points.
 _OURS = "pytest-jsbench"
 _LONGEST = 160
 FIX_PACKAGE = "update that package, or uninstall it"
 
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
-    """Return the entry points of a kind by name, third-party ones before ours; an error for ambiguous ones."""
+    """
+    Return a kind's entry points by name, where third-party ones replace this package's; raise an error for ambiguous
+    names.
+    """
     entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
         other = entries.setdefault(point.name, point)
@@ -91,7 +97,10 @@ def _is_ours(point: metadata.EntryPoint) -> bool:
 
 
 def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
-    """Load the extension with this name, ours included; an error suggests the most similar name."""
+    """
+    Load the extension with this name, including this package's own; the error for an unknown name suggests a similar
+    one.
+    """
     points = installed(kind, error=error)
     if name not in points:
         message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall_hint()}"
@@ -100,7 +109,10 @@ def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
 
 
 def reinstall_hint() -> str:
-    """Return advice to reinstall if this package's installed metadata is older than its code; else an empty string."""
+    """
+    Return advice to reinstall this package if its installed metadata is older than its code;
+    otherwise an empty string.
+    """
     newest = metadata.entry_points(group="pytest_jsbench.publications")
     if any(map(_is_ours, newest)):
         return ""
@@ -108,7 +120,7 @@ def reinstall_hint() -> str:
 
 
 def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
-    """Load the object of an entry point; an error of one line, with the package and the next step, if this fails."""
+    """Load the object of an entry point; if this fails, raise a one-line error with the package and the next step."""
     try:
         return point.load()
     except THIRD_PARTY_ERRORS as reason:
@@ -121,9 +133,10 @@ def find_function(
     name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, takes: str, error: type[JSBenchError]
 ) -> tuple[str, Callable[..., object]] | None:
     """
-    Return a description and the function of an entry point's name or of `package.module:function`.
+    Return the description and the function for an entry point's name or for `package.module:function`.
 
-    None for an unknown name; an error if it is not a function, which states what the function `takes`.
+    Return None for an unknown name. Raise an error that states what the function `takes` if the object is not a
+    function.
     """
     if name in points:
         place = origin(points[name])
@@ -141,13 +154,13 @@ def find_function(
 
 def origin(point: metadata.EntryPoint) -> str:
     """
-    Return an entry point's object, with the package that provides it: `acme.engines:Echo (package
-    acme-jsbench 1.0)`.
+    Return an entry point's reference and the package that provides the entry point: `acme.engines:Echo (package acme-
+    jsbench 1.0)`.
     """
     package = package_of(point)
     return printable(f"{point.value} (package {package})" if package else point.value)
 
 
 def package_of(point: metadata.EntryPoint) -> str:
-    """Return the package that provides an entry point, with its version; empty if it is unknown."""
+    """Return the package that provides an entry point, with the package's version; empty if the package is unknown."""
     return "" if point.dist is None else printable(f"{point.dist.name} {point.dist.version}")

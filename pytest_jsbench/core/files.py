@@ -1,8 +1,8 @@
 """
 Read third-party files safely, and write the package's own files.
 
-A file is read only if it lies inside the given root directory, is a regular file, and stays within
-bounds: size in bytes (also after unpacking), number of values, and depth. Errors name the file and the reason.
+A file is read only if it lies inside the given root directory, is a regular file, and stays within limits on its size
+in bytes (also after unpacking), its number of values and its nesting depth. Errors name the file and the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEEPEST = 500
 #: Maximum number of values in a document.
 MOST_VALUES = 5_000_000
 
-#: Modes of written files and directories; the umask can only restrict them further.
+#: Modes of files and directories that this package creates; the umask can only restrict them further.
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
 _SHARED_FILE = 0o666
@@ -51,22 +51,22 @@ _SHARED_FILE = 0o666
 #: Number of bytes written to find out whether a directory is writable.
 _TEST_BYTES = 1 << 14
 
-#: Position of the lock, past the end of any locked file.
+#: Position of the locked byte, past the end of any file that is locked.
 _LOCK_POSITION = (1 << 31) - 2
 
-#: Key of a line.
+#: Type of the key of a line.
 K = TypeVar("K")
 
 #: Number of bytes skipped at a time if a line is too long to be read.
 _CHUNK = 1 << 20
-#: In a hub's cache, names in a snapshot link to the directory of the repository's blobs.
+#: Name of the directory in a hub's cache with a repository's blobs; the files in a snapshot are links to the blobs.
 _BLOBS = "blobs"
 _SNAPSHOTS = "snapshots"
 _REPOSITORY = "datasets--"
 
 
 class Unreadable(JSBenchError):
-    """Why a file, or a place in it, cannot be read: a message, and a reason for programs."""
+    """A file, or a place in a file, cannot be read; the error has a message, and a reason for programs."""
 
     def __init__(
         self,
@@ -85,16 +85,16 @@ class Unreadable(JSBenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a file; without data if it is too long."""
+    """A line of a file; `data` is None if the line is too long."""
 
     #: Line number, from 1.
     number: int
-    #: Offset in bytes.
+    #: Offset of the line's start in the file, in bytes.
     start: int
     #: Size in bytes, without the line end.
     size: int
     data: bytes | None
-    #: Whether a line end follows; a killed process leaves a last line without one.
+    #: Whether the line has a line end; a killed process may leave a last line without a line end.
     ended: bool
 
 
@@ -102,7 +102,7 @@ def here() -> Path:
     """Return the current directory, against which relative paths are resolved."""
     try:
         return Path.cwd()
-    except OSError:  # it was removed: only absolute paths can be read
+    except OSError:  # the directory was removed: only absolute paths can be read
         return Path()
 
 
@@ -110,7 +110,7 @@ def here() -> Path:
 class FileReader:
     """Reader of third-party files within bounds; each error is one line that names the file."""
 
-    #: Directory that must contain all files; None for files that the user named.
+    #: Directory that must contain all files; None if the user named the files.
     root: Path | None = None
     #: Maximum size in bytes of a file that is read as a whole.
     largest: int = LARGEST
@@ -120,7 +120,7 @@ class FileReader:
     start: Path = field(default_factory=here)
 
     def open(self, path: Path) -> BinaryIO:
-        """Open the file, for a library that reads its format."""
+        """Open the file for a library that reads the file's format."""
         with self._errors_naming(path):
             return self._open(path)
 
@@ -133,14 +133,14 @@ class FileReader:
             return data
 
     def read_part(self, path: Path, start: int, size: int) -> bytes:
-        """Read this number of bytes from the start of one of its lines."""
+        """Read this number of bytes, from the start of a line."""
         with self._errors_naming(path), self._open(path) as file:
             check_size(size, self.longest_line)
             file.seek(start)
             return file.read(size)
 
     def read_text(self, path: Path) -> str:
-        """Read the text of the file, in UTF-8, without its byte order mark."""
+        """Read the text of the file as UTF-8, without the byte order mark."""
         data = self.read_bytes(path)
         with self._errors_naming(path):
             return decode(data)
@@ -208,7 +208,7 @@ class FileReader:
         except Unreadable as unreadable:
             raise self._error(place, unreadable) from None
         except OSError as error:
-            if why := exhausted(error):  # not the file's fault, so its cases are not invalid
+            if why := exhausted(error):  # the file is not at fault, so its cases are not invalid
                 raise JSBenchError(f"{place} cannot be read: {why}", where=place) from error
             problem = f"cannot be read: {error.strerror or error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
@@ -226,7 +226,7 @@ class LinesByPlace:
     """
     Random access to lines of files, by file and offset.
 
-    For one thread. Files stay open until it is closed.
+    Only one thread may use an instance. Files stay open until the instance is closed.
     """
 
     def __init__(self, reader: FileReader) -> None:
@@ -241,7 +241,7 @@ class LinesByPlace:
         self._resources.close()
 
     def read(self, path: Path, start: int) -> bytes:
-        """Return the line at this offset, with its end."""
+        """Return the line at this offset, with its line end."""
         with self._reader._errors_naming(path):  # noqa: SLF001  of the same module
             if path not in self._files:
                 self._files[path] = self._resources.enter_context(self._reader._open(path))  # noqa: SLF001
@@ -256,9 +256,9 @@ class LinesByPlace:
 
 class IndexedLines(Generic[K]):
     """
-    JSON objects of one of the package's own files, one per line, by a key; the last line with a key counts.
+    JSON objects, by key, in one of the package's own files with one object per line; the last line for a key counts.
 
-    Only keys and offsets are kept in memory: each access reads and parses the line again, from any thread.
+    Only keys and offsets are kept in memory: each access reads and parses the line again, in any thread.
     """
 
     def __init__(self, path: Path, key: Callable[[dict[str, Any]], K | None]) -> None:
@@ -293,12 +293,18 @@ class IndexedLines(Generic[K]):
 
 
 def real(path: Path) -> Path:
-    """Return the path without links; unchanged for circular links, for which `Path.resolve` raises in some Pythons."""
+    """
+    Return the path with links resolved; unchanged for circular links, because of which `Path.resolve` may raise an
+    error.
+    """
     return Path(os.path.realpath(path))
 
 
 def inside(root: Path, path: Path) -> bool:
-    """Return whether the path, with all links resolved, is in the directory, or in the store of its hub cache."""
+    """
+    Return whether the path, with links resolved, is in the directory, or in the blobs of the hub cache that contains
+    the directory.
+    """
     try:
         folder = real(root)
         place = real(path)
@@ -315,7 +321,7 @@ def _stores(folder: Path) -> Iterator[Path]:
 
 
 def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
-    """Parse a JSON text; Unreadable for duplicate keys, and for numbers that JSON tools cannot represent."""
+    """Parse a JSON text; raise Unreadable for duplicate keys, and for numbers that JSON tools cannot represent."""
     raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     check_size(len(raw), largest)
     if len(raw) > MOST_VALUES and len(structure(raw, b"[{,")) > MOST_VALUES:
@@ -325,7 +331,7 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
     # `json_line` writes no white space after the first key.
     is_compact = not raw[raw.find(b":") + 1 :][:1].isspace()
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        # msgspec drops duplicate keys, so its value is complete only if it is written as the same text again.
+        # msgspec drops duplicate keys, so the value is complete only if encoding the value gives the same text again.
         if is_compact and msgspec.json.encode(value := msgspec.json.decode(raw)) == raw:
             return value
     text = decode(data) if isinstance(data, bytes) else data
@@ -345,11 +351,11 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
 
 
 def json_line(value: object) -> bytes:
-    """Return a value as JSON on one line, in ASCII, with a line end; ValueError for NaN and infinity."""
+    """Return a value as JSON on one line, in ASCII, with a line end; raise ValueError for NaN and infinity."""
     # msgspec writes null for NaN and infinity, and rejects lone surrogates.
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-        # `parse_json` reads this form several times as fast.
+        # `parse_json` reads the compact form several times as fast.
         if (plain := msgspec.json.encode(value)).isascii():
             text = plain
     return text + b"\n"
@@ -373,7 +379,7 @@ def check_size(size: int, largest: int) -> None:
 
 
 def finite(digits: str) -> float:
-    """Return the number; ValueError if it exceeds double precision, and so cannot be written as JSON."""
+    """Return the number; raise ValueError if it exceeds double precision and so cannot be written as JSON."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"the number {digits[:20]} is beyond double precision")
@@ -398,13 +404,13 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def private(path: Path) -> Path:
-    """Return the path, with an empty file created for its user only unless it exists."""
+    """Return the path; if there is no such file, create an empty file that only the user can access."""
     path.touch(mode=_PRIVATE_FILE)
     return path
 
 
 def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
-    """Make a directory and its missing parents for their user only; existing ones stay unchanged."""
+    """Make a directory and its missing parents, which only the user can access; existing directories stay unchanged."""
     for parent in reversed(folder.parents):
         if not parent.exists():
             parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
@@ -412,7 +418,7 @@ def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Write a file of a record's size into the directory, and remove it; OSError on failure."""
+    """Write a file with the size of a record into the directory, and remove the file; raise OSError on failure."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         file.write(bytes(_TEST_BYTES))
         file.flush()
@@ -420,14 +426,14 @@ def try_writing(folder: Path) -> None:
 
 def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
     """
-    Replace a file's content, given as a whole or in parts, in one step; JournalError on failure.
+    Replace a file's content, given as a whole or in parts, in one step; raise JournalError on failure.
 
-    The file is readable only for its user, unless `shared` is set, as for files that are committed to a repository.
+    Only the user can read the file, unless `shared` is set, as for files that are committed to a repository.
     """
     part = path.parent / f"{path.name}.{os.getpid()}.part"
     opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
     try:
-        part.unlink(missing_ok=True)  # an existing file or link must not be written through
+        part.unlink(missing_ok=True)  # the content must not be written through an existing file or link
         with open(part, "x", encoding="utf-8", newline="", opener=opener) as file:
             file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
@@ -439,7 +445,7 @@ def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = Fa
 
 
 def unwritable(path: Path, error: Exception) -> str:
-    """Return why the file cannot be written, and what to do."""
+    """Return a message that states why the file cannot be written and what to do."""
     if path.is_dir():
         return "it is a directory; name a file"
     if not path.parent.is_dir():
@@ -448,7 +454,10 @@ def unwritable(path: Path, error: Exception) -> str:
 
 
 def append_whole(file: FileIO, data: bytes, size: int) -> None:
-    """Append the data to a file of this size, or truncate it to that size, as half a line would corrupt the next."""
+    """
+    Append the data to a file of this size; on failure, truncate the file to that size, because half a line would
+    corrupt the next line.
+    """
     rest = memoryview(data)
     try:
         while rest:
@@ -461,17 +470,17 @@ def append_whole(file: FileIO, data: bytes, size: int) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[FileIO]:
-    """Open the file for reading and appending, with an exclusive lock; it is created if missing."""
+    """Open the file for reading and appending, with an exclusive lock; create the file if it is missing."""
     with path.open("a+b", buffering=0) as file:
         if sys.platform == "win32":
             import msvcrt
 
-            file.seek(_LOCK_POSITION)  # no reader uses this range, and a lock here blocks readers too
+            file.seek(_LOCK_POSITION)  # no reader uses this range; Windows blocks readers of a locked range
             while True:
                 try:
                     msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
                     break
-                except OSError as error:  # after ten seconds without the lock
+                except OSError as error:  # the lock was not available for ten seconds
                     if error.errno != errno.EDEADLK:
                         raise
         else:

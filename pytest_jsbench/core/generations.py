@@ -1,4 +1,7 @@
-"""Define requests to an engine and their results, with times: completions, declines, failed calls, decisions."""
+"""
+Define requests to an engine and their results, with times: completions, declines, failed calls, and decisions on
+labelled answers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from pytest_jsbench.core.json_values import Count, Seconds, written
 
 
 class ResponseFormat(StrEnum):
-    """Way in which the schema is sent to the engine."""
+    """Ways to send the schema to the engine."""
 
     TEXT = "text"
     JSON_OBJECT = "json_object"
@@ -27,7 +30,7 @@ class ResponseFormat(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """Cause of a failed call; none of these is the model's fault."""
+    """Causes of failed calls; none of these is the model's fault."""
 
     AUTH = "auth"
     QUOTA = "quota"
@@ -61,14 +64,14 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
-    #: A check of the provider rejected the text, which it sent inside an error.
+    #: A check by the provider rejected the text, which the provider sent inside an error.
     REJECTED = "rejected"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationParams:
-    """Sampling parameters; None means that nothing is sent and the engine decides."""
+    """Sampling parameters; a parameter is None if it is not sent and the engine chooses the value."""
 
     #: Maximum number of tokens in an answer.
     max_tokens: int
@@ -76,45 +79,45 @@ class GenerationParams:
     temperature: float | None = None
     #: Sampling seed.
     seed: int | None = None
-    #: Seconds for the whole call, without retries.
+    #: Time limit for the whole call, without retries, in seconds.
     timeout: float = 120.0
 
     def for_repeat(self, repeat: int) -> GenerationParams:
         """
-        Return the parameters of the n-th attempt, from 0: the seed plus n, as the same seed would
-        repeat the answer.
+        Return the parameters of the attempt with this number, from 0: the number is added to the seed, because the same
+        seed would repeat the answer.
         """
         return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a replay needs to find the recording of a request: its place in the test, and its settings."""
+    """What a replay needs to find the recording of a request: the request's place in its test, and its settings."""
 
-    #: First question of the same test; None for a case of the dataset.
+    #: Key of the first question in the same test; None for a case of the dataset.
     first: CaseKey | None = None
     #: Number of earlier equal questions in the same execution of the same test.
     equal_before: int = 0
-    #: Number of those that were an application's calls of the same form.
+    #: Number of the earlier equal questions that were an application's calls of the same form.
     same_before: int = 0
-    #: Settings of engine and sampling that the test sets; without secrets.
+    #: Engine and sampling settings that the test sets, without secrets.
     test: Mapping[str, Any] = field(default_factory=dict)
-    #: Settings of engine and sampling from the command line and the ini file; without secrets.
+    #: Engine and sampling settings from the command line and the ini file, without secrets.
     run: Mapping[str, Any] = field(default_factory=dict)
-    #: Application's call to forward verbatim; None if the engine sends the prompt itself.
+    #: An application's call to forward verbatim; None if the engine sends the prompt itself.
     exchange: Exchange | None = None
-    #: Model that the application names, if it is not the engine's.
+    #: Model that the application names, if it differs from the engine's; otherwise None.
     model: str | None = None
 
     @property
     def said(self) -> dict[str, Mapping[str, Any]]:
-        """Settings of the test and of the run."""
+        """Settings of the test and of the run, as a dict."""
         return {"test": self.test, "run": self.run}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An attempt as an engine sees it; `schema` is a copy that the engine may change."""
+    """An attempt, as passed to an engine; `schema` is a copy that the engine may change."""
 
     key: CaseKey
     repeat: int
@@ -126,27 +129,30 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens as the provider reports them; None for those that it does not report."""
+    """Token counts as the provider reports them; a count is None if the provider does not report it."""
 
-    #: Tokens of the prompt.
+    #: Number of tokens in the prompt.
     input_tokens: Count | None = None
-    #: Tokens of the answer.
+    #: Number of tokens in the answer.
     output_tokens: Count | None = None
-    #: Part of the input tokens: read from the provider's cache.
+    #: Number of input tokens that were read from the provider's cache.
     cached_tokens: Count | None = None
-    #: Part of the input tokens: written to the provider's cache.
+    #: Number of input tokens that were written to the provider's cache.
     cache_write_tokens: Count | None = None
-    #: Part of the tokens written to the cache: kept for an hour.
+    #: Number of tokens written to the cache that are kept for an hour.
     cache_write_1h_tokens: Count | None = None
-    #: Part of the output tokens.
+    #: Number of output tokens that are reasoning.
     reasoning_tokens: Count | None = None
-    #: Service tier of the provider, which sets the price: flex, priority, …; None if it is the standard tier or
-    #: unknown.
+    #: The provider's service tier, which determines the price: flex, priority, …; None for the standard or an unknown
+    #: tier.
     service_tier: str | None = None
 
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
-        """Return the sum of each count, None if no usage has it; and the service tier, if it is the same for all."""
+        """
+        Return the sum of each count, None if no usage has that count, with the service tier if it is the same in all
+        usages.
+        """
         totals: dict[str, Any] = {}
         for name in COUNTS:
             counts = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
@@ -155,7 +161,10 @@ class Usage:
         return cls(**totals, service_tier=tiers.pop() if len(tiers) == 1 else None)
 
     def updated(self, later: Usage) -> Usage:
-        """Return this usage after a later report for the same answer: a missing count or a 0 replaces no count."""
+        """
+        Return this usage updated by a later report for the same answer; a missing count or a 0 does not replace a
+        count.
+        """
         merged = {}
         for name in self.__dataclass_fields__:
             before, after = getattr(self, name), getattr(later, name)
@@ -170,16 +179,16 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
-#: Names of the counts of a usage.
+#: Names of the token counts in a usage.
 COUNTS = tuple(name for name in Usage.__dataclass_fields__ if name != "service_tier")
 
 
 def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
     """
-    Return the milliseconds per token of the answer after the first.
+    Return the average time per answer token after the first, in milliseconds.
 
-    It is None without streaming, with fewer than two tokens, and if the tokens of reasoning are unknown: reasoning ends
-    before the first token of the answer.
+    The time is None without streaming, with fewer than two answer tokens, or if the number of reasoning tokens is
+    unknown, because reasoning ends before the first answer token.
     """
     if timing is None or timing.gct is None or usage is None or usage.output_tokens is None:
         return None
@@ -195,17 +204,17 @@ class CalledTool:
 
     #: Name of the tool; empty if the server sent none.
     name: str
-    #: Text of a JSON object, if the call is correct.
+    #: Arguments as text; the text of a JSON object if the call is correct.
     arguments: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """Tools that a request declares, and which of them may be called."""
+    """Tools that a request declares, and which of these tools may be called."""
 
-    #: Schema of the arguments by name of the tool; None for the case's own schema.
+    #: Schema of the arguments, by name of the tool; None stands for the case's own schema.
     schemas: Mapping[str, Schema | None]
-    #: Tools that may be called.
+    #: Names of the tools that may be called.
     allowed: tuple[str, ...]
     #: Whether one of the allowed tools must be called.
     required: bool
@@ -214,26 +223,26 @@ class Tools:
 
 
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request as an engine sent it, for the record only: the judge never sees it."""
+    """The request as an engine sent it, for the record only; the judge never sees it."""
 
     #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
-    #: Schema that was sent, if it differs from the case's; else None.
+    #: The schema that was sent, if it differs from the case's; otherwise None.
     schema: Schema | None = written(None)
-    #: Provider's batch that contained the request; None for a single call.
+    #: The provider's batch that contained the request; None for a single call.
     batch: str | None = None
-    #: Sampling parameters, if they differ from those of the request.
+    #: Sampling parameters that were sent, if they differ from those of the request; otherwise None.
     params: GenerationParams | None = None
-    #: Settings that differed when a recorded answer was generated; None if they were the same.
+    #: Settings that were different when a recorded answer was generated; None if the settings were the same.
     asked_otherwise: str | None = None
-    #: Whether the engine or an adapter dropped the schema that was to be sent.
+    #: Whether the engine or an adapter dropped a schema that should have been sent.
     left_out: bool = False
-    #: Whether an application made the request by itself, through the endpoint.
+    #: Whether an application made the request itself, through the endpoint.
     by_application: bool = False
-    #: None if no tool was declared.
+    #: Declared tools; None if no tool was declared.
     tools: Tools | None = None
-    #: Decoding library that enforced the schema's grammar, with its version; empty if unknown, as behind a provider's
-    #: API.
+    #: Name and version of the decoding library that enforced the schema's grammar; empty if unknown, as behind a
+    #: provider's API.
     enforced_by: str = ""
 
 
@@ -243,9 +252,9 @@ MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """A server's answer to an application's own call, kept to send it again to the application."""
+    """A server's answer to an application's own call, kept to return it to the application again."""
 
-    #: Path below the server's address, as in Exchange.
+    #: Path below the server's address, as in `Exchange`.
     path: str
     #: HTTP status.
     status: int
@@ -260,7 +269,10 @@ class ServerAnswer:
 
 
 class Exchange(Protocol):
-    """An application's own call, which is forwarded to an engine's server, and whose answer is returned unchanged."""
+    """
+    An application's own call, which is forwarded to an engine's server; the server's answer is
+    returned unchanged.
+    """
 
     @property
     def path(self) -> str:
@@ -268,11 +280,11 @@ class Exchange(Protocol):
 
     @property
     def sent(self) -> Sent:
-        """How the call carries the schema."""
+        """The request that was sent, for the record."""
 
     @property
     def answer(self) -> ServerAnswer | None:
-        """Answer of the server; None until it has arrived."""
+        """The server's answer; None until the answer has arrived."""
 
     def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
         """Make the call through `post(body, headers_of_call=…, deadline=…)`, a method of an engine's client."""
@@ -281,49 +293,51 @@ class Exchange(Protocol):
 class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="completion", tag_field="type"):
     """An answer of the engine: text or tool calls."""
 
-    #: Text of the answer; for tool calls their arguments, one line per call.
+    #: Text of the answer; for tool calls, the arguments with one line per call.
     text: str
-    #: Why the text ended; rejected: a check of the provider rejected it, and the text was sent inside an error.
+    #: Reason why the text ended; `rejected` if a check by the provider rejected the text, which was sent inside an
+    #: error.
     finish_reason: FinishReason
-    #: None if it was not measured, as for an answer from a provider's batch.
+    #: Times of the call; None if they were not measured, as for an answer from a provider's batch.
     timing: Timing | None
-    #: Tokens.
+    #: Token counts of the call.
     usage: Usage = written(Usage())
     #: The request that was sent; None if the engine does not report it.
     sent: Sent | None = written(None)
-    #: Whether the text contained a secret of the run, which is replaced by as many `*`.
+    #: Whether the text contained a secret of the run, which was replaced by the same number of `*`.
     secret_replaced: bool = False
     #: The model's reasoning, if the provider sent it separately from the text; the judge never sees it.
     reasoning: str = ""
-    #: If there are any, the judge checks them instead of the text.
+    #: Tool calls; if there are any, the judge checks the calls instead of the text.
     calls: tuple[CalledTool, ...] = ()
     #: Text that the model wrote next to its tool calls, or before a tool that the provider runs; the judge never sees
     #: it.
     beside: str = ""
-    #: Whether the server sent another JSON value where its API specifies text; `text` then contains this package's
-    #: rendering.
+    #: Whether the server sent another JSON value where its API specifies text; if so, `text` contains this value as
+    #: JSON text.
     not_text: bool = False
     #: The server's own finish reason, if it does not determine whether the answer is complete; `(none)` if it sent
     #: none.
     finish_word: str = ""
-    #: Set if an application made the call.
+    #: The server's answer as received, if an application made the call; otherwise None.
     server: ServerAnswer | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):
     """A decline: the engine does not support this schema or request, or the model refuses to answer."""
 
-    #: Why there is no answer: the schema or conversation is unsupported, the prompt is too long, or the model refuses.
+    #: Reason why there is no answer: the schema or conversation is unsupported, the prompt is too long, or the model
+    #: refuses.
     reason: DeclineReason
-    #: Message of the engine.
+    #: The engine's message.
     message: str
-    #: Duration; None if nothing was sent.
+    #: Times of the call; None if nothing was sent.
     timing: Timing | None = written(None)
-    #: Tokens.
+    #: Token counts of the call.
     usage: Usage = written(Usage())
     #: The request that was sent; None if the engine does not report it.
     sent: Sent | None = written(None)
-    #: Set if an application made the call.
+    #: The server's answer as received, if an application made the call; otherwise None.
     server: ServerAnswer | None = None
 
 
@@ -332,38 +346,38 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
 
     #: Kind of failure; none of these is the model's fault.
     kind: FaultKind
-    #: One line.
+    #: Message about the failure, on one line.
     message: str
-    #: HTTP status, if there was a response.
+    #: HTTP status; None if there was no response.
     status: int | None = written(None)
 
 
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Decision of a grammar on one labelled answer."""
+    """A grammar's decision on one labelled answer."""
 
     #: Name of the labelled answer.
     id: str
-    #: Its label.
+    #: Label of the answer: whether it is valid.
     valid: bool
-    #: None if it cannot be decided, since the model has no tokens for the text.
+    #: Whether the grammar accepts the answer; None if undecidable, because the model has no tokens for the text.
     accepted: bool | None
-    #: Keywords that an accepted invalid answer violates, as far as the judge can determine them.
+    #: Schema keywords that an accepted invalid answer violates, as far as the judge can determine them.
     keywords: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> bool:
-        """Whether a valid answer was rejected, or an invalid one accepted."""
+        """Whether the grammar rejected a valid answer or accepted an invalid answer."""
         return self.accepted is not None and self.accepted is not self.valid
 
 
 class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decided", tag_field="type"):
-    """Decisions of the engine's grammar on labelled answers; no model was called."""
+    """Decisions of the engine's grammar on labelled answers, made without calling a model."""
 
     #: One decision for each labelled answer.
     decisions: tuple[GrammarDecision, ...]
-    #: Duration.
+    #: Times for the grammar.
     timing: Timing
-    #: Decoding library, with its version; empty if the engine does not name one.
+    #: Name and version of the decoding library; empty if the engine does not report the library.
     library: str = ""
 
 
@@ -371,7 +385,7 @@ Generation = Completion | Declined | Failed | Decided
 
 
 class CallError(JSBenchError):
-    """A failed call; the runner retries it, or records the last one as `Failed`."""
+    """A failed call; the runner retries the call, or records the last failure as `Failed`."""
 
     def __init__(
         self,
@@ -387,11 +401,11 @@ class CallError(JSBenchError):
         self.kind = kind
         self.message = message
         self.status = status
-        #: Seconds that the provider asked to wait.
+        #: Number of seconds to wait, as requested by the provider; None if it requested no wait.
         self.retry_after = retry_after
         #: Whether a connection existed, but the answer was truncated.
         self.was_truncated = was_truncated
-        #: Whether the server accepted the connection and then closed it, which the request may have caused.
+        #: Whether the server accepted the connection and then closed it, possibly because of the request.
         self.closed = closed
 
     def with_message(self, message: str) -> CallError:
@@ -408,17 +422,17 @@ class CallError(JSBenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """The engine as reports name it: its identity, not its address."""
+    """The engine's identity in reports, without its address."""
 
     engine: str
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: Provider that publishes the prices of its calls; None for a user's own server.
+    #: Provider whose published prices apply to the calls; None for a user's own server.
     provider: str | None = None
-    #: Maximum number of tokens of prompt and answer together, if it is known.
+    #: Maximum number of tokens of prompt and answer together; None if unknown.
     context: int | None = None
-    #: Versions of the libraries that make the call, and every setting that changes answers.
+    #: Versions of the libraries that make the calls, and every setting that changes answers.
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -426,30 +440,31 @@ GenerationType = Literal["completion", "declined", "failed", "decided"]
 
 
 def type_of(generation: Generation) -> GenerationType:
-    """Return the name of a generation's type in a record."""
+    """Return the name that a record uses for a generation's type."""
     return cast("GenerationType", type(generation).__struct_config__.tag)
 
 
 class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Times of one successful call, in seconds, without waiting in a queue and failed calls."""
+    """Times of one successful call, in seconds, without the time spent in queues and on failed calls."""
 
     #: Total generation time: from sending the request to the complete response.
     tgt: Seconds
     #: Time to first token: from sending the request to the first content token; None without streaming.
     ttft: Seconds | None = written(None)
-    #: Generation completion time: from the first content token to the last; None if they did not arrive one after the
-    #: other.
+    #: Generation completion time: from the first content token to the last; None without streaming, or if all content
+    #: arrived at once.
     gct: Seconds | None = written(None)
-    #: From the schema to the first mask of its grammar, if the engine compiles it locally.
+    #: Time from the schema to the first mask of its grammar; None unless the engine compiles the grammar locally.
     grammar_compilation: Seconds | None = written(None)
-    #: The part of `grammar_compilation` before the first mask is computed; None if the library does not separate them.
+    #: Part of `grammar_compilation` before the first mask is computed; None if the library does not separate the two
+    #: parts.
     compile_time: Seconds | None = None
-    #: From the first sign of reasoning to the first token of the answer; None if the model did not reason, or it was
-    #: not measured.
+    #: Time from the first sign of reasoning to the first token of the answer; None if the model did not reason, or if
+    #: this time was not measured.
     reasoning_time: Seconds | None = None
-    #: For a grammar on labelled answers: from accepting a token to the mask for the next, for each token.
+    #: For a grammar on labelled answers: for each token, the time from accepting it to the mask for the next token.
     masks: tuple[Seconds, ...] = ()
-    #: Time in the server's queue, by the server's clock; None if it does not report it.
+    #: Time in the server's queue, by the server's clock; None if the server does not report this time.
     server_queue: Seconds | None = None
     #: Time for processing the prompt, by the server's clock.
     server_prefill: Seconds | None = None
@@ -457,14 +472,17 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server_decode: Seconds | None = None
 
     def __post_init__(self) -> None:
-        """Replace a time of 0, which engines and old records use for an unmeasured time, by None."""
+        """Replace a time of 0, which engines and old records use for an unmeasured time, with None."""
         force_setattr(self, "masks", tuple(self.masks))
         for name in ("ttft", "gct", "reasoning_time"):
             force_setattr(self, name, getattr(self, name) or None)
 
 
 class Stopwatch:
-    """Measure a call: start at creation, mark reasoning and each content token, and stop into a `Timing`."""
+    """
+    A stopwatch for one call: it starts when created, marks reasoning and each content token, and
+    stops into a `Timing`.
+    """
 
     __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
@@ -477,7 +495,10 @@ class Stopwatch:
         self._reasoning: tuple[float, object] | None = None
 
     def token(self, *, piece: object = None) -> float:
-        """Mark the arrival of content, and return its time; content of one piece of a body arrives at one time."""
+        """
+        Mark the arrival of content and return its time; all content in one piece of a body has the
+        same arrival time.
+        """
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
         self._last = time.perf_counter()
@@ -489,13 +510,13 @@ class Stopwatch:
         return self._last
 
     def reasoning(self, *, piece: object = None) -> None:
-        """Mark reasoning, which is not content; only what precedes the first content counts."""
+        """Mark the arrival of reasoning, which is not content; only reasoning before the first content counts."""
         if self._reasoning is None and self._first is None:
             self._reasoning = time.perf_counter(), piece
 
     def stop(self, *, answer: float | None = None) -> Timing:
         """
-        Return the times up to now; `answer` is the time at which the answer began, for content that begins with
+        Return the times up to now; `answer` is the time at which the answer itself began, if the content begins with
         reasoning.
         """
         tgt = time.perf_counter() - self._start
@@ -505,7 +526,7 @@ class Stopwatch:
         return Timing(
             tgt=tgt,
             ttft=None if first is None else first - self._start,
-            # Nothing was measured if the whole stream arrived at once.
+            # The time is not measurable if the whole stream arrived at once.
             gct=None if first is None or last is None or last == first else last - first,
             reasoning_time=None if begun is None or ended is None else ended - begun,
         )

@@ -1,10 +1,10 @@
 """
 Call functions of the package in a child process, for work that could hang, crash or exhaust memory.
 
-A call is a line of JSON; the reply is a line for each value (`VALUE`) and a last one (`END`). The child ends itself
-when a step exceeds its time limit, and when its input closes. It is reused for all functions, and gets only the part
-of the environment that it needs. A call that exceeds its limits ends the child and nothing else. `child_service` is
-the child's side.
+A call is sent as a line of JSON; the reply has one line for each value (`VALUE`) and a last line (`END`). The child
+ends itself when a step exceeds its time limit, and when its input closes. The child is reused for all functions, and
+gets only the part of the environment that it needs. A call that exceeds its limits ends the child and nothing else.
+`child_service` is the child's side.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from pytest_jsbench.core.json_values import as_dict
 #: How a child ended in the middle of a reply.
 Ending = Literal["timeout", "memory", "crashed"]
 
-#: Seconds for the interpreter to start and import, on a machine that is busy with other workers.
+#: Time limit for the interpreter to start and import modules, in seconds, on a machine that is busy with other workers.
 _START = 60.0
-#: Seconds for a child to exit after its input is closed.
+#: Time limit for a child to exit after its input is closed, in seconds.
 _EXIT = 2.0
-#: Seconds for another thread, which has waited for the child, to record its exit status.
+#: Time for another thread that has waited for the child to record the child's exit status, in seconds.
 _STATUS = 0.1
 #: Number of texts that a child keeps.
 _KEPT_TEXTS = 128
-#: Number of bytes at the end of standard error that are read.
+#: Maximum number of bytes that are read from the end of the child's standard error.
 _ERROR_TAIL = 10_000
 
-#: Environment variables that a child gets, in addition to the families; any other could be a secret.
+#: Environment variables that a child gets, in addition to `PASSED_FAMILIES`; any other variable could contain a secret.
 PASSED = frozenset(
     {
-        # paths of programs and libraries
+        # search paths for programs and libraries
         "PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
         # a relocated interpreter, and its bytecode cache
         "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
@@ -58,11 +58,11 @@ PASSED = frozenset(
         "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
     }
 )  # fmt: skip
-#: Prefixes of variables that a child gets: locale, and the threads and devices of numeric libraries.
+#: Prefixes of variables that a child gets: for the locale, and for the threads and devices of numeric libraries.
 PASSED_FAMILIES = ("LC_", "OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
-# The child imports the parent's copy of the package, even if another is installed. The directory of that copy may
-# contain unrelated modules, so it is searched for the package only.
+# The child imports the parent's copy of the package, even if another copy is installed. The directory of the parent's
+# copy may contain unrelated modules, so only the package is looked up there.
 _BOOT = """
 import importlib.util, json, os, sys, typing
 try:
@@ -94,20 +94,21 @@ class ChildReply:
     """A child's reply to one request."""
 
     values: tuple[Any, ...]
-    #: How the child ended; None if it still runs.
+    #: How the child ended; None if the child is still running.
     ending: Ending | None = None
-    #: Type of the error that ended the work, or `size`; None if there was none, or the child itself ended.
+    #: Type of the error that ended the work, or `size` for a reply that is too long; None if there was no error, or if
+    #: the child ended.
     error: str | None = None
-    #: Reason for people: the last line of standard error, or the error's message.
+    #: Reason, for messages: the last line of standard error, or the error's message.
     detail: str = ""
 
 
 class ChildNotStarted(Exception):
-    """A child process could not be started; the message has the reason and a fix."""
+    """A child process could not be started; the message states the reason and a fix."""
 
 
 def check_of_packages() -> str:
-    """Return advice for a missing or broken package."""
+    """Return advice to check for missing or broken packages."""
     return f"run '{sys.executable} -m pip check'"
 
 
@@ -117,7 +118,7 @@ class ChildProcess:
     def __init__(self, alarm: AlarmKind) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
         self._owner = os.getpid()
-        #: Keys of the texts that the child keeps.
+        #: Keys of the texts that the child keeps, by text.
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
@@ -140,7 +141,10 @@ class ChildProcess:
             raise
 
     def alive(self) -> bool:
-        """Return whether the child runs and belongs to this process, not to one that this was forked from."""
+        """
+        Return whether the child is running and belongs to this process, not to the process from which this one was
+        forked.
+        """
         if self._owner != os.getpid():
             self._process.returncode = 0  # keeps Popen from waiting for another process's child
             return False
@@ -150,7 +154,10 @@ class ChildProcess:
         return False
 
     def exchange(self, request: Mapping[str, Any], *, kept: str | None = None) -> ChildReply:
-        """Send a request and read the reply; `kept` is the first argument, a text that is sent to the child once."""
+        """
+        Send a request and read the reply; `kept` is a text for the first argument, which is sent to the child only
+        once.
+        """
         self._write(request if kept is None else {**request, "kept": self._key_of(kept)})
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
@@ -160,7 +167,7 @@ class ChildProcess:
             reply = ChildReply(values=_values(lines), **json.loads(line.removeprefix(END)))
             if reply.error != "MemoryError":
                 return reply
-            self.kill()  # the memory of such work may not all have been freed
+            self.kill()  # the child may not have freed all the memory of the failed work
             return replace(reply, ending="memory")
         ended = self._reply_after_end(lines)
         self._release()
@@ -177,18 +184,18 @@ class ChildProcess:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = _ENCODER.encode(message).encode("ascii") + b"\n"
-        # a closed pipe is noticed by the missing reply
+        # If the pipe is closed, the missing reply shows it.
         with contextlib.suppress(OSError):
             self._input.write(line)
             self._input.flush()
 
     def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
-        """Return the values received so far and how the child ended."""
+        """Return the values received so far, and how the child ended."""
         status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
         detail = next((line.strip() for line in reversed(written) if line.strip()), f"exit status {status}")
-        # Rust prints this before its backtrace
+        # Rust prints a line about memory before its backtrace.
         no_memory = next((line.strip() for line in written if "memory allocation of" in line), "")
         ending: Ending = "crashed"
         if status == self._alarm_status:
@@ -215,9 +222,10 @@ class ChildProcess:
 
     def _wait(self, patience: float = math.inf) -> int | None:
         """
-        Wait for the exit status; None if the process still runs after `patience` seconds.
+        Wait for the exit status; return None if the process is still running after `patience` seconds.
 
-        Popen's own `wait` takes a lock; an exception raised by a signal at the wrong moment would leave it locked.
+        Popen's own `wait` takes a lock; an exception raised by a signal at the wrong moment would leave the lock
+        locked.
         """
         if sys.platform == "win32":
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -228,7 +236,7 @@ class ChildProcess:
         while self._process.returncode is None:
             try:
                 pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
-            except ChildProcessError:  # another thread has waited for it and will record the status, or was interrupted
+            except ChildProcessError:  # another thread waited for the child and may still record the status
                 time.sleep(_STATUS)
                 if self._process.returncode is None:
                     self._process.returncode = 0
@@ -268,7 +276,7 @@ def _spawn(errors: int) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment(),
-            # a session of its own: Ctrl-C in the terminal is the parent's to handle
+            # The child has its own session, so that only the parent handles Ctrl-C in the terminal.
             start_new_session=True,
             **windows,
         )
@@ -283,24 +291,27 @@ LONGEST_REPLY = 16 << 20
 
 
 class BoundExceeded(Exception):
-    """A call exceeded a limit; the message completes a sentence about its work: `within 10 s`."""
+    """A call exceeded a limit; the message, such as `within 10 s`, completes a sentence about the call's work."""
 
 
 class CallBroke(Exception):
-    """A call failed, by an error or with its process; the message has the reason."""
+    """A call failed, because of an error or because its process ended; the message states the reason."""
 
 
 class GuardedCalls:
     """
-    Calls functions in a child process that it keeps; threads take turns, also after a fork.
+    Calls functions in a child process that is kept between calls; threads take turns, also after a fork.
 
-    A worker's judge, prompts and adaptation share the instance of `guarded_calls()`. The first call starts the child;
-    a call that exceeds its limits ends it, and the next call starts another. It ends with `close`, or when this object
-    is garbage collected.
+    The judge, prompts and adaptation of a worker share the instance that `guarded_calls()` returns. The first call
+    starts the child; a call that exceeds its limits ends the child, and the next call starts another. The child ends
+    with `close`, or when this object is garbage collected.
     """
 
     def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
-        """Limit the child's memory to `memory` bytes of mapped memory, or only `private` memory; None: no limit."""
+        """
+        Limit the child to `memory` bytes of mapped memory, or of private memory if `private`; None
+        means no limit.
+        """
         self._memory = memory
         self._private = private
         self._alarm: AlarmKind = alarm or create_alarm()
@@ -313,7 +324,10 @@ class GuardedCalls:
         _calls.add(self)
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
-        """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted if it does not return."""
+        """
+        Call `package.module:function` and return its value; raise BoundExceeded, CallBroke or ChildNotStarted on
+        failure.
+        """
         try:
             reply = self.values_of(function, *arguments, seconds=seconds, memory=self._memory, longest=LONGEST_REPLY)
         except RecursionError:
@@ -344,10 +358,11 @@ class GuardedCalls:
         kept: str | None = None,
     ) -> ChildReply:
         """
-        Call `package.module:function` and return its value, or all values that it yields.
+        Call `package.module:function` and return the child's reply, with the function's value or all values that it
+        yields.
 
-        `kept` is the first argument, a text that is sent to the child once. `seconds` limits the first value; each
-        other value has one second. ChildNotStarted if there is no child.
+        `kept` is a text for the first argument, which is sent to the child only once. `seconds` limits the time for the
+        first value; each later value has one second. Raise ChildNotStarted if no child can be started.
         """
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
         with self._lock:
@@ -359,7 +374,7 @@ class GuardedCalls:
             try:
                 reply = child.exchange({"call": function, "arguments": arguments, **bounds}, kept=kept)
             except BaseException:
-                # the rest of an abandoned reply must not be read as the next one
+                # The rest of an abandoned reply must not be read as the next reply.
                 self._forget()
                 child.kill()
                 raise
@@ -376,7 +391,7 @@ class GuardedCalls:
         return child
 
     def is_running(self) -> bool:
-        """Return whether a child runs."""
+        """Return whether a child is running."""
         child = self._child
         return child is not None and child.alive()
 
@@ -399,7 +414,7 @@ class GuardedCalls:
                 self._lock.release()
 
     def renew_lock(self) -> None:
-        """Replace the lock, which a thread of the parent may have locked before a fork."""
+        """Replace the lock, because a thread of the parent process may have held it at the time of a fork."""
         self._lock = threading.Lock()
 
 
@@ -417,5 +432,5 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def guarded_calls() -> GuardedCalls:
-    """Return the instance that this process shares."""
+    """Return the instance that all code in this process shares."""
     return GuardedCalls()

@@ -1,7 +1,7 @@
 """
-Handle JSON values and texts: copies, digests, depth, and conversion of our types to and from JSON.
+Handle JSON values and texts: copies, digests, depth, and conversion of this package's types to and from JSON.
 
-`to_json` and `from_json` are the only codec for files of our own.
+The package's own files are read and written only through `to_json` and `from_json`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pytest_jsbench.core.text import printable
 
 #: Types of scalar values, which nearly all values in a schema have.
 _PLAIN = frozenset({str, int, float, bool, NoneType})
-#: Maximum length of a value that an error shows, and of an error, in characters.
+#: Maximum length, in characters, of a value that an error shows.
 _LONGEST_SHOWN = 40
 _LONGEST_PROBLEM = 400
 
@@ -33,16 +33,19 @@ def copy_of(value: Any) -> Any:
     """Return a deep copy of a JSON value; copy.deepcopy takes many times as long."""
     if isinstance(value, (list, tuple)):
         return [inner if type(inner) in _PLAIN else copy_of(inner) for inner in value]
-    # dict first, since an isinstance check for Mapping is slow
+    # dict comes first, because an isinstance check for Mapping is slow.
     if isinstance(value, (dict, Mapping)):
         return {name: inner if type(inner) in _PLAIN else copy_of(inner) for name, inner in value.items()}
     return value
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """Convert a mapping that `json` rejects, such as a read-only view, to a dict; TypeError for anything else."""
+    """
+    Convert a mapping that `json` rejects, such as a read-only view, to a dict; raise TypeError for
+    any other value.
+    """
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return {name: value[name] for name in value.keys()}  # iterating one need not yield its keys
+        return {name: value[name] for name in value.keys()}  # iterating over a mapping need not yield its keys
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
@@ -69,16 +72,19 @@ _DEPTH_CHANGE = dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)
 
 
 def structure(text: bytes | str, marks: bytes) -> bytes:
-    """Return the marks of a JSON text that are outside its strings, without parsing it."""
+    """
+    Return the structural characters of a JSON text, which are those outside its strings, without
+    parsing the text.
+    """
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     others = bytes(set(range(256)) - {*marks, *b'"'})
-    # once escapes are removed, quotation marks only delimit strings, so every second part is inside one
+    # Once escapes are removed, quotation marks only delimit strings, so every second part is inside a string.
     kept = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, others).replace(b'""', b"")
     return b"".join(kept.split(b'"')[::2])
 
 
 def too_deep(text: bytes | str, deepest: int) -> bool:
-    """Return whether a JSON text nests arrays and objects deeper than `deepest`, without parsing it."""
+    """Return whether arrays and objects in a JSON text are nested deeper than `deepest`, without parsing the text."""
     opened = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
     if opened <= deepest:
         return False
@@ -87,7 +93,7 @@ def too_deep(text: bytes | str, deepest: int) -> bool:
 
 T = TypeVar("T")
 
-#: Integer in our files, small enough for every JSON tool.
+#: An integer in the package's files, small enough for every JSON tool.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 #: Number of attempts or retries.
 Times = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -95,18 +101,21 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 #: A rate or a probability.
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
-#: A digest as `digest` returns it.
+#: A digest, as returned by `digest`.
 Digest = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
 
 
 def written(default: T) -> T:
-    """Return the default of a Struct field that is always written to JSON; others are omitted at their default."""
+    """
+    Return the default for a Struct field that is always written to JSON; other fields are omitted if they have their
+    default.
+    """
     value: T = msgspec.field(default_factory=lambda: default)
     return value
 
 
 def to_json(value: object) -> Any:
-    """Convert a value of our types to JSON values: tuples to arrays, paths and enum members to strings."""
+    """Convert a value of this package's types to JSON values: tuples to arrays, paths and enum members to strings."""
     return copy_of(msgspec.to_builtins(value, enc_hook=_path_text))
 
 
@@ -126,9 +135,9 @@ def from_json(kind: Any, data: object) -> Any: ...
 
 def from_json(kind: Any, data: object) -> Any:
     """
-    Convert JSON values to this type; unknown fields, of a later version, are ignored.
+    Convert JSON values to this type; ignore unknown fields, which a later version may have written.
 
-    ValueError names the first place that does not match the type, with what was found and what was expected.
+    Raise a ValueError that names the first place that does not match the type, what was found and what was expected.
     """
     _describe(kind)
     try:
@@ -139,14 +148,17 @@ def from_json(kind: Any, data: object) -> Any:
         raise ValueError("the name of a field contains a lone surrogate") from None
 
 
-#: Not a value of any type.
+#: An object that is not a value of any type.
 _NOTHING = object()
 _DESCRIBING = threading.Lock()
 
 
 @functools.cache
 def _describe(kind: Any) -> None:
-    """Have one thread prepare the type; msgspec does so on first use, and 0.22 does not survive two threads."""
+    """
+    Make msgspec prepare the type in one thread; msgspec would do so on first use, and 0.22 crashes
+    if two threads do.
+    """
     with _DESCRIBING, contextlib.suppress(msgspec.ValidationError):
         msgspec.convert(_NOTHING, kind, dec_hook=_decode_path)
 
@@ -157,7 +169,8 @@ def _decode_path(kind: Any, value: object) -> object:
     raise ValueError(f"found {json_type(value)}, expected text")
 
 
-#: Caches paths, since all records of a process are in one file, and its path is larger than the rest of a place.
+#: Paths are cached, because all records of a process are in one file, and a path takes more memory than the rest of a
+#: place.
 @functools.lru_cache(maxsize=64)
 def _path(kind: type[PurePath], text: str) -> PurePath:
     return kind(text)
@@ -169,7 +182,7 @@ _MISSING = re.compile("Object missing required field `(.*)`")
 
 
 def _misfit(message: str, data: Any) -> str:
-    """Rewrite a validation message of msgspec: the place, what was found, and what was expected."""
+    """Rewrite a validation message of msgspec to state the place, what was found, and what was expected."""
     parts = _MISFIT.fullmatch(message)
     assert parts is not None
     problem = parts["problem"]

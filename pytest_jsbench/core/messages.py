@@ -24,16 +24,19 @@ _FIELDS = ("role", "content", "tool_calls", "tool_call_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """The assistant's call of one of the application's functions."""
+    """A call by the assistant to one of the application's functions."""
 
     id: str
     name: str
-    #: Text of a JSON object, as the model wrote it.
+    #: Arguments as the model wrote them: the text of a JSON object.
     arguments: str
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """Parse a call in the form of OpenAI's chat API, or return a ToolCall; ValueError states what is wrong."""
+        """
+        Parse a call in the form of OpenAI's chat API, or return a given ToolCall; raise ValueError, which states what
+        is wrong.
+        """
         if isinstance(value, ToolCall):
             return value
         call = _fields_of(value)
@@ -55,7 +58,7 @@ class ToolCall:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Arguments as JSON values; empty text, which some models write, means no arguments."""
+        """Arguments as JSON values; an empty text, which some models write, means that there are no arguments."""
         return cast("Mapping[str, Any]", parse_json(self.arguments)) if self.arguments else {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,22 +68,23 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A turn of a conversation."""
+    """A message in a conversation."""
 
     role: Role
-    #: Text; empty if the assistant only called tools.
+    #: Text of the message; empty if the assistant only called tools.
     content: str
     #: Tool calls of the assistant.
     tool_calls: tuple[ToolCall, ...] = ()
-    #: Id of the call that a tool message answers.
+    #: Id of the call that a tool message answers; None for other messages.
     tool_call_id: str | None = None
 
     @classmethod
     def of(cls, value: object, *, exact: bool = True) -> Message:
         """
-        Parse a message in the form of OpenAI's chat API, or return a Message; ValueError states what is wrong.
+        Parse a message in the form of OpenAI's chat API, or return a given Message; raise ValueError, which states what
+        is wrong.
 
-        Unless `exact`, unknown fields are ignored.
+        Unknown fields are ignored, unless `exact` is set.
         """
         if isinstance(value, Message):
             return value
@@ -97,7 +101,8 @@ class Message:
             tool_calls=calls,
             tool_call_id=_text(turn.get("tool_call_id"), "tool_call_id") if role == "tool" else None,
         )
-        # a tool's name is that of its call, and SDK objects include fields that are not set
+        # The name in a tool message is ignored, because the call has the name; SDK objects include fields that are not
+        # set.
         given = [name for name in turn if turn[name] not in (None, "", [], ())]
         others = [name for name in given if name not in _FIELDS and (role, name) != ("tool", "name")]
         if (calls and role != "assistant") or ("tool_call_id" in given and role != "tool") or (exact and others):
@@ -108,14 +113,14 @@ class Message:
 
     @property
     def texts(self) -> Iterator[str]:
-        """Texts of the message that the model reads."""
+        """All texts in the message that the model reads."""
         yield self.content
         for call in self.tool_calls:
             yield from (call.name, call.arguments)
 
     @property
     def shown(self) -> str:
-        """Message for people: its text, with the calls below."""
+        """The message for display: its text, followed by the calls."""
         calls = (f"{call.name}({call.arguments})" for call in self.tool_calls)
         return "\n".join([self.content] * bool(self.content or not self.tool_calls) + [*calls])
 
@@ -128,7 +133,7 @@ class Message:
 
 
 def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
-    """Parse a conversation from a list of messages; ValueError names the message and the wrong field."""
+    """Parse a conversation from a list of messages; raise ValueError, which names the message and the wrong field."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         message = f"messages is {'an empty list' if value == [] else _kind(value)}; expected a list of role and content"
         raise ValueError(message)
@@ -145,7 +150,10 @@ def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
 
 
 def check_calls(turns: Sequence[Message]) -> None:
-    """Check that each call is followed by its result, as all providers require; ValueError names the message."""
+    """
+    Check that each call is followed by its result, as all providers require; raise ValueError,
+    which names the message.
+    """
     open_calls: dict[str, str] = {}
     for number, turn in enumerate(turns):
         if turn.role == "tool":
@@ -168,7 +176,7 @@ def check_calls(turns: Sequence[Message]) -> None:
 
 
 def check_encodable(text: str, name: str) -> None:
-    """Check that the text can be encoded; ValueError names it if not."""
+    """Check that the text can be encoded; raise ValueError, which names the text, if it cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -176,7 +184,7 @@ def check_encodable(text: str, name: str) -> None:
 
 
 def _fields_of(value: object) -> Mapping[str, Any]:
-    """Return the fields of a mapping or of an SDK's model; empty for anything else."""
+    """Return the fields of a mapping or of an SDK's model; empty for any other value."""
     if isinstance(value, Mapping):
         return value
     dumped = value.model_dump() if hasattr(value, "model_dump") else None
@@ -196,7 +204,7 @@ def _calls(value: object) -> Iterator[ToolCall]:
 
 
 def _content(value: object, *, may_be_none: bool) -> str:
-    """Return the text of a message, joining several text parts by line ends as servers of open models do."""
+    """Return the text of a message; several text parts are joined by line ends, as servers of open models do."""
     if value is None and may_be_none:
         return ""
     if not isinstance(value, list):
@@ -211,7 +219,7 @@ def _content(value: object, *, may_be_none: bool) -> str:
 
 
 def _text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """Return the text; ValueError names the field if it is anything else."""
+    """Return the text; raise ValueError, which names the field, if the value is not a text."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_kind(value)}; expected text")
     if not value and not may_be_empty:

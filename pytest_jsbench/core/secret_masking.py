@@ -1,5 +1,5 @@
 """
-Replace known secrets in text, in every encoding in which a server may quote them.
+Replace known secrets in text, in every encoding in which a server may quote the secrets.
 
 Engines and the plugin know the secrets; this module only finds and replaces them.
 """
@@ -18,26 +18,26 @@ from pytest_jsbench.core.text import LONGEST, sentence
 SHORTEST = 8
 REDACTED = "[key]"
 
-#: Text in the form of a provider's key, complete or masked as providers quote it (`sk-abc***xyz`).
+#: Text in the form of a provider's key, either complete or masked as providers quote keys (`sk-abc***xyz`).
 _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|r8|pplx)[-_][\w*•.…-]{5,}[\w*•…-]|\bAIza[\w*-]{10,}|(?i:\bbearer\s+)[\w.~+/=*-]{5,}[\w~+/=*-]"
 )
-#: Length of the beginning of a truncated secret that is too long to show.
+#: Minimum number of characters to recognise a short secret, or the beginning of a truncated secret, in messages.
 _BEGINNING = 6
 _ESCAPE = (
     r'\\+u[0-9A-Fa-f]{4}|\\+["/]|\\{2,}|%(?:25)*[0-9A-Fa-f]{2}|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);'
 )
-#: One character escaped by JSON (also nested), a URL or HTML; and any character, escaped or not.
+#: A character escaped by JSON (also nested), a URL or HTML; and any character, escaped or not.
 _ESCAPED, _WRITTEN = re.compile(_ESCAPE), re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 
 
 class Secrets:
-    """The secrets of a run; the object's own repr shows none of them."""
+    """The secrets of a run; the repr of this object shows no secret."""
 
     __slots__ = ("_forms", "_in_messages", "_long")
 
     def __init__(self, texts: Iterable[str] = (), *, told: Iterable[str] = ()) -> None:
-        """Replace `texts` everywhere if they are long enough, and `told` in messages at any length."""
+        """Replace `texts` everywhere if they are long enough, and replace `told` in messages whatever their length."""
         stripped = {text.strip() for text in texts}
         self._long = tuple(sorted(text for text in stripped if len(text) >= SHORTEST))
         forms = {form for text in self._long for form in (text, *_base64_parts(text))}
@@ -47,11 +47,17 @@ class Secrets:
         self._in_messages = re.compile("|".join(shown)) if shown else None
 
     def out_of_answer(self, text: str) -> str:
-        """Return the text with each character of a secret as `*`, or `1` for a number, so that JSON stays valid."""
+        """
+        Return the text with each character of a secret replaced by `*`, or by `1` in a number, so that JSON stays
+        valid.
+        """
         return self._replace(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
 
     def mask_message(self, text: str) -> str:
-        """Return the text with each secret replaced by `[key]`, including one that is truncated at the end."""
+        """
+        Return the text with each secret replaced by `[key]`, including a secret that is truncated at the end of the
+        text.
+        """
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
         text = self._replace(text, lambda _: REDACTED)
@@ -65,7 +71,7 @@ class Secrets:
         return text
 
     def out_of(self, value: Any) -> Any:
-        """Return JSON values with the secrets in all strings and keys replaced."""
+        """Return JSON values with the secrets in all strings and object keys replaced."""
         match value:
             case str():
                 return self.mask_message(value)
@@ -88,17 +94,17 @@ class Secrets:
         return text
 
     def _pattern_for(self, text: str) -> re.Pattern[str] | None:
-        """Return a pattern of the secrets that occur in the text; None, quickly, for nearly every text."""
+        """Return a pattern for the secrets that occur in the text; for nearly every text, return None quickly."""
         present = [re.escape(form) for form in self._forms if form in text]
         return re.compile("|".join(present)) if present else None
 
 
 def _base64_parts(text: str) -> Iterable[str]:
-    """Yield the parts of the text's Base64 that occur in the Base64 of any longer text, for each alignment."""
+    """Yield, for each alignment, the part of the text's Base64 that occurs in the Base64 of any longer text."""
     data = text.encode("utf-8", "surrogatepass")
     for before in range(3):
         code = base64.b64encode(bytes(before) + data)
-        # leave out characters that also encode bits of neighbouring bytes
+        # Leave out characters that also encode bits of neighbouring bytes.
         own = code[(0, 2, 3)[before] : (before + len(data)) * 8 // 6].decode()
         if len(own) >= SHORTEST:
             yield from (own, own.translate(str.maketrans("+/", "-_")))

@@ -1,7 +1,7 @@
 """
-Make untrusted text safe to display: invisible characters become escapes, CI commands are disarmed, and all encodes.
+Make untrusted text safe to display: escape invisible characters, disable CI commands, and make all text encodable.
 
-Everything that the package prints or writes for people goes through `printable`, `sentence` or `json_text`.
+All text that the package prints or writes for people goes through `printable`, `sentence` or `json_text`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _SEEN = bytes(range(0x20, 0x7F))
 _NOT_ASCII, _NOT_ASCII_LINES = re.compile(r"[^ -~]+"), re.compile(r"[^ -~\n]+")
-#: Commands that CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start.
+#: Commands that CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at the start of a line.
 _COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
 
 
@@ -33,9 +33,9 @@ def printable(
     text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "end", lines: bool = False
 ) -> str:
     """
-    Return the text with invisible characters as escapes, cut to `limit` characters with `…`.
+    Return the text with invisible characters as escapes; if it exceeds `limit` characters, cut it and add `…`.
 
-    The result is one line; with `lines` line ends and tabs are kept.
+    The result is one line; if `lines` is set, line ends and tabs are kept.
     """
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
@@ -44,7 +44,7 @@ def printable(
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
-    """Return the text, without its end or its middle if it is too long; its characters are unchanged."""
+    """Return the text, with its end or its middle replaced if it is too long; other characters are unchanged."""
     if limit is None or len(text) <= limit:
         return text
     tail = limit // 2 if cut == "middle" else 0
@@ -52,7 +52,10 @@ def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "mi
 
 
 def distinct(names: Sequence[str], limit: int) -> list[str]:
-    """Return distinct printable texts for distinct names: cut at the end, in the middle, or where they differ."""
+    """
+    Return distinct printable texts for distinct names, cut at the end, in the middle, or at the start up to where they
+    differ.
+    """
     shown = [printable(name, limit) for name in names]
     for cut in ("middle", "start", "number"):
         places: dict[str, list[int]] = {}
@@ -63,7 +66,7 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
                 continue
             start = _common_start([names[at] for at in indices]) if cut == "start" else 0
             for at in indices:
-                # as much of the common start as fits
+                # Cut as much of the common start as necessary.
                 kept = min(start, max(len(names[at]) - limit + 1, 0))
                 rest = f"…{names[at][kept:]}" if kept else names[at]
                 shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
@@ -71,13 +74,13 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
 
 
 def _common_start(names: Sequence[str]) -> int:
-    """Return the length of the whole words that all names begin with."""
+    """Return the length of the start that all names have in common, in whole words."""
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
     return len(re.sub(r"[^\W_]*\Z", "", "".join(letter for letter, _ in same)))
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
-    """Return the text with the first number that makes it unique."""
+    """Return the text with the first number that makes the text unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 
@@ -88,7 +91,10 @@ def sentence(text: str, limit: int = LONGEST) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Format US dollars: in cents, or below a dollar in hundredths of a cent; smaller amounts as `<$0.0001`."""
+    """
+    Format an amount in US dollars, rounded to cents, or below a dollar to hundredths of a cent; tiny amounts are
+    `<$0.0001`.
+    """
     return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.{2 if amount >= 1 else 4}f}"
 
 
@@ -104,17 +110,17 @@ def kind_of(value: object) -> str:
 
 
 def plain_value(value: object, limit: int = 80) -> str:
-    """Return the value's repr if that runs no third-party code; else its type."""
+    """Return the value's repr if that does not run third-party code; otherwise the value's type."""
     plain = (str, int, float, bool, type(None))
     parts = value if isinstance(value, tuple | list) and type(value) in (tuple, list) else [value]
     try:
         return printable(repr(value), limit) if all(type(part) in plain for part in parts) else kind_of(value)
-    except ValueError:  # thousands of digits
+    except ValueError:  # an integer with thousands of digits
         return kind_of(value)
 
 
 def described(error: BaseException, limit: int = LONGEST) -> str:
-    """Return an exception as one line, or only its type if its message cannot be formatted."""
+    """Return an exception as one line, or only the exception's type if its message cannot be formatted."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}"
@@ -144,12 +150,12 @@ def _nests_deeper(value: object, levels: int) -> bool:
 
 
 def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
-    # most texts have neither, and each verdict has dozens
+    # Most texts contain neither mark, and each verdict has dozens of texts.
     return _COMMAND.sub(instead, text) if "##" in text or "::" in text else text
 
 
 def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
-    # three times as fast as str.isprintable, and nearly all displayed text takes this path
+    # This is three times as fast as str.isprintable, and nearly all displayed text takes this path.
     if text.isascii() and not text.encode("ascii").translate(None, _SEEN).strip(b"\n" if "\n" in kept else b""):
         return text
 
