@@ -1,1 +1,1 @@
-"""Values, errors, text and files that all other packages share; no module here depends on schemas, models or tests."""
+"""Values, errors, text and files that all other packages share; the modules here import none of these packages."""

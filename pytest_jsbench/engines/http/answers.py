@@ -3,7 +3,7 @@ Read answers over HTTP: events of a stream, or a body in one piece.
 
 Events are parsed as in the HTML standard (section 9.2.6), or from Amazon's frames. One rule is stricter: invalid UTF-8
 is a fault, while the standard would insert U+FFFD and change the answer. Bodies are parsed to plain JSON values,
-without an SDK's types: those would cost several times as much as the rest of a call, and would not be validated.
+without an SDK's types, which would take several times as long as the rest of a call, and would not be validated.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.http.client import Response
 
-#: Maximum bytes of an event; the longest is the last one of Responses, which repeats the whole answer.
+#: Maximum size of an event in bytes; the longest is the last event of Responses, which repeats the whole answer.
 LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = "[DONE]"
 #: Content type of Amazon's frames, in which Bedrock wraps the events of a stream.
 _FRAMED = "application/vnd.amazon.eventstream"
-#: HTTP status that a separate call would have had, by the name in the frame.
+#: HTTP status that an unstreamed call would have returned, by the exception's name in the frame.
 _STATUS = {
     "throttlingException": 429,
     "modelTimeoutException": 408,
@@ -42,7 +42,7 @@ _STATUS = {
 
 
 class EventStream:
-    """The events of one response, read once by the thread that made the call."""
+    """The events of one response, which are read once, by the thread that made the call."""
 
     __slots__ = ("_response", "pieces")
 
@@ -59,8 +59,9 @@ class EventStream:
             if name == "error":
                 raise EnclosedError(json_or_text(data))
             if data.startswith(_DONE):
-                # read the body to its end, so that its connection can be reused; otherwise each call would open one,
-                # and its time to the first token would include a TLS handshake. The answer itself is complete
+                # The answer is complete, but the body is read to its end so that the connection can be reused.
+                # Otherwise each call would open a connection, and its time to the first token would include a TLS
+                # handshake.
                 self._response.shorten()
                 with suppress(CallError):
                     for _ in pieces:
@@ -77,7 +78,10 @@ class EventStream:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield name and data of each event that ends with an empty line; raise UnicodeDecodeError for invalid UTF-8."""
+    """
+    Yield the name and data of each event that ends with an empty line; raise UnicodeDecodeError for
+    invalid UTF-8.
+    """
     name = b""
     data: list[bytes] = []
     size = 0
@@ -90,7 +94,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         size += len(line)
         if size > LONGEST_EVENT:
             raise _event_too_long()
-        # a comment is a field without a name
+        # In a comment, the name of the field is empty.
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))
@@ -125,7 +129,10 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield name and data of each frame's event, `error` for an exception; raise CallError for an invalid frame."""
+    """
+    Yield the name and data of each frame's event; the name is `error` for an exception. Raise CallError for an invalid
+    frame.
+    """
     from botocore.eventstream import EventStreamBuffer, ParserError
 
     buffer = EventStreamBuffer()
@@ -166,7 +173,7 @@ def is_json_body(response: Response) -> bool:
 
 
 def read_object(response: Response) -> dict[str, Any]:
-    """Return the body, a JSON object; raise EnclosedError for an error object, CallError for anything else."""
+    """Return the JSON object in the body; raise EnclosedError for an error object, CallError for anything else."""
     is_json_body(response)
     text = response.read().decode("utf-8-sig")
     try:
@@ -184,7 +191,7 @@ _EVENT_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
 
 
 def _describe_body(text: str, content_type: str) -> str:
-    """Describe a body that is not JSON; empty if its kind is unknown."""
+    """Describe a body that is not JSON; empty if the kind of body is unknown."""
     declared = f"content type {one_line(content_type)}" if content_type else "no content type"
     lines = text.split("\n")
     if not text.strip():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Declined
 
-#: Maximum bytes of a body; more than a hundred thousand tokens with one event each.
+#: Maximum size of a body in bytes; enough for more than a hundred thousand tokens with one event each.
 LONGEST_BODY = 64 * 1024 * 1024
 
 
@@ -44,7 +44,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """True after the deadline."""
+        """True if the deadline has passed."""
         return self.remaining == 0.0
 
     def fault(self) -> CallError:
@@ -58,7 +58,7 @@ def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedErr
 
 
 def is_error(value: Any) -> bool:
-    """Return whether the value is an error object, contains one, or is a list, like Gemini's errors."""
+    """Return whether the value is an error object, contains an error, or is a list, as errors of Gemini are."""
     if not isinstance(value, dict):
         return isinstance(value, list)
     # the second form is vLLM's, the third that of Messages and Responses
@@ -66,7 +66,7 @@ def is_error(value: Any) -> bool:
 
 
 def enclosed(body: object) -> dict[str, Any]:
-    """Return the value if it is an object without an error; raise EnclosedError or CallError if not."""
+    """Return the value if it is an object without an error; otherwise raise EnclosedError or CallError."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)
@@ -77,7 +77,7 @@ def enclosed(body: object) -> dict[str, Any]:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Convert errors of parsing an answer, such as invalid JSON or too much nesting, to a CallError."""
+    """Convert errors in parsing an answer, such as invalid JSON or too much nesting, to a CallError."""
     try:
         yield
     except (ValueError, RecursionError) as error:
@@ -94,7 +94,7 @@ def settle(
     deadline: Deadline,
 ) -> Completion | Declined:
     """
-    Make the call, and return its result or what `explain` makes of an error response.
+    Make the call, and return its result, or the outcome that `explain` returns for an error response.
 
     An answer inside an error gets only a total time. Any error after the deadline counts as a timeout.
     """
@@ -102,7 +102,7 @@ def settle(
         return call()
     except CallError as error:
         outcome: Completion | Declined | CallError = error
-    # ValueError: a header that cannot be sent
+    # A ValueError means that a header cannot be sent.
     except (EnclosedError, ValueError) as error:
         outcome = explain(error)
     if deadline.passed:
@@ -115,7 +115,7 @@ def settle(
     return outcome
 
 
-#: Maximum nesting of a server's JSON; JSON inside an answer's text does not count.
+#: Maximum nesting depth of a server's JSON; JSON inside an answer's text does not count.
 DEEPEST = 500
 #: Larger JSON numbers are not exact in all tools.
 _MAX_COUNT = 2**53
@@ -137,7 +137,8 @@ def parse_json(text: str) -> Any:
     """Parse a server's JSON; raise RecursionError if it is nested too deeply."""
     if len(text) > DEEPEST and too_deep(text, DEEPEST):
         raise RecursionError
-    # faster than `loads`, which also skips white space around the value; few of a stream's thousands of events have any
+    # `raw_decode` is faster than `loads`, which also skips white space around the value; few of a stream's thousands of
+    # events have any.
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:
@@ -154,21 +155,21 @@ def json_or_text(text: str) -> object:
 
 
 def count(value: object) -> int | None:
-    """Return a provider's token count; None if it is not a whole number, or not exact in JSON."""
+    """Return a provider's token count; None if it is not a whole number, or too large to be exact in JSON."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
         return value
     return None
 
 
 def get(part: object, *names: str) -> Any:
-    """Look up nested keys; None if one is missing or its parent is not an object."""
+    """Look up nested keys; None if a key is missing or if the value that should contain it is not an object."""
     for name in names:
         part = part.get(name) if isinstance(part, dict) else None
     return part
 
 
 def as_object(part: object) -> Mapping[str, Any]:
-    """Return the value if it is an object; else an empty one."""
+    """Return the value if it is an object; otherwise an empty object."""
     return part if isinstance(part, dict) else {}
 
 
@@ -179,7 +180,7 @@ def items(part: object, name: str) -> list[Any]:
 
 
 def text_or_default(value: object, otherwise: str) -> str:
-    """Return the value if it is a non-empty string; else the other text."""
+    """Return the value if it is a non-empty string; otherwise the default text."""
     return value if isinstance(value, str) and value else otherwise
 
 
@@ -191,7 +192,10 @@ def parts(value: object) -> list[Any]:
 
 
 def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | None:
-    """Return the tools that the body declares; the schema of `own` is the case's. None if it declares no tools."""
+    """
+    Return the tools that the body declares, or None if there are none; the schema of the tool `own` is the case's
+    schema.
+    """
     declared = [tool for entry in items(body, "tools") for tool in items(entry, "functionDeclarations") or [entry]]
     schemas: dict[str, Schema | None] = {}
     functions = True
@@ -221,7 +225,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     return Tools(
         schemas=schemas,
         allowed=allowed,
-        # the call may be one of a provider's own tools, which is not a function call
+        # The model may also call one of the provider's own tools, which is not a function call.
         required=functions and mode in _REQUIRED,
         single=at_most_one,
     )
@@ -234,7 +238,7 @@ class EnclosedError(Exception):
         self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""
     ) -> None:
         super().__init__(f"an error inside a response of status {status}")
-        #: The part of the answer that had arrived.
+        #: What had arrived of the answer before the error, for a message; empty if nothing had.
         self.after = after
         self.body = body
         self.status = status

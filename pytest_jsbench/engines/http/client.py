@@ -1,8 +1,9 @@
 """
 The HTTP client of all engines: it calls one server, with a deadline for the whole call and a maximum body size.
 
-It uses urllib3's connections without its pool. The pool's timeout is per read, so a server that sends a byte every
-second would never exceed it; and the pool hides whether a connection was reused, which decides about a second try.
+The client uses urllib3's connections without urllib3's pool. The pool's timeout is per read, so a server that sends a
+byte every second would never exceed it. The pool also hides whether a connection was reused, which decides whether a
+request may be sent again.
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Address
     from pytest_jsbench.engines.http.calls import Deadline
 
-#: Maximum seconds to connect to each address of a server; DNS look-ups are limited only by the system.
+#: Maximum time to connect to each address of a server, in seconds; only the system limits DNS look-ups.
 CONNECT_SECONDS = 10.0
-#: Seconds to keep an idle connection: llama.cpp, uvicorn and Node close it after 5 s, and would lose a request.
+#: Time to keep an idle connection, in seconds; llama.cpp, uvicorn and Node close theirs after 5 s, which could lose a
+#: request.
 _IDLE_SECONDS = 2.0
-#: Seconds after a request in which a server may close a reused connection without having processed the request.
+#: Time after a request, in seconds, in which a server may close a reused connection without having processed the
+#: request.
 _CLOSE_SECONDS = 0.5
-#: Seconds for a server to end the body after the last event.
+#: Time for a server to end the body after the last event, in seconds.
 _GRACE = 0.5
 #: Accepted content encodings.
 _ACCEPT_ENCODING = "gzip, deflate"
@@ -60,7 +63,8 @@ _CHUNK_SIZE = 64 * 1024
 _MAX_REDIRECTS = 3
 #: Maximum number of interim responses (status 1xx) before a response.
 _MAX_INTERIM = 20
-#: An address of NO_PROXY, with an optional prefix length, and an optional port of an IPv4 or bracketed IPv6 address.
+#: An address in NO_PROXY, with an optional prefix length, and with an optional port after an IPv4 or bracketed IPv6
+#: address.
 _NO_PROXY_ENTRY = re.compile(
     r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[0-9.]+(?=[:/]|$)|[0-9a-fA-F:.]+))(?P<prefix>/\d{1,3})?(?::(?P<port>\d{1,5}))?"
 )
@@ -69,7 +73,7 @@ _CONNECTION_ERRORS = (HTTPError, http.client.HTTPException, OSError)
 
 
 class _TimedSocket:
-    """A connected socket whose timeout covers all following operations together."""
+    """A connected socket with one timeout for all following operations together."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -80,11 +84,11 @@ class _TimedSocket:
         self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
 
     def settimeout(self, seconds: float) -> None:
-        """Set the seconds from now for all following operations."""
+        """Set the time for all following operations together, in seconds from now."""
         self._end = time.perf_counter() + seconds
 
     def shorten(self, seconds: float) -> None:
-        """Limit the remaining time to that many seconds."""
+        """Reduce the remaining time to at most this number of seconds."""
         self._end = min(self._end, time.perf_counter() + seconds)
 
     def sendall(self, data: bytes) -> None:
@@ -128,7 +132,7 @@ class _TimedReader(io.RawIOBase):
 
 
 class _FinalResponse(http.client.HTTPResponse):
-    """A response after all interim ones (RFC 9110, 15.2); http.client itself skips only status 100."""
+    """A response after all interim responses (RFC 9110, section 15.2); http.client itself skips only status 100."""
 
     def begin(self) -> None:
         super().begin()
@@ -144,7 +148,7 @@ class _FinalResponse(http.client.HTTPResponse):
 class _Connection(HTTPConnection):
     sock: Any
     response_class = _FinalResponse
-    #: Query of the next request, added late because urllib3 logs the path if a server's headers are invalid.
+    #: Query of the next request, set separately because urllib3 logs the path if a server's headers are invalid.
     query = ""
 
     def connect(self) -> None:
@@ -173,8 +177,8 @@ class Response:
     """
     A server's response, whose body is read once, by the thread that sent the request.
 
-    At the body's end the connection is reused for the next call; if the response is closed before, so is the
-    connection.
+    If the body is read to its end, the connection is reused for the next call; if the response is closed earlier, the
+    connection is closed too.
     """
 
     def __init__(self, raw: BaseHTTPResponse, connection: _Connection, sock: _TimedSocket, client: Client) -> None:
@@ -187,7 +191,7 @@ class Response:
         self._client = client
 
     def checked(self) -> Response:
-        """Return the response; raise EnclosedError, with its body, if it is an error."""
+        """Return the response; if it is an error response, raise EnclosedError with its body."""
         if self.status >= 400:
             with closing(self):
                 raise refusal(self.status, self.headers, self.read())
@@ -197,7 +201,7 @@ class Response:
         """Yield the decompressed body as it arrives; raise CallError if it is too long or the connection fails."""
         encoding = self.headers.get("content-encoding", "").strip().lower()
         if encoding not in _ENCODINGS:
-            # a few bytes may decompress to gigabytes if compressed twice, or with brotli or zstd
+            # A few bytes may decompress to gigabytes if they are compressed twice, or with brotli or zstd.
             self.close()
             message = f"unsupported content encoding {one_line(encoding)}; expected one of: {_ACCEPT_ENCODING}"
             raise CallError(FaultKind.BAD_RESPONSE, message)
@@ -217,7 +221,7 @@ class Response:
         return b"".join(self.iter_bytes())
 
     def shorten(self) -> None:
-        """Leave only a moment for the body's end: the answer is complete."""
+        """Allow only a moment for the end of the body, because the answer is already complete."""
         self._sock.shorten(_GRACE)
 
     def close(self) -> None:
@@ -242,8 +246,8 @@ class Client:
     """
     A client that calls one server, and no other, over reusable connections.
 
-    An engine creates one when it is built and closes it at its end; several threads share it. Its two collections need
-    no lock, because each operation on them is atomic.
+    An engine creates its client when the engine is built, and closes the client at the end; several threads share the
+    client. Its two collections need no lock, because each operation on them is atomic.
     """
 
     def __init__(
@@ -312,7 +316,7 @@ class Client:
             if self._authorise is not None:
                 sent |= _lower_names(self._authorise(outgoing))
             for name, value in sent.items():
-                if not _SENDABLE.fullmatch(value):  # the error message of http.client would quote it
+                if not _SENDABLE.fullmatch(value):  # the error message of http.client would quote the value
                     raise ValueError(f"the header {name} contains a character that is not allowed in headers")
             response = self._send(outgoing, deadline, once=once)
             location = response.headers.get("location") or ""
@@ -337,13 +341,16 @@ class Client:
     def post(
         self, path: str, body: object, *, deadline: Deadline, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Post a body as JSON and return the response, its body unread; raise EnclosedError for an error response."""
+        """
+        Post a body as JSON and return the response with its body unread; raise EnclosedError for an
+        error response.
+        """
         return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).checked()
 
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
-        """Keep a connection for the next call if its response was read completely; else close it."""
+        """Keep a connection for the next call if its response was read completely; otherwise close it."""
         self._in_use.discard(sock)
-        if whole and connection.sock is sock:  # None if the server closes the connection
+        if whole and connection.sock is sock:  # the socket is None if the server closes the connection
             self._idle.append((connection, time.perf_counter()))
             if self._closed:
                 self.close()
@@ -356,7 +363,7 @@ class Client:
         return connection_fault(error, address=self.address.url + through, secret=self._secret, begun=begun)
 
     def close(self) -> None:
-        """Close all connections; calls in flight end."""
+        """Close all connections, which ends calls in flight."""
         self._closed = True
         while (connection := self._take_idle()) is not None:
             connection.close()
@@ -405,10 +412,10 @@ class Client:
         return Response(raw, connection, sock, self)
 
     def _take_idle(self) -> _Connection | None:
-        with suppress(IndexError):  # another thread may have taken the last one
+        with suppress(IndexError):  # another thread may have taken the last connection
             while True:
                 connection, since = self._idle.pop()
-                # readable means closed, or an unexpected response
+                # A readable idle socket means that the connection was closed, or that an unexpected response arrived.
                 if time.perf_counter() - since < _IDLE_SECONDS and connection.is_connected:
                     return connection
                 connection.close()
@@ -464,7 +471,7 @@ def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
         return None
     if _is_excluded(host, urlsplit(f"//{host_and_port}").port, proxies.get("no", "")):
         return None
-    with suppress(ValueError):  # its message would quote the password
+    with suppress(ValueError):  # the error's message would quote the password
         proxy = parse_url(address if "://" in address else f"http://{address}")
         if proxy.scheme in ("http", "https"):
             return proxy
@@ -475,9 +482,10 @@ def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
 
 def _is_excluded(host: str, port: int | None, no_proxy: str) -> bool:
     """
-    Return whether NO_PROXY excludes an IP address, by itself or by a network such as `10.0.0.0/8` or `[fd00::]/8`.
+    Return whether NO_PROXY excludes an IP address, either by itself or by a network such as `10.0.0.0/8` or
+    `[fd00::]/8`.
 
-    urllib compares names only, while curl also reads networks and brackets. An entry may end in a port.
+    urllib compares names only, while curl also accepts networks and brackets. An entry may end with a port.
     """
     try:
         address = ip_address(host)
@@ -502,7 +510,10 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
 
 
 def _tls_context() -> ssl.SSLContext:
-    """Return a context that trusts certificates of the system and certifi, or those that the environment names."""
+    """
+    Return a TLS context that trusts the certificates of the system and certifi, or those that the
+    environment names.
+    """
     context = ssl.create_default_context()
     if path := os.environ.get("SSL_CERT_FILE"):
         try:

@@ -1,11 +1,11 @@
 """
-Parse errors of providers into one shape, and classify them by cause.
+Parse the errors of all providers into one type, and classify them by cause.
 
 The body's structure identifies OpenAI, Anthropic, Gemini (a list), OpenRouter (with the original provider's message),
 vLLM (flat), Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp. The first rule that applies decides
 whether the schema, the request, the account or the server is the cause. If a provider does not accept a parameter that
-one of our options sends, a hint names the option. One kind of error is an answer: the error's `failed_generation`
-contains what the model wrote, if the provider has rejected that.
+one of this package's options sends, a hint names the option. One kind of error is an answer: if the provider rejected
+the text that the model wrote, the error's `failed_generation` contains this text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ProviderError:
     #: The request's parameter that caused the error.
     param: str = ""
     retry_after: float | None = None
-    #: What the model wrote, if the provider has rejected that; None for any other error.
+    #: Text that the model wrote and the provider rejected; None for any other error.
     failed_generation: str | None = None
     usage: Usage = field(default_factory=Usage)
 
@@ -54,7 +54,7 @@ class ProviderError:
     def parse(
         cls, body: object, *, status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> ProviderError:
-        """Parse the body of an error response, or an error object inside a 200."""
+        """Parse the body of an error response, or an error object inside a response of status 200."""
         error = _innermost(body)
         if not isinstance(error, Mapping):
             return cls(message=_message_of_text(error, status), status=status, retry_after=retry_after(headers or {}))
@@ -82,7 +82,7 @@ class ProviderError:
         )
 
 
-#: Maximum seconds to wait that a server can request.
+#: Maximum waiting time that a server can request, in seconds.
 _MAX_RETRY_AFTER = 86_400.0
 #: Groq's error codes for structured output and for tools.
 _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
@@ -90,9 +90,10 @@ _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """
-    Return the seconds to wait before a retry: `retry-after-ms`, or `retry-after` in seconds or as a date.
+    Return the seconds to wait before a retry, from `retry-after-ms`, or from `retry-after` in seconds or as a date.
 
-    A date is compared with the response's own `date`, since clocks differ. At most a day; None without a valid header.
+    A date is compared with the response's own `date`, because clocks differ. The result is at most a day, and None if
+    no header is valid.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     milliseconds = _seconds(lower.get("retry-after-ms"))
@@ -110,7 +111,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_date(value: str | None) -> datetime | None:
-    """Parse an HTTP date; None if it is not a date, or its zone is out of range."""
+    """Parse an HTTP date; None if the text is not a date, or if its time zone is out of range."""
     if value is None:
         return None
     try:
@@ -130,7 +131,7 @@ def _seconds(value: str | None) -> float | None:
 
 
 def _retry_delay(details: object) -> float | None:
-    """Return the seconds of Gemini's RetryInfo: `{"retryDelay": "34s"}` in the details."""
+    """Return the number of seconds in Gemini's RetryInfo, which is `{"retryDelay": "34s"}` in the error's details."""
     delays = (get(detail, "retryDelay") for detail in parts(details))
     delay = next((delay for delay in delays if isinstance(delay, str)), None)
     return None if delay is None else _seconds(delay.removesuffix("s"))
@@ -143,7 +144,7 @@ def _gemini_reasons(details: object) -> list[object]:
     return [*daily, *(get(detail, "reason") for detail in parts(details))]
 
 
-#: Maximum nesting of an error in lists and objects; the deepest known one, Gemini's, has three levels.
+#: Maximum nesting depth of an error in lists and objects; the deepest known error, Gemini's, has three levels.
 _MAX_ERROR_DEPTH = 10
 
 
@@ -159,7 +160,10 @@ def _innermost(body: object) -> object:
 
 
 def _status(status: int | None, error: Mapping[str, object]) -> int | None:
-    """Return the HTTP status; for an error inside a 200 or a stream, the status in the error."""
+    """
+    Return the HTTP status; for an error inside a stream or a response of status 200, return the
+    status in the error.
+    """
     if status is not None and status >= 400:
         return status
     code = error.get("code")
@@ -194,7 +198,7 @@ def _message_of_text(body: object, status: int | None) -> str:
     return text.strip() or (f"HTTP status {status} with no error message" if status else "an error with no message")
 
 
-#: Parameters that our reasoning options send.
+#: Parameters that this package's reasoning options send.
 _REASONING = (
     "reasoning_effort",
     "reasoning.effort",
@@ -230,11 +234,11 @@ _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"}
 
 
 def find_hint(error: ProviderError) -> str | None:
-    """Return the option to change; None if the error is not about one."""
+    """Return the change of an option that fixes the error; None if the error is not about an option's parameter."""
     named = _NAMED.fullmatch(error.param) or (None if error.param else _NAMED.search(error.message))
     if named is None:
         return None
-    # a parameter whose value is too high is named too, but is supported
+    # If a parameter's value is too high, the message names the parameter too, but the parameter is supported.
     if _NOT_SUPPORTED.search(error.message):
         return _REMEDIES.get(named[1])
     return "change --jsbench-max-tokens" if named[1] in _LIMITS else None
@@ -242,13 +246,13 @@ def find_hint(error: ProviderError) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """An outcome, and the conditions under which it applies: all of those that are given."""
+    """An outcome, and the conditions under which it applies; all conditions that are given must hold."""
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()
-    #: Words separated by spaces; one of them must be among the error's names.
+    #: Words separated by spaces, at least one of which must be among the error's names.
     names: str = ""
-    #: Regular expressions; the second ignores case.
+    #: Regular expressions for the error's fields `param` and `message`; the second ignores case.
     param: str = ""
     message: str = ""
 
@@ -388,14 +392,14 @@ _REST = (
     _Rule(FaultKind.TIMEOUT, names="timeout_error timeout deadline_exceeded"),
     _Rule(FaultKind.SERVER, names="overloaded_error api_error server_error internal_server_error internal unavailable"),
     _Rule(FaultKind.CONNECTION, status={407}),
-    # 424 is Bedrock's: the model failed
+    # 424 is the status of Bedrock for a failure of the model
     _Rule(FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
     _Rule(FaultKind.BAD_REQUEST, names="invalid_request_error invalid_argument"),
     _Rule(FaultKind.BAD_RESPONSE),
 )
 
-#: Groq's message in place of the text.
+#: Groq's message in place of the model's text.
 _OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
 
 _SCHEMA_FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
@@ -407,9 +411,10 @@ def classify_error(
     error: ProviderError, *, sent: Sent, secret: str | None, route: str = "this server"
 ) -> Completion | Declined | CallError:
     """
-    Return the answer in the error, or the outcome of the first rule that applies; redact the secret in its message.
+    Return the answer in the error, or the outcome of the first rule that applies; redact the secret in the outcome's
+    message.
 
-    `route` names the model and the server; the secret is empty if none was sent.
+    `route` names the model and the server; `secret` is empty if no secret was sent.
     """
     if error.failed_generation is not None:
         limit = any(map(_OUT_OF_TOKENS.search, (error.message, error.failed_generation)))
@@ -439,7 +444,7 @@ def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
 def explain_error(
     error: Exception, sent: Sent, *, address: str, model: str, secret: str | None
 ) -> Completion | Declined | CallError:
-    """Return the outcome of a call with an error response, or of one that could not be sent."""
+    """Return the outcome of a call that got an error response or could not be sent."""
     if not isinstance(error, EnclosedError):
         message = f"the request cannot be made: {type(error).__name__}: {error}"
         return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
@@ -459,7 +464,10 @@ _CLOSED = frozenset({"RemoteDisconnected", "ConnectionResetError", "BrokenPipeEr
 def connection_fault(
     error: BaseException, *, address: str, secret: str | None = None, begun: bool = False
 ) -> CallError:
-    """Return the fault of a failed connection, maybe inside an answer: a timeout if a read took too long."""
+    """
+    Return the fault for a failed connection, possibly within an answer; the fault is a timeout if a
+    read took too long.
+    """
     causes = list(_causes(error))
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
@@ -472,11 +480,11 @@ def connection_fault(
 
 
 def _reason(causes: list[BaseException]) -> str:
-    """Return what went wrong in HTTP terms; the messages of the libraries name their own objects."""
+    """Return what went wrong in HTTP terms, because the libraries' messages name their own objects."""
     for cause in causes:
         match type(cause).__name__:
             case "IncompleteRead":
-                # http.client has tried to parse the length of a chunk as a number; at the body's end it reads b''
+                # http.client tried to parse the length of a chunk as a number; at the end of the body it reads b''.
                 chunk = any(isinstance(inner, ValueError) and not str(inner).endswith("b''") for inner in causes)
                 return "a chunk of its body has no valid length" if chunk else "its body is truncated"
             case "BadStatusLine":

@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.answers import EventStream
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
 
-#: Accepts every answer that contains a complete document.
+#: Policy that accepts every answer which contains a complete document.
 _LENIENT = JudgePolicy(reasoning="strip")
-#: Maximum number of unknown kinds in a message.
+#: Maximum number of unknown kinds that a message names.
 _MAX_NAMED_KINDS = 5
 
 
-#: Service tiers at the ordinary price, or whose price is known otherwise (batch).
+#: Service tiers with the ordinary price, or with a price that is known otherwise (batch).
 _ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "batch")
 
 
 def read_tier(value: object) -> str | None:
-    """Return a service tier that has its own price; None for any other."""
+    """Return the service tier if it has its own price; None for any other tier."""
     tier = shown_word(value).lower() if isinstance(value, str) else ""
     return None if tier in ("", *_ORDINARY_TIERS) else tier
 
 
 def _check_complete(word: str, text: str) -> None:
-    """Raise CallError unless the text is one JSON document: a missing end is not the model's failure."""
+    """Raise CallError unless the text is one JSON document, because a missing end is not the model's failure."""
     if isinstance(read_answer(text, _LENIENT), NotJson):
         ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
@@ -92,9 +92,9 @@ class AnswerBuilder:
         self._watch = watch
         #: Meanings of the wire format's finish reasons.
         self._finish_reasons = finish_reasons
-        #: The stream that is read; None if the answer is not streamed.
+        #: The stream that is being read; None if the answer is not streamed.
         self._stream = stream
-        #: Pieces of text and of arguments in the order of their arrival.
+        #: Pieces of text and of arguments, in the order of their arrival.
         self._pieces: list[str] = []
         #: Time of arrival of each piece.
         self._arrival_times: list[float] = []
@@ -104,30 +104,33 @@ class AnswerBuilder:
         self._provider_tools: set[Place] = set()
         #: Numbers of items that are comments on what the model is doing.
         self._comments: set[int] = set()
-        #: Calls of the client's tools, by their place.
+        #: Calls of the client's tools, by the place of the call.
         self.calls: dict[Place, PartialCall] = {}
-        #: Kinds of the blocks or items that have begun, by their number.
+        #: Kinds of the blocks or items that have begun, by the number of the block or item.
         self.kinds: dict[int, str] = {}
         #: Calls of a stream of Chat Completions.
         self.by_index = CallsByIndex(self.calls)
-        #: Numbers of items, by their identifiers.
+        #: Numbers of items, by the item's identifier.
         self._numbers: dict[str, int] = {}
         self._next_number = 0
         self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        #: Unknown kinds of content, in order.
+        #: Unknown kinds of content, in order of arrival.
         self._unknown: dict[str, None] = {}
         #: The finish reason, its meaning, and the server's explanation.
         self._finish: tuple[str, Meaning, str] | None = None
         self.usage = Usage()
-        #: Seconds measured by the server, by the names of `Timing`.
+        #: Seconds measured by the server, by the field names of `Timing`.
         self.server_times: dict[str, float] = {}
         #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
 
     def number_of_item(self, index: int | None, identifier: str | None) -> int:
-        """Return an item's number: its index, or that of its identifier, or that of the last item if it has neither."""
+        """
+        Return an item's number: its index, the number for its identifier, or the last item's number
+        if it has neither.
+        """
         if index is None:
             if identifier is None:
                 index = max(self._next_number - 1, 0)
@@ -139,7 +142,7 @@ class AnswerBuilder:
         return index
 
     def new_number(self) -> int:
-        """Return a number greater than that of all items so far."""
+        """Return a number greater than the numbers of all items so far."""
         self._next_number += 1
         return self._next_number - 1
 
@@ -151,7 +154,7 @@ class AnswerBuilder:
                 self.counts[name] = value
 
     def update_usage(self, usage: Usage) -> None:
-        """Update the usage with a later event's."""
+        """Update the usage with the usage in a later event."""
         self.usage = self.usage.updated(usage)
 
     def add_text(self, piece: object, place: Place = FIRST) -> None:
@@ -160,7 +163,7 @@ class AnswerBuilder:
             self._texts.setdefault(place, []).extend(arrived)
 
     def complete_text(self, text: object, place: Place) -> None:
-        """Set the complete text of that place, which replaces its pieces unless it is empty."""
+        """Set the complete text at this place, which replaces the pieces unless it is empty."""
         pieces = self._texts.get(place)
         if pieces is None:
             self.add_text(text, place)
@@ -168,15 +171,18 @@ class AnswerBuilder:
             pieces[:] = [text]
 
     def set_provider_tool(self, place: Place) -> None:
-        """Record a tool run by the provider at that place: not a call, and text before it is not the answer."""
+        """
+        Record that the provider ran a tool at this place: this is not a call, and text before it is
+        not the answer.
+        """
         self._provider_tools.add(place)
 
     def set_comment(self, number: int) -> None:
-        """Record that the texts of that item are comments on what the model is doing, not the answer."""
+        """Record that the texts of this item are comments on what the model is doing, not the answer."""
         self._comments.add(number)
 
     def note_unknown(self, kind: object) -> None:
-        """Record an unknown kind of content, to be named if there is no other content."""
+        """Record an unknown kind of content, which an error names if there is no other content."""
         self._unknown[shown_word(kind)] = None
 
     def add_call(
@@ -188,7 +194,7 @@ class AnswerBuilder:
         arguments: object = None,
         default: object = None,
     ) -> None:
-        """Add pieces of a name or arguments to the call at that place; `default` applies if no pieces follow."""
+        """Add pieces of a name or of arguments to the call at this place; `default` is used if no arguments follow."""
         call = self.calls.setdefault(place, PartialCall())
         call.id = identifier or call.id
         if isinstance(name, str) and name:
@@ -198,7 +204,7 @@ class AnswerBuilder:
             call.default = default if isinstance(default, str) else self._encode(default)
 
     def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
-        """Set the complete name and arguments of the call at that place, unless they are empty."""
+        """Set the complete name and arguments of the call at this place, unless they are empty."""
         call = self.calls.setdefault(place, PartialCall())
         if isinstance(name, str) and name:
             call.names = [name]
@@ -208,12 +214,12 @@ class AnswerBuilder:
             call.pieces = [arguments]
 
     def _encode(self, value: object) -> str:
-        """Return a JSON value that was sent instead of a text, encoded as text."""
+        """Return a JSON value that the server sent instead of a text, encoded as text."""
         self._not_text = True
         return json.dumps(value, ensure_ascii=False)
 
     def _record_arrival(self, piece: object) -> list[str]:
-        """Record the arrival of a piece, and return it in a list; empty if the piece is empty."""
+        """Record the arrival of a piece, and return a list with the piece; the list is empty if the piece is empty."""
         if piece is None or piece == "":
             return []
         text = piece if isinstance(piece, str) else self._encode(piece)
@@ -223,7 +229,7 @@ class AnswerBuilder:
         return [text]
 
     def begin_reasoning(self) -> None:
-        """Record that the model has begun to reason; the provider may never send the text."""
+        """Record that the model has begun to reason; the provider may never send the text of the reasoning."""
         if self._stream is not None:
             self._watch.reasoning(piece=self._stream.pieces)
 
@@ -235,17 +241,17 @@ class AnswerBuilder:
 
     @property
     def reasoned(self) -> bool:
-        """True after a text of reasoning has arrived."""
+        """True if some text of reasoning has arrived."""
         return bool(self._reasoning)
 
     @property
     def refused(self) -> bool:
-        """True after a refusal has arrived."""
+        """True if a refusal has arrived."""
         return bool(self._refusal)
 
     @property
     def empty(self) -> bool:
-        """True until a text, an argument or a refusal has arrived."""
+        """True if no text, argument or refusal has arrived yet."""
         return not self._pieces and not self._refusal
 
     @property
@@ -265,7 +271,8 @@ class AnswerBuilder:
         """
         Set the finish reason, and the server's explanation.
 
-        A later reason replaces it, but a normal end replaces only an unknown one: some servers add one to each event.
+        A later reason replaces an earlier one, but a normal end replaces only an unknown reason, because some servers
+        add a normal end to each event.
         """
         text = shown_word(word)
         meaning = self._finish_reasons.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
@@ -279,7 +286,7 @@ class AnswerBuilder:
             self._finish = NOT_GIVEN, FinishReason.UNKNOWN, ""
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
-        """Return the assembled answer; raise CallError if it is missing or incomplete."""
+        """Return the assembled answer; raise CallError if the answer is missing or incomplete."""
         for place, call in self.calls.items():
             if not call.pieces and call.default:
                 self.complete_call(place)
@@ -346,7 +353,7 @@ class AnswerBuilder:
         )
 
     def _find_answer_arrival(self, text: str) -> float | None:
-        """Return when the answer itself arrived, if the content begins with reasoning; None otherwise."""
+        """Return the time at which the answer itself arrived, if the content begins with reasoning; otherwise None."""
         start = start_of_answer(text) if self._arrival_times else None
         if start is None:
             return None

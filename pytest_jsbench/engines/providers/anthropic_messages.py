@@ -1,4 +1,4 @@
-"""Anthropic's Messages, the engine `anthropic`: build requests and parse answers."""
+"""Anthropic's Messages API for the engine `anthropic`: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOME = "https://api.anthropic.com"
 PATH = "/v1/messages"
 #: Version of the API, as in anthropic 2.13.
 VERSION = "2026-10-21"
-#: Path of applications' calls, the same in all clouds.
+#: Path for the calls of applications, which is the same in all clouds.
 PASSES_ON = ("/messages",)
 
 
@@ -77,7 +77,7 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the assistant's text, if any, and its tool calls; the API rejects an empty text."""
+    """Return the assistant's text, if any, and its tool calls; an empty text is omitted because the API rejects it."""
     text = [{"type": "text", "text": message.content}] if message.content else []
     calls = message.tool_calls
     return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
@@ -85,9 +85,10 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     """
-    Declare the tools called in the conversation, and forbid new calls: the API rejects tool calls without tools.
+    Declare the tools called in the conversation, and forbid new calls, because the API rejects calls of undeclared
+    tools.
 
-    Tools of the user's extra body, or the tool for the schema, replace them.
+    Tools in the user's extra body, or the tool for the schema, replace these declarations.
     """
     names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
     if not names:
@@ -98,7 +99,7 @@ def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
 
 #: Blocks that the model writes for the client; a block without a type is a text.
 _OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
-#: Blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock.
+#: Blocks for tools that the provider runs; from ContentBlock and BetaContentBlock in anthropic 2.14.
 _OTHER_BLOCKS = frozenset(
     (
         "server_tool_use",
@@ -149,7 +150,7 @@ def _number(event: object) -> int:
 
 
 def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
-    """Add a block at its start, or all of it. Only `tool_use` is a call of the client's tool."""
+    """Add a block at its start, or a whole block; only `tool_use` is a call of the client's tool."""
     kind = get(block, "type")
     answer.kinds[number] = str(kind)
     match kind:
@@ -157,7 +158,7 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
             answer.begin_reasoning()
             answer.add_reasoning(get(block, "thinking"))
         case "tool_use":
-            # no pieces follow for an empty object
+            # For an empty object, no pieces follow.
             answer.add_call((number, 0), identifier=get(block, "id"), name=get(block, "name"), default=_input(block))
         case "text":
             answer.add_text(get(block, "text"), (number, 0))
@@ -170,7 +171,7 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
 
 
 def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
-    """Add a delta to its block, unless the block is of a tool that the provider runs."""
+    """Add a delta to its block, unless the block belongs to a tool that the provider runs."""
     if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
         return
     answer.add_reasoning(get(delta, "thinking"))
@@ -180,7 +181,7 @@ def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
 
 
 def _input(block: object) -> str | None:
-    """Return the arguments of a call as text; the API sends an object."""
+    """Return the arguments of a call as text, because the API sends an object."""
     value = get(block, "input")
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -204,7 +205,7 @@ def _add_usage(answer: AnswerBuilder, usage: object) -> None:
     counts = answer.counts
     answer.update_usage(
         Usage(
-            # the API's `input_tokens` excludes tokens read from or written to the cache
+            # The API's `input_tokens` excludes tokens that were read from or written to the cache.
             input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
             output_tokens=counts.get("output_tokens"),
             cached_tokens=counts.get(_CACHE_READ),
@@ -253,7 +254,7 @@ def read_messages_settings(config: EngineConfig, options: Options, address: Addr
 
 
 def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the path of all calls; an application's path may be below another address."""
+    """Return the path for all calls; an application's path may be relative to another address."""
     return PATH, body
 
 
@@ -261,8 +262,8 @@ def _read_thinking(options: Options) -> RequestedReasoning:
     """
     Map the reasoning options to fields of the Messages API.
 
-    An effort sets adaptive thinking, the only kind of newer models; a budget sets the extended thinking of older ones.
-    If both are set, both are sent; the effort `none`, or a budget of 0, turns thinking off.
+    An effort sets adaptive thinking, the only kind that newer models have; a budget sets the extended thinking of older
+    models. If both options are set, both are sent; the effort `none`, or a budget of 0, turns thinking off.
     """
     reasoning = RequestedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}

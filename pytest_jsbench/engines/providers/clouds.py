@@ -1,8 +1,8 @@
 """
 The engines `anthropic-bedrock` and `anthropic-vertex`: Claude on Amazon Bedrock and Google Vertex AI.
 
-Both use the Messages API, with the cloud's own credentials: the cloud's library signs requests, or fetches a token for
-them. These credentials are in no environment variable, so the engine itself removes them from answers and errors.
+Both use the Messages API with the cloud's own credentials: the cloud's library signs requests, or fetches a token for
+them. No environment variable contains these credentials, so the engine itself removes them from answers and errors.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Bedrock:
     """Amazon Bedrock, in one region."""
 
     region: str
-    #: Profile of the files in ~/.aws; None for AWS_PROFILE, or the default.
+    #: Name of a profile in the files in ~/.aws; None for the profile in AWS_PROFILE, or the default profile.
     profile: str | None
 
     def find_key(self, config: EngineConfig) -> Key:
-        """Return the Bedrock key, or an empty key if there are AWS credentials; else raise MissingRequirement."""
+        """Return the Bedrock key, or an empty key if there are AWS credentials; otherwise raise MissingRequirement."""
         key = find_key(config, (_BEARER,), optional=True)
         if key.value:
             if self.profile is None:
@@ -60,7 +60,7 @@ class Bedrock:
         raise missing(config.name, "AWS credentials", ways)
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the path with the model, and the body without it."""
+        """Return the path, which contains the model, and the body without the model."""
         rest = {"anthropic_version": VERSION, **body}
         model = quote(str(rest.pop("model", model)), safe=":")
         stream = rest.pop("stream", False)
@@ -73,7 +73,7 @@ class Bedrock:
         from botocore.awsrequest import AWSRequest
         from botocore.session import Session
 
-        # at DEBUG, it logs what it signs, including session tokens, signatures and other credentials
+        # At level DEBUG, botocore logs what it signs, including session tokens, signatures and other credentials.
         logging.getLogger("botocore").setLevel(logging.INFO)
         session = Session(profile=self.profile)
 
@@ -88,7 +88,10 @@ class Bedrock:
         return sign
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of a credentials error; our RuntimeError means that no credentials are left."""
+        """
+        Return the kind of fault for an error with credentials; this package's RuntimeError means
+        that none are left.
+        """
         from botocore.exceptions import BotoCoreError, HTTPClientError
 
         if isinstance(error, HTTPClientError):
@@ -119,7 +122,10 @@ class Vertex:
     project: str
 
     def find_key(self, config: EngineConfig) -> Key:
-        """Return a variable's token, or an empty key if there are Google credentials; else raise MissingRequirement."""
+        """
+        Return the token in an environment variable, or an empty key for Google credentials; otherwise raise
+        MissingRequirement.
+        """
         key = find_key(config, (), optional=True)
         if key.value:
             return key
@@ -136,7 +142,7 @@ class Vertex:
         return key
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the path with project and model, and the body without the model."""
+        """Return the path, which contains the project and the model, and the body without the model."""
         rest = {"anthropic_version": VERSION, **body}
         names = (self.project, self.region, str(rest.pop("model", model)))
         project, region, model = (quote(text, safe="") for text in names)
@@ -144,7 +150,7 @@ class Vertex:
         return f"/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{verb}", rest
 
     def authoriser(self) -> Authorise:
-        """Return a function that adds a token, and fetches a new one when it has expired."""
+        """Return a function that adds a token to a request, and fetches a new token when the token has expired."""
         from google.auth.transport.urllib3 import Request
         from urllib3 import PoolManager
 
@@ -161,7 +167,7 @@ class Vertex:
         return add_token
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of a credentials error: authentication or connection."""
+        """Return the kind of fault for an error with credentials: authentication or connection."""
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         if isinstance(error, TransportError):
@@ -181,7 +187,7 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
         raise missing(config.name, "a Google Cloud project", ways)
     custom = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
-    # host names as in the SDK
+    # The host names are the same as in the SDK.
     if region == "global":
         host = "aiplatform"
     elif region in ("us", "eu"):
@@ -194,7 +200,10 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
 
 
 class CloudEngine(ProviderEngine):
-    """A ProviderEngine with signed requests; each thread keeps the credentials of its last call, to redact them."""
+    """
+    A ProviderEngine with signed requests; each thread keeps the credentials of its last call, to redact these
+    credentials.
+    """
 
     def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
         super().__init__(settings, info, key=key)

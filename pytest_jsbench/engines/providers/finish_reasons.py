@@ -1,8 +1,9 @@
 """
-Finish reasons of each wire format: meaning, servers that send them, and sources.
+Finish reasons in each wire format, with their meanings, the servers that send them, and sources.
 
-If a finish reason is not in a table, or is listed as unknown because it does not show whether the answer is complete,
-the answer is judged only if it is a complete document; otherwise it does not count as the model's failure.
+Some finish reasons do not show whether the answer is complete: those that are not in a table, and those listed as
+unknown. An answer with such a finish reason is judged only if it is a complete document; otherwise it does not count as
+the model's failure.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from functools import cached_property
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason
 from pytest_jsbench.core.text import printable
 
-#: Meaning of a finish reason: why the text ended, the kind of fault if there is no answer, or a refusal.
+#: Meaning of a finish reason: the reason why the text ended, the kind of fault if there is no answer, or a refusal.
 Meaning = FinishReason | FaultKind | DeclineReason
 #: Placeholder for a missing finish reason.
 NOT_GIVEN = "(none)"
-#: Maximum length of an unknown finish reason in records.
+#: Maximum length of an unknown finish reason in records, in characters.
 _LONGEST_WORD = 60
 #: Month in which the sources were read.
 DATE = "2026-11"
@@ -49,11 +50,11 @@ class FinishReasons:
         return {_normalized(word): row.meaning for row in self.rows for word in row.words}
 
     def meaning(self, word: str) -> Meaning:
-        """Return the meaning; UNKNOWN if it is not listed. Case, `-` and `_` are ignored."""
+        """Return the meaning of a finish reason, or UNKNOWN if it is not listed; case, `-` and `_` are ignored."""
         return self._meanings.get(_normalized(word), FinishReason.UNKNOWN)
 
     def extended(self, own: Mapping[str, Meaning], *, server: str, source: str) -> FinishReasons:
-        """Return the same reasons, overridden by those of a server."""
+        """Return these finish reasons, with additions and replacements for one server."""
         rows = (
             FinishRow(words=(word,), meaning=meaning, servers=server, source=source) for word, meaning in own.items()
         )
@@ -230,7 +231,7 @@ GEMINI_FINISH = FinishReasons(
     rows=(
         FinishRow(words=("STOP",), meaning=FinishReason.STOP, servers="Gemini", source=_GEMINI),
         FinishRow(
-            # the second is the limit of one request: the rest could be requested
+            # CONTINUATION means that the limit of one request is reached; the rest could be requested.
             words=("MAX_TOKENS", "CONTINUATION"),
             meaning=FinishReason.LENGTH,
             servers="Gemini",
@@ -255,18 +256,18 @@ GEMINI_FINISH = FinishReasons(
             source=_GEMINI,
         ),
         FinishRow(
-            # the model's text is not a tool call; it is only in the error message, or not sent at all
+            # The model's text is not a tool call; the text is only in the error message, or not sent at all.
             words=("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"),
             meaning=FinishReason.REJECTED,
             servers="Gemini",
             source=_GEMINI,
         ),
-        # the provider's own tool loop stopped before there was an answer
+        # The provider's own tool loop stopped before there was an answer.
         FinishRow(words=("TOO_MANY_TOOL_CALLS",), meaning=FaultKind.SERVER, servers="Gemini", source=_GEMINI),
         FinishRow(
             words=("MISSING_THOUGHT_SIGNATURE",), meaning=FaultKind.BAD_REQUEST, servers="Gemini", source=_GEMINI
         ),
-        # the account is limited or disabled
+        # The account is limited or disabled.
         FinishRow(words=("PUP_LIMITED_DISABLED",), meaning=FaultKind.AUTH, servers="Gemini", source=_GEMINI),
         FinishRow(
             words=("OTHER", "FINISH_REASON_UNSPECIFIED", "NO_IMAGE", "IMAGE_OTHER"),

@@ -1,4 +1,4 @@
-"""Gemini's `generateContent`, the engine `gemini`: build requests and parse answers."""
+"""Gemini's `generateContent` API for the engine `gemini`: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: Model of the examples of google-genai 3.4.
+#: Model in the examples of google-genai 3.4.
 DEFAULT_MODEL = "gemini-3.8-flash"
 HOME = "https://generativelanguage.googleapis.com"
-#: Without `strict`: the API has no such setting.
+#: Options of the engine; `strict` is excluded because the API has no such setting.
 OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
 
 _GENERATION = "generationConfig"
@@ -97,7 +97,7 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _response(call: ToolCall, content: str) -> dict[str, Any]:
-    """Return the result of a function: a JSON object as it is, anything else as text."""
+    """Return the result of a function: a JSON object unchanged, anything else as text."""
     try:
         value = parse_json(content)
     except Unreadable:
@@ -106,14 +106,14 @@ def _response(call: ToolCall, content: str) -> dict[str, Any]:
     return {"functionResponse": {"name": call.name, "response": response}}
 
 
-#: Parts of tools that Gemini runs; google-genai 3.6, Part.
+#: Parts for tools that Gemini runs; from Part in google-genai 3.6.
 _OTHER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "functionResponse")
 #: Parts with media.
 _MEDIA_PARTS = ("inlineData", "fileData")
 
 
 def _add_response(answer: AnswerBuilder, part: object) -> None:
-    """Add an answer, or an event of a stream, which has the same form."""
+    """Add an answer, or an event of a stream, which has the same form as an answer."""
     answer.store_counts(get(part, "usageMetadata"), _COUNTS)
     answer.update_usage(_usage(answer.counts))
     answer.update_usage(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
@@ -128,7 +128,7 @@ def _add_response(answer: AnswerBuilder, part: object) -> None:
 
 
 def _add_part(answer: AnswerBuilder, piece: object) -> None:
-    """Add a part; parts have no index, so they are numbered as they arrive, and consecutive texts are joined."""
+    """Add a part; parts have no index, so they are numbered in order of arrival, and consecutive texts are joined."""
     number = len(answer.kinds)
     if get(piece, "thought") is True:
         answer.add_reasoning(get(piece, "text"))
@@ -137,7 +137,7 @@ def _add_part(answer: AnswerBuilder, piece: object) -> None:
             message = "the server streams the arguments of a call in parts; remove streamFunctionCallArguments"
             raise CallError(FaultKind.BAD_RESPONSE, message)
         args = get(call, "args")
-        # the API leaves out an empty object
+        # The API omits an empty object.
         arguments = "{}" if args is None else json.dumps(args, ensure_ascii=False)
         answer.kinds[number] = "functionCall"
         answer.add_call((number, 0), identifier=get(call, "id"), name=get(call, "name"), arguments=arguments)
@@ -167,9 +167,9 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     thoughts = counts.get("thoughtsTokenCount")
     written = [number for number in (counts.get("candidatesTokenCount"), thoughts) if number is not None]
     return Usage(
-        # includes cached tokens
+        # This count includes cached tokens.
         input_tokens=counts.get("promptTokenCount"),
-        # the API's candidate count excludes thoughts, and is absent if it is 0
+        # The API's candidate count excludes thoughts, and is absent if it is 0.
         output_tokens=sum(written) if written else None,
         cached_tokens=counts.get("cachedContentTokenCount"),
         reasoning_tokens=thoughts,
@@ -191,9 +191,9 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     address = find_address(config, "GOOGLE_GEMINI_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-    # the SDK's default; aliases such as gemini-flash-latest exist only in v1beta
+    # v1 is the SDK's default; aliases such as gemini-flash-latest exist only in v1beta.
     version = options.identifier("api_version", default="v1")
-    # the name of a tuned model contains its prefix
+    # The name of a tuned model contains its prefix.
     named = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
     path = f"/{version}/{quote(named)}"
     reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)

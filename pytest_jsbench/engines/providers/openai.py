@@ -1,7 +1,7 @@
 """
-The engines `openai`, its presets, and `azure`: OpenAI's two APIs, at OpenAI and at compatible servers.
+The engines `openai` (also for presets) and `azure`: OpenAI's two APIs, at OpenAI and at compatible servers.
 
-An Azure resource identifies each model by the name of its deployment.
+An Azure resource identifies each model by the name of the model's deployment.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ PASSES_ON = (CHAT_PATH, RESPONSES_PATH)
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = "OPENAI_API_VERSION"
-#: Variable with a token of Entra ID, used instead of a key.
+#: Environment variable with a token of Entra ID, which is used instead of a key.
 _TOKEN = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105  the name of a variable
 #: Path below the endpoint.
 _AZURE_PATH = "/openai"
@@ -96,7 +96,8 @@ def openai_settings(config: EngineConfig) -> ProviderSettings:
         keys = KEYS["openai"]
         provider = "openai" if at_home else None
     else:
-        # an address other than the provider's may need no key; OpenAI's own key is never sent to either
+        # At an address other than the provider's, a key may not be needed. OpenAI's own key is never sent to such an
+        # address or to another provider.
         optional = preset.key is None or config.base_url is not None
         keys = () if preset.key is None else (preset.key,)
         provider = preset.prices if address.url == preset.base_url else None
@@ -118,7 +119,10 @@ def read_openai_settings(
     preset: ProviderPreset | None = None,
     at_home: bool = False,
 ) -> ProviderSettings:
-    """Read the settings for any server; `limit` is the name of chat's parameter for the token limit."""
+    """
+    Read the settings for any server; `limit` is the name of the parameter for the token limit in
+    Chat Completions.
+    """
     api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
     in_chat = api is Api.CHAT
     chat = CHAT
@@ -171,7 +175,7 @@ def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, .
 
 
 def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> RequestedReasoning:
-    """Read the reasoning options; Responses has its own parameter, and no budget."""
+    """Read the reasoning options; Responses has its own parameter for the effort, and no parameter for a budget."""
     effort: str | bool = "reasoning.effort" if api is Api.RESPONSES else "reasoning_effort"
     budget: str | bool = False
     if api is Api.CHAT and preset is not None:
@@ -197,7 +201,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
         settings,
         extra_query={"api-version": version, **settings.extra_query},
         details={**settings.details, "api_version": version},
-        # another server may need neither
+        # Another server may need neither a key nor a token.
         find_key=partial(find_key, variables=("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None),
         authorization=_azure_authorization,
         place=_at_deployment,
@@ -223,7 +227,10 @@ def _azure_authorization(key: Key) -> dict[str, str]:
 
 
 def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the path with the deployment, and the body; in Responses only the body names it."""
+    """
+    Return the path, which contains the deployment, and the body; in Responses, only the body names
+    the deployment.
+    """
     return path if path == RESPONSES_PATH else f"/deployments/{quote(model, safe='')}{path}", body
 
 

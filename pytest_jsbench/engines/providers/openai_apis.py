@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
-#: Types of a part with text; some servers leave the type out.
+#: Types of a part with text; the type is None because some servers omit it.
 _TEXT_PARTS = ("text", "output_text", None)
 #: Known types of parts without text.
 _NOT_TEXT_PARTS = ("image_url", "image", "audio", "input_audio", "file", "reference", "document_url")
 #: Maximum number of digits of an index.
 _MAX_INDEX_DIGITS = 6
-#: Fields and types of a part that some servers send without a list around it.
+#: Fields and types of a part that some servers send directly, without a list.
 _SINGLE_PARTS = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
@@ -67,7 +67,7 @@ def _chat_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str,
 
 def _add_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
-    # the usage comes with the last choice, or after it without a choice
+    # The usage comes with the last choice, or after the last choice in a chunk without choices.
     _add_chat_usage(answer, chunk.get("usage"))
     answer.update_usage(Usage(service_tier=read_tier(chunk.get("service_tier"))))
     _add_server_times(answer, chunk)
@@ -103,19 +103,19 @@ def _add_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: objec
     elif get(content, "type") in _SINGLE_PARTS or (isinstance(content, list) and all(map(_is_part, content))):
         for piece in parts(content):
             _add_part(answer, piece)
-    else:  # nothing, or the parsed answer itself
+    else:  # there is no content, or the content is the parsed answer itself
         answer.add_text(content)
-    # vLLM, Groq and OpenRouter send the second; a server that sends both repeats the text
+    # vLLM, Groq and OpenRouter send `reasoning`; a server that sends both fields repeats the text.
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.add_reasoning(reasoning)
     if calls := part.get("tool_calls"):
         _add_tool_calls(answer, calls, is_whole=is_whole)
-    if call := part.get("function_call"):  # from clients and servers without support for tools
+    if call := part.get("function_call"):  # the older form, from clients and servers without `tools`
         answer.add_call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
     if refusal := part.get("refusal"):
         answer.add_refusal(refusal)
     if reason := choice.get("finish_reason"):
-        # SGLang's own API has an object here, and some of its versions forward it
+        # SGLang's own API sends an object as the finish reason, and some versions of SGLang forward this object.
         answer.set_finish_reason(get(reason, "type") or reason, get(reason, "message"))
 
 
@@ -133,7 +133,7 @@ def _add_tool_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> 
 
 
 def _index(value: object) -> int | None:
-    """Return the index of a piece, which some servers send as text; None if it is missing or invalid."""
+    """Return the index of a piece, which some servers send as text; None if the index is missing or invalid."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_INDEX_DIGITS:
         return int(value)
     return value if isinstance(value, int) else None
@@ -165,7 +165,7 @@ def _add_chat_usage(answer: AnswerBuilder, usage: object) -> None:
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
     thought = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
     if thought and prompt is not None and completion is not None:
-        # xAI does not count reasoning tokens as completion tokens, which only the total shows
+        # xAI does not count reasoning tokens as completion tokens, which shows only in the total.
         uncounted = get(usage, "total_tokens") == prompt + completion + thought
         completion += thought if uncounted else 0
     answer.update_usage(
@@ -179,9 +179,9 @@ def _add_chat_usage(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-#: Maximum of a time in a server's answer; larger values are ignored.
+#: Maximum value of a time in a server's answer; larger values are ignored.
 _MAX_SERVER_TIME = 1e8
-#: Fields with the server's own times: llama.cpp, Cerebras and Groq.
+#: Fields with times that the server measured: llama.cpp, Cerebras and Groq.
 _SECONDS = {"server_queue": "queue_time", "server_prefill": "prompt_time", "server_decode": "completion_time"}
 _SERVER_TIMES = (
     ("timings", 1e-3, {"server_prefill": "prompt_ms", "server_decode": "predicted_ms"}),
@@ -191,7 +191,7 @@ _SERVER_TIMES = (
 
 
 def _add_server_times(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
-    """Add the times that the server has measured, if it sends them."""
+    """Add the times that the server has measured, if the server sends them."""
     for group, unit, names in _SERVER_TIMES:
         for name, field in names.items():
             value = get(body, group, field)
@@ -210,18 +210,18 @@ CHAT = WireFormat(
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     turns = [item for turn in _turns(settings, request) for item in _input_items(turn)]
-    # not stored, as in chat: by default OpenAI keeps each answer for a month
+    # The answer is not stored, as in Chat Completions; by default, OpenAI keeps each answer of Responses for a month.
     return settings.body(request, {"input": turns, "store": False})
 
 
 def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
-    """Yield the items of one turn; calls and results are separate items."""
+    """Yield the items for one message; calls and results are separate items."""
     if turn.role == "tool":
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
     elif turn.role != "assistant":
         yield {"role": turn.role, "content": turn.content}
     elif turn.content or not turn.tool_calls:
-        # the long form, because llama.cpp accepts no other for messages of the assistant
+        # The long form is used because llama.cpp accepts no other form for messages of the assistant.
         content = [{"type": "output_text", "text": turn.content}]
         yield {"type": "message", "role": turn.role, "content": content}
     for call in turn.tool_calls:
@@ -241,18 +241,18 @@ def _response_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[
             return {}
 
 
-#: Separator of the parts of a summary.
+#: Separator between the parts of a reasoning summary.
 _PART_SEPARATOR = "\n\n"
-#: Events that end a stream, and the status of the response if it has none.
+#: Events that end a stream, each with the response's status to use if the response has none.
 _LAST_EVENTS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-#: Phase of a message that comments on what the model is doing.
+#: Phase of a message that contains comments on what the model is doing.
 _COMMENTARY = "commentary"
-#: Items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem.
+#: Items for tools that the provider runs, or that have no schema; from ResponseOutputItem in openai 3.57.
 _OTHER_ITEMS = frozenset(
     (
         "file_search_call",
@@ -315,7 +315,7 @@ def _add_event(answer: AnswerBuilder, event: object) -> None:
 
 
 def _number(answer: AnswerBuilder, event: object) -> int:
-    """Return the number of an event's item: its index, or that of the item with its identifier."""
+    """Return the number of an event's item, by the item's index or identifier."""
     index = _index(get(event, "output_index"))
     identifier = get(event, "item_id") or get(event, "item", "id")
     identifier = identifier if isinstance(identifier, str) else None
@@ -334,10 +334,13 @@ def _add_response(answer: AnswerBuilder, response: object) -> None:
 
 
 def _add_last_event(answer: AnswerBuilder, response: object, *, status: str) -> None:
-    """Add the last event of a stream, whose response repeats the answer or contains what earlier events did not."""
+    """
+    Add the last event of a stream, whose response repeats the answer or contains what earlier
+    events did not contain.
+    """
     output = items(response, "output")
     if answer.empty:
-        answer.calls.clear()  # calls without arguments
+        answer.calls.clear()  # these calls have no arguments, and the response repeats them
         answer.kinds.clear()
         for number, item in enumerate(output):
             _add_item(answer, number, item)
@@ -413,7 +416,7 @@ def _add_item(answer: AnswerBuilder, number: int, item: object) -> None:
 
 
 def _reasoning(response: object) -> Iterator[str]:
-    """Yield the texts of the reasoning items: the full text, else a summary."""
+    """Yield the texts of the reasoning items: the full text if there is one, otherwise a summary."""
     for item in items(response, "output"):
         if get(item, "type") == "reasoning":
             shown = items(item, "content") or items(item, "summary")

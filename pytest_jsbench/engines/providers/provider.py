@@ -1,8 +1,8 @@
 """
 Shared code of all provider engines: settings, the engine, and its factory.
 
-A provider's module defines the address and the authentication, a wire format the request body and the parsing of
-answers; the rest is here.
+A provider's module defines the address and the authentication; a wire format defines the request body and how answers
+are parsed. Everything else is in this module.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ PROVIDER_OPTIONS = REASONING_OPTIONS | {
     "extra_headers",
     "extra_query",
 }
-#: Function from path, body and model of a call to the path and body that the server expects.
+#: A function that converts the path, body and model of a call to the path and body that the server expects.
 Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
 
 
-#: Function that returns the headers to authenticate a request.
+#: A function that returns the headers which authenticate a request.
 Authorise = Callable[["Outgoing"], Mapping[str, str]]
 
 
 class Cloud(Protocol):
-    """A cloud with its own credentials, used if no key is set."""
+    """A cloud with its own credentials, which are used if no key is set."""
 
     def authoriser(self) -> Authorise:
         """Return the function that authenticates each call."""
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of fault of an error in getting the cloud's credentials; None for any other error."""
+        """Return the kind of fault if the error occurred in getting the cloud's credentials; otherwise None."""
 
 
 _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TOOL, ResponseFormat.TEXT)
@@ -91,7 +91,7 @@ class WireFormat:
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
     #: Response formats of the API, strongest first.
     formats: tuple[ResponseFormat, ...] = _FORMATS
-    #: Function that builds the fields for a schema, in the response format of the settings.
+    #: Function that builds the body's fields for a schema, in the response format of the settings.
     schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
     #: Meanings of the API's finish reasons.
     finish_reasons: FinishReasons
@@ -151,15 +151,15 @@ class ProviderSettings:
     path: str
     response_format: ResponseFormat
     streaming: bool
-    #: True to have the server enforce the schema, False to only send it.
+    #: Whether the server should enforce the schema; if False, the schema is only sent.
     strict: bool = True
-    #: Name of the schema or the tool; constant, because a model may read it as a hint.
+    #: Name of the schema or the tool; the name is constant, because a model may read it as a hint.
     schema_name: str = "output"
     limit_field: str = "max_tokens"
-    #: None if the server accepts no seed.
+    #: Parameter for the seed; None if the server accepts no seed.
     seed_field: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    #: Extra fields at the top level, if the extra body goes into an inner object.
+    #: Extra fields for the top level of the body, if the extra body is merged into an inner object.
     outer_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -171,23 +171,23 @@ class ProviderSettings:
     #: Function that returns the key, or raises MissingRequirement if a required key is not set.
     find_key: Callable[[EngineConfig], Key] = _find_optional_key
     authorization: Callable[[Key], Mapping[str, str]] = bearer
-    #: Headers of every call, without those that authenticate it.
+    #: Headers of every call, without the headers that authenticate the call.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: Place = _unchanged
     cloud: Cloud | None = None
-    #: True to use the environment's proxies.
+    #: Whether to use the proxies that the environment configures.
     proxies: bool = True
-    #: True to request usage in streams; some servers reject the parameter and send usage anyway.
+    #: Whether to request usage in streams; some servers reject this parameter and send usage anyway.
     stream_options: bool = True
-    #: True to send `parallel_tool_calls: false` with a forced tool.
+    #: Whether to send `parallel_tool_calls: false` with a forced tool.
     single_call: bool = False
-    #: True if the server accepts OpenAI's `developer` role; nearly all others reject it.
+    #: Whether the server accepts OpenAI's `developer` role, which nearly all other servers reject.
     takes_developer: bool = False
-    #: True for a llama.cpp server, which can render a prompt in its model's chat template.
+    #: Whether the server is a llama.cpp server, which can render a prompt in its model's chat template.
     has_template: bool = False
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """Return what is sent with each request: response format and tools, which extra fields may replace."""
+        """Return what is sent with each request: response format and tools, both of which extra fields may replace."""
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
@@ -223,7 +223,7 @@ class ProviderSettings:
         )
 
     def sampled(self, params: GenerationParams) -> GenerationParams:
-        """Return the parameters that apply: those that the provider accepts, overridden by the extra body."""
+        """Return the sampling parameters that apply: those that the provider accepts, overridden by the extra body."""
         places = {"max_tokens": self.limit_field, "temperature": "temperature", "seed": self.seed_field or "seed"}
         values = {name: self.extra_body.get(place) for name, place in places.items()}
         numbers: dict[str, Any] = {name: value for name, value in values.items() if _is_number(value)}
@@ -251,7 +251,10 @@ class ProviderSettings:
         return self.with_extra(body, repeat=request.repeat)
 
     def with_extra(self, body: Mapping[str, Any], *, repeat: int) -> dict[str, Any]:
-        """Return the body with the extra body merged in, whose seed is raised by the repeat's number too."""
+        """
+        Return the body with the extra body merged in; a seed in the extra body is also increased by the repeat's
+        number.
+        """
         merged = {**body, **self.extra_body}
         seed = self.seed_field or "seed"
         if _is_number(self.extra_body.get(seed)):
@@ -275,7 +278,10 @@ def read_settings(
     preset: ProviderPreset | None = None,
     formats: tuple[ResponseFormat, ...] | None = None,
 ) -> ProviderSettings:
-    """Read the settings that all providers share, from the options or else the preset; raise EngineError if invalid."""
+    """
+    Read the settings that all providers share, from the options or else the preset; raise EngineError if a setting is
+    invalid.
+    """
     extra_body = options.mapping("extra_body")
     reasoning.refuse_duplicates(extra_body, config.name)
     strict = preset is None or preset.strict
@@ -301,7 +307,7 @@ def read_settings(
 
 
 class ProviderEngine:
-    """An engine that calls one server, with one client for its lifetime."""
+    """An engine that calls one server, and keeps one client for its lifetime."""
 
     def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
         self.info = info
@@ -333,7 +339,7 @@ class ProviderEngine:
         model = request.origin.model or chosen.model
         if (declined := self.declined(request.prompt)) is not None:
             return declined
-        # a cloud's credentials are not in `key`, but credentials are sent all the same
+        # A cloud's credentials are not in `key`, but they are sent with the request.
         secret = self._key.value or (None if chosen.cloud else "")
         outcome = settle(
             lambda: self._call(chosen, request, model, sent, deadline),
@@ -376,17 +382,17 @@ class ProviderFactory(UnsharedFactory):
 
     settings: Callable[[EngineConfig], ProviderSettings]
     options: frozenset[str]
-    #: Extra of this package that installs the required packages.
+    #: Name of this package's extra that installs the required packages.
     extra: str
     engine: type[ProviderEngine] = ProviderEngine
-    #: Required packages other than urllib3, with the module of each.
+    #: Required packages other than urllib3, each with the name of its module.
     packages: Mapping[str, str] = field(default_factory=dict)
     passes_on: tuple[str, ...] = ()
     #: Default model at the provider's own address.
     default_model: str | None = None
 
     def check(self, config: EngineConfig) -> None:
-        """Check that packages and key exist, and that every option is known."""
+        """Check that the packages and the key exist and that all options are known."""
         self.read(config)
 
     def read(self, config: EngineConfig) -> tuple[ProviderSettings, Key]:
@@ -402,7 +408,7 @@ class ProviderFactory(UnsharedFactory):
         return self.settings(config).info(config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """Return the parameters that apply if these are requested."""
+        """Return the sampling parameters that apply if `params` is requested."""
         return self.settings(config).sampled(params)
 
     def build(self, config: EngineConfig) -> ProviderEngine:
@@ -413,9 +419,9 @@ class ProviderFactory(UnsharedFactory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
-    """The factory of an engine whose provider has a batch API, and of the client for that API."""
+    """The factory of an engine whose provider has a batch API; it also builds the client for the batch API."""
 
-    #: Name of the `batch_api` entry point, loaded only when batches are used.
+    #: Name of the `batch_api` entry point, which is loaded only when batches are used.
     batches: str
 
     def build_batches(self, config: EngineConfig) -> Batches:

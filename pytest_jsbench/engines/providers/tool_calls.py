@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-#: Place of a piece in an answer: number of its block or item, and of the part in it; pieces are sorted by place.
+#: Place of a piece in an answer: the number of its block or item, and of the part in the block or item; pieces are
+#: sorted by place.
 Place = tuple[int, int]
 FIRST: Place = (0, 0)
 
 
 def join_pieces(pieces: Iterable[str]) -> str:
-    """Join the pieces of a text; a surrogate pair may be split across two of them."""
+    """Join the pieces of a text; a surrogate pair may be split across two pieces."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -24,7 +25,7 @@ def join_pieces(pieces: Iterable[str]) -> str:
 
 def tool_name(pieces: Sequence[str], declared: Collection[str] = ()) -> str:
     """
-    Return the name from pieces that are parts of it, the whole name repeated, or growing prefixes of it.
+    Return a tool's name from pieces: parts of the name, the whole name repeated, or growing prefixes of the name.
 
     If several readings are possible, the declared tools decide.
     """
@@ -52,16 +53,16 @@ class PartialCall:
 
     #: Identifier that the server sent last; None if it sent none.
     id: object = None
-    #: Pieces of its name, or its name several times.
+    #: Pieces of the tool's name, or the whole name several times.
     names: list[str] = field(default_factory=list)
-    #: Pieces of its arguments.
+    #: Pieces of the call's arguments.
     pieces: list[str] = field(default_factory=list)
     #: Arguments to use if no pieces arrive.
     default: str | None = None
 
     @property
     def arguments(self) -> str:
-        """The arguments so far, without an initial `{}` if others follow it."""
+        """The arguments so far, without an initial `{}` if other arguments follow."""
         if len(self.pieces) > 1 and self.pieces[0].strip() == "{}":
             rest = join_pieces(self.pieces[1:])
             if rest.lstrip().startswith("{"):
@@ -69,7 +70,7 @@ class PartialCall:
         return join_pieces(self.pieces)
 
     def _is_complete(self) -> bool:
-        # check the end first, because parsing for each piece is slow, and some servers send many
+        # The end is checked first, because parsing at each piece is slow, and some servers send many pieces.
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith(("}", "]")) and is_document(self.arguments)
 
     def ends_before(self, *, identifier: object, name: object, arguments: object) -> bool:
@@ -85,7 +86,7 @@ class PartialCall:
         is_complete = arguments not in (None, "") and self._is_complete()
         if identifier and self.id and identifier != self.id:
             return name != tool_name(self.names) or is_complete
-        # servers that identify calls leave the identifier out of later pieces
+        # Servers that identify calls omit the identifier in later pieces.
         return is_complete and not identifier and not self.id
 
 
@@ -96,13 +97,13 @@ class CallsByIndex:
 
     def __init__(self, calls: Mapping[Place, PartialCall]) -> None:
         self._calls = calls
-        #: Places of the latest call at each index.
+        #: Place of the latest call at each index.
         self._latest: dict[int, Place] = {}
-        #: Places of calls, by their identifiers.
+        #: Places of calls, by the call's identifier.
         self._by_id: dict[str, Place] = {}
 
     def place(self, index: int | None, number: int, *, identifier: object, name: object, arguments: object) -> Place:
-        """Return the place of the call that a piece belongs to, by its index, or else its identifier or number."""
+        """Return the place of the call that a piece belongs to, by the index, or else by the identifier or number."""
         if index is None and isinstance(identifier, str) and identifier in self._by_id:
             return self._by_id[identifier]
         first = number if index is None else index

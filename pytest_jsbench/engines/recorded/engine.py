@@ -51,23 +51,26 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import AttemptOutcome
 
 _RECORD_AGAIN = "record it again with --jsbench-record"
-#: Settings of an attempt in a run's records, which do not contain them.
+#: Settings of an attempt, used for a run's records because they do not contain these settings.
 _UNKNOWN: Mapping[str, Mapping[str, Any]] = {"test": {}, "run": {}}
-#: Seconds before a retry: never, because the recorded fault would be the same.
+#: Number of seconds before a retry: infinite, because the recorded fault would be the same.
 _NO_RETRY = float("inf")
 
 
 class RecordedEngine:
-    """An engine that answers each request with its recording; built once per worker, it keeps no file open."""
+    """An engine that answers each request with its recording; built once per worker, this engine keeps no file open."""
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
         self.info = info
-        #: True to reject an answer that was recorded with other settings.
+        #: Whether to reject an answer that was recorded with other settings.
         self._strict = strict
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Return the recorded answer; raise CallError if it does not exist, or prompt or schema have changed."""
+        """
+        Return the recorded answer; raise CallError if there is no recording, or if the prompt or
+        schema has changed.
+        """
         try:
             recording = self._recordings.find(request)
         except JSBenchError as error:
@@ -93,11 +96,11 @@ class ReplayEngine:
         self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
     ) -> None:
         self.info = info
-        #: Sampling parameters that the run requested; its engine may have ignored some.
+        #: Sampling parameters that the run requested; the run's engine may have ignored some of them.
         self._requested_params = run.asked_params or {}
         self._source = source
         self._strict = strict
-        #: Outcomes of one variant, by case and repeat.
+        #: Outcomes of one variant of the run, by case and repeat.
         self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
         self._by_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
         for outcome in self._outcomes.values():
@@ -136,7 +139,10 @@ class ReplayEngine:
         )
 
     def _find(self, request: Request) -> AttemptOutcome | None:
-        """Find the attempt with the same prompt, schema and test, or test function; else the one with the same key."""
+        """
+        Find the attempt with the same prompt, schema and test (or test function); otherwise the attempt with the same
+        key.
+        """
         first = request.origin.first
         same_key = self._outcomes.get((request.key, request.repeat))
         if first is None:
@@ -234,7 +240,7 @@ class ReplayFactory(UnsharedFactory):
         return ReplayEngine(answers, self.describe(config), run, path, strict=strict)
 
     def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
-        """Return path and metadata of the run, or of the selected variant, and the options."""
+        """Return the path and the metadata of the run, or of the run's selected variant, and the options."""
         options = Options(config, self.options)
         ways = "--jsbench-engine-option records=PATH, a run's records.jsonl or its directory"
         path = Path(options.required("records", "records", ways))
@@ -271,13 +277,13 @@ REPLAY = ReplayFactory()
 
 class RecordingEngine:
     """
-    An engine that calls another one and writes each answer to a directory before the runner gets it.
+    An engine that calls another engine and writes each answer to a directory before the runner gets the answer.
 
-    With `--jsbench-record`, each worker wraps the run's engine in one. `generate` is called from several threads; each
-    answer gets its own file. A failed call writes nothing. `close`, at the end of the session, closes the
+    With `--jsbench-record`, each worker wraps the run's engine in a RecordingEngine. `generate` is called from several
+    threads; each answer gets its own file. A failed call writes nothing. `close`, at the end of the session, closes the
     wrapped engine. An answer to a request that is already recorded replaces that recording, whatever the order of the
-    test's requests. If an answer cannot be written, it is still returned, because it has been paid for; `lost` gets the
-    reason, and stops further calls.
+    test's requests. If an answer cannot be written, it is still returned, because it has been paid for; the reason is
+    passed to `lost`, and further calls are stopped.
 
     With `only_new` (`--jsbench-record-mode=new`), only requests without a recording are sent, and existing recordings
     are kept. The runner calls `remembered` before it waits for rate limits, because a recorded answer needs no call.
@@ -296,11 +302,12 @@ class RecordingEngine:
         self._recordings = Recordings(folder)
         self._lost = lost
         self._only_new = only_new
-        #: True to reject an answer that was recorded with other settings.
+        #: Whether to reject an answer that was recorded with other settings.
         self._strict = strict
-        #: Key of the request for which each file of this run was written, by the file's key and repeat.
+        #: For each file that this run has written, by key and repeat in the file's name: the key of the recorded
+        #: request.
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
-        #: Recordings of earlier runs; concurrent calls write further ones.
+        #: Paths of recordings from earlier runs; concurrent calls write further recordings.
         self._recorded_before = frozenset(self._recordings.paths())
         self._lock = threading.Lock()
 
@@ -324,8 +331,8 @@ class RecordingEngine:
         return CachedAnswer(answer=recording.answer_to(request), model=recording.file.model)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Call the engine, and write its answer to a file."""
-        schema = copy.deepcopy(request.schema)  # an engine may change it
+        """Call the engine, and write the engine's answer to a file."""
+        schema = copy.deepcopy(request.schema)  # the engine may change the schema
         answer = self._engine.generate(request)
         try:
             with self._lock:
@@ -339,7 +346,10 @@ class RecordingEngine:
         return answer
 
     def _key_for(self, request: Request) -> CaseKey:
-        """Return the key for the answer's file: that of the same request, or else one that this run has not used."""
+        """
+        Return the key for the answer's file: the key of a recording of the same request, or else a key that this run
+        has not used.
+        """
         first = request.origin.first
         path = self._recordings.path
         recorded: list[Recording] = []
@@ -357,7 +367,7 @@ class RecordingEngine:
         return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
 
     def _is_taken(self, key: CaseKey, request: Request) -> bool:
-        """Return whether this run has written the answer to another request under that key."""
+        """Return whether this run has written the answer to another request under this key."""
         return self._written.get((key, request.repeat), request.key) != request.key
 
     def count_tokens(self, prompt: Prompt) -> int | None:
@@ -365,5 +375,5 @@ class RecordingEngine:
         return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def close(self) -> None:
-        """Close the engine."""
+        """Close the wrapped engine."""
         self._engine.close()

@@ -1,4 +1,7 @@
-"""Recorded answers on disk: one file per attempt, found by request; reports what has changed since the recording."""
+"""
+Store recorded answers: one file per attempt, found by request, with a report of what has changed
+since the recording.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def prompt_change(before: Prompt, after: Prompt) -> str:
             return f"role{place} was {was.role}, is {now.role}"
         if was.shown != now.shown:
             return _text_change(was.shown, now.shown, place)
-        if was != now:  # only an identifier, which is not part of `shown`, differs
+        if was != now:  # the prompts differ only in an identifier, which is not part of `shown`
             then, since = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
             return _text_change(then, since, place)
     return f"{len(before.messages)} messages were recorded, {len(after.messages)} are sent"
@@ -68,12 +71,12 @@ def settings_change(
     """
     Describe the engine and sampling settings that differ from those of a recording; empty if they are equal.
 
-    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains what is known of settings that
-    were not set. `repeat` counts from 0 and is added to the seed.
+    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains the values, as far as known,
+    of settings that were not set. `repeat` counts from 0 and is added to the seed.
     """
     before = {**used, **settings_of_repeat({**then["run"], **then["test"]}, repeat)}
     after = settings_of_repeat({**now["run"], **now["test"]}, repeat)
-    # a replaying engine has another name than the recorded one, and its own options
+    # The replaying engine has another name than the recorded engine, and other options.
     unknown = ("engine", "option ") if now["run"].get("engine") in RECORDED else ()
     changed = [
         f"{name} was {_shown_setting(before, name)}, is {_shown_setting(after, name)}"
@@ -84,7 +87,7 @@ def settings_change(
 
 
 def settings_of_repeat(settings: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
-    """Return the sampling settings of one attempt: its repeat is added to the seed."""
+    """Return the sampling settings of one attempt, whose repeat is added to the seed."""
     seed = settings.get("seed")
     return {**settings, "seed": seed + repeat} if type(seed) is int else settings
 
@@ -126,7 +129,7 @@ def _changes(before: object, after: object, path: str) -> Iterator[str]:
 
 
 def _is_same(before: object, after: object) -> bool:
-    """Compare two JSON scalars: 0 equals 0.0, and 0 does not equal false."""
+    """Return whether two JSON scalars are equal: 0 equals 0.0, but not false."""
     kinds = {float if type(value) is int else type(value) for value in (before, after)}
     return len(kinds) == 1 and before == after
 
@@ -140,7 +143,7 @@ RECORDING_VERSION = 1
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: Fields of an answer that contain texts.
 _TEXTS = ("text", "reasoning", "beside")
-#: Fields that a server sets anew for each answer; usage is compared as parsed.
+#: Fields that a server sets anew for each answer; usage is compared after parsing.
 _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 
@@ -170,7 +173,7 @@ class _Server(Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The file of a recording; every text is a list of its lines."""
+    """Contents of a recording's file; every text is a list of its lines."""
 
     recording: int = written(RECORDING_VERSION)
     task: str
@@ -180,12 +183,12 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: Sampling parameters, if known; for information.
+    #: Sampling parameters of the recorded call, as far as they are known.
     params: _Sampled = written(_Sampled())
     #: Settings of engine and sampling.
     said: _Settings
     messages: list[_Turn]
-    #: The answer as in a record, with the declared tools.
+    #: The answer in the form of a record, with the declared tools.
     answer: Mapping[str, Any]
     server: _Server | None = None
     #: Schema that was sent to the engine.
@@ -233,7 +236,7 @@ class Recording:
 
     @classmethod
     def from_dict(cls, data: object) -> Recording:
-        """Parse the contents of a file; raise RecordError, which names what is missing or wrong."""
+        """Parse the contents of a file; raise RecordError, which states what is missing or wrong."""
         try:
             file = from_json(RecordingFile, data)
             answer: dict[str, Any] = dict(file.answer)
@@ -259,12 +262,12 @@ class Recording:
         return self.file.repeat
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON values of its file."""
+        """Return the JSON values for the recording's file."""
         values: dict[str, Any] = to_json(self.file)
         return values
 
     def changed(self, request: Request) -> str:
-        """Describe how prompt and schema differ from the recorded ones; empty if they are equal."""
+        """Describe how the prompt and the schema differ from the recorded ones; empty if both are equal."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
             "schema": json_change(self.file.schema, request.schema),
@@ -290,7 +293,7 @@ class Recording:
         return structs.replace(self.answer, sent=sent)
 
     def is_same_call(self, request: Request) -> bool:
-        """Return whether an application made the same API call."""
+        """Return whether both recordings are of the same API call by an application."""
         exchange = request.origin.exchange
         server = self.answer.server
         if exchange is None or server is None:
@@ -308,19 +311,22 @@ class Recording:
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
-#: Number of cached recordings; each request of a test is compared with all recordings of that test.
+#: Maximum number of cached recordings; each request of a test is compared with all recordings of that test.
 _MOST_CACHED = 1000
 
 
 class Recordings:
-    """A directory of recordings: a subdirectory per task, a file per attempt."""
+    """A directory of recordings, with a subdirectory per task and a file per attempt."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._read_file = functools.lru_cache(maxsize=_MOST_CACHED)(self._read_uncached)
 
     def path(self, key: CaseKey, repeat: int) -> Path:
-        """Return the path of an attempt's recording; `~` is in no identifier."""
+        """
+        Return the path of an attempt's recording; `~` separates the parts, because identifiers never contain this
+        character.
+        """
         number = f"~{repeat + 1}" if repeat else ""
         return self.folder / key.task / f"{key.id}{number}.json"
 
@@ -329,7 +335,7 @@ class Recordings:
         return sorted(self.folder.glob("*/*.json"))
 
     def read(self, path: Path) -> Recording:
-        """Read a file; raise RecordError if it is not a recording."""
+        """Read a file; raise RecordError if the file is not a recording."""
         try:
             stat = path.stat()
         except OSError:
@@ -344,7 +350,7 @@ class Recordings:
             raise RecordError(f"{path}: {error}") from error
 
     def at(self, path: Path) -> Recording | None:
-        """Read a recording; None if the file is not one, or has the wrong name."""
+        """Read a recording; return None if the file is not a recording or has the wrong name."""
         try:
             recording = self.read(path)
         except RecordError:
@@ -353,11 +359,12 @@ class Recordings:
 
     def find(self, request: Request, *, among: Container[Path] | None = None) -> Recording | None:
         """
-        Find the recording of a request: same prompt, schema and test, and the n-th of equal ones; else by its key.
+        Find the recording of a request by prompt, schema and test, the n-th of equal recordings; otherwise by the
+        request's key.
 
-        The parameters of a test are part of its name, even if they are not in the request, such as an expected value.
-        If there is no recording of the test itself, those of the same function with other parameters count. Raise
-        RecordError if a recording cannot be read.
+        The parameters of a test, such as an expected value, are part of the test's name even if the request does not
+        contain them. If there is no recording of the test itself, recordings of the same function with other parameters
+        count. Raise RecordError if a recording cannot be read.
         """
         if (first := request.origin.first) is not None:
             for read_candidates in (self.read_of_test, self._read_of_function):
@@ -367,13 +374,13 @@ class Recordings:
                 equal, before = find_equal(request, recorded)
                 if before < len(equal):
                     return equal[before]
-                if equal:  # requested more often than it was recorded
+                if equal:  # the request was made more often than it was recorded
                     return None
         path = self.path(request.key, request.repeat)
         return self.read(path) if path.exists() else None
 
     def read_of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """Read the recordings of one test run, by the key of its first request, in their order."""
+        """Read the recordings of one test run in their order, by the key of the test's first request."""
         number = f"~{repeat + 1}" if repeat else ""
         paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
         recorded = [self.read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
@@ -388,7 +395,7 @@ class Recordings:
         return sorted(same_repeat, key=lambda each: (each.key.of_first, each.key.number))
 
     def write(self, recording: Recording) -> None:
-        """Write the recording, unless an equal one exists: a file changes only if its answer does."""
+        """Write the recording, unless an equal recording exists, so that a file changes only if its answer does."""
         path = self.path(recording.key, recording.repeat)
         before = None
         with suppress(RecordError):
@@ -404,7 +411,7 @@ class Recordings:
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
 
     def require_writable(self) -> None:
-        """Create the directory and check that it is writable, before paid calls; raise RecordError if not."""
+        """Create the directory and check, before paid calls, that it is writable; raise RecordError if it is not."""
         path = self.folder
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -425,8 +432,7 @@ def _stable_parts(server: ServerAnswer) -> list[object]:
     """
     Return the parts of a server's body that are the same for the same answer.
 
-    Identifiers of Responses and of tool calls are kept: an application sends them back, so later requests contain
-    them.
+    Identifiers of Responses and of tool calls are kept, because an application sends them back in later requests.
     """
     if server.path == "/responses":
         return [server.body]
@@ -449,10 +455,10 @@ def _without_stamps(text: str) -> object:
 
 def find_equal(request: Request, recorded: list[Recording]) -> tuple[list[Recording], int]:
     """
-    Return the recordings of the same request in their order, and the number of equal requests before it.
+    Return the recordings of the same request in their order, and the number of equal requests before this request.
 
-    An application may send the same request to two models, or both streamed and not streamed, at the same time. If
-    there are recordings of exactly this API call, only they count.
+    An application may send the same request to two models, or both streamed and unstreamed, at the same time. If there
+    are recordings of exactly this API call, only these recordings count.
     """
     equal = [each for each in recorded if each.prompt == request.prompt and not each.changed(request)]
     same = [each for each in equal if each.is_same_call(request)]

@@ -1,4 +1,4 @@
-"""Unused recordings: those that no test of a complete run has requested; `jsbench recordings` lists or deletes them."""
+"""Find unused recordings, which no test of a complete run has requested; `jsbench recordings` lists or deletes them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
 
-#: File name in a run's directory.
+#: Name of the file in a run's directory that lists the unused recordings.
 UNASKED = "recordings.json"
 
 
 class _Unasked(Struct, frozen=True):
-    #: Digest of each unused recording, by its path in the directory of recordings.
+    #: Digest of each unused recording, by the recording's path in the directory of recordings.
     unasked: dict[str, str]
 
 
@@ -32,9 +32,10 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
     """
     Find the recordings that no attempt of a complete run has requested.
 
-    A recording of a test is used if any request of the test has the same prompt. If a test has no recording with its
-    prompt, recordings of the same function with other parameters count as used. So do all recordings of the function
-    of a test that did not pass (`unfinished`, by the keys of the first requests) or that had a failed call.
+    A recording of a test counts as used if any request of the test has the recording's prompt. If a test has no
+    recording with the prompt of one of its requests, recordings of the same function with other parameters count as
+    used too. All recordings of a function count as used if a test of this function did not pass (`unfinished`, by the
+    keys of the first requests) or had a failed call.
     """
     recordings = Recordings(folder)
     test_attempts: list[AttemptOutcome] = []
@@ -70,7 +71,7 @@ def write(run: Path, folder: Path, paths: Iterable[Path]) -> None:
 
 
 def read(folder: Path, runs: Iterable[Path]) -> list[Path]:
-    """Read the recordings that none of these runs has used, without those that have changed since."""
+    """Read the recordings that none of these runs has used, without recordings that have changed since."""
     common = set.intersection(*(set(_digests(run).items()) for run in runs))
     return [folder / name for name, digest in sorted(common) if _is_recording(folder, folder / name, digest)]
 
@@ -90,7 +91,7 @@ def _digests(run: Path) -> Mapping[str, str]:
 
 
 def _is_recording(folder: Path, path: Path, digest: str) -> bool:
-    """Return whether a path from an untrusted list is that recording, inside this directory."""
+    """Return whether a path from an untrusted list is a recording in this directory with this digest."""
     if path.suffix != ".json" or not inside(folder, path) or not path.is_file() or _digest(path) != digest:
         return False
     return Recordings(path.parent.parent).at(path) is not None
