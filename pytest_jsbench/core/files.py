@@ -294,8 +294,8 @@ class IndexedLines(Generic[K]):
 
 def real(path: Path) -> Path:
     """
-    Return the path with links resolved; unchanged for circular links, because of which `Path.resolve` may raise an
-    error.
+    Return the path with links resolved, but circular links unchanged; `Path.resolve` may raise an
+    error for these.
     """
     return Path(os.path.realpath(path))
 

@@ -250,7 +250,7 @@ class _Rule:
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()
-    #: Words separated by spaces, at least one of which must be among the error's names.
+    #: Words separated by spaces; the error's names must include at least one of these words.
     names: str = ""
     #: Regular expressions for the error's fields `param` and `message`; the second ignores case.
     param: str = ""

@@ -187,7 +187,10 @@ class ProviderSettings:
     has_template: bool = False
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """Return what is sent with each request: response format and tools, both of which extra fields may replace."""
+        """
+        Return what is sent with each request, for the record: response format and tools. Extra
+        fields may replace both.
+        """
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
