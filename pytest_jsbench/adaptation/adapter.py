@@ -200,7 +200,7 @@ def _covers(name: str, value: object, branch: Mapping[str, Any]) -> bool:
         # a closed branch forbids the properties that it does not name
         is_closed = name == "properties" and branch.get("additionalProperties") is False
         return is_closed or value.keys() <= moved.keys()
-    return moved == value
+    return bool(moved == value)
 
 
 _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
