@@ -1,7 +1,4 @@
-"""
-Define the options of a run, with the name, help, checks and parsing of each option, for every entry point that accepts
-them.
-"""
+"""Define the options of a run: name, help, checks and parsing of each, for every entry point that accepts them."""
 
 from __future__ import annotations
 
