@@ -67,7 +67,7 @@ class _Care(IntEnum):
 _ANNOTATIONS = ANNOTATIONS - {
     "$dynamicAnchor", "$recursiveAnchor", "contentEncoding", "contentMediaType", "contentSchema",
 }  # fmt: skip
-#: Keywords that may allow an object properties that the node does not name.
+#: Keywords that may permit properties which the node does not name.
 _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
@@ -262,7 +262,7 @@ def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
 
 
 def _end_after_tuple(node: dict[str, Any]) -> None:
-    """End an array with its tuple, since llama.cpp ignores `items` next to `prefixItems`."""
+    """Limit an array to its `prefixItems`, since llama.cpp ignores `items` next to them."""
     listed = node.get("prefixItems")
     items = node.get("items")
     if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:

@@ -1,5 +1,5 @@
 """
-Collect the rules of one place: all subschemas that apply to it, and what they require together.
+Collect the constraints on one location: all subschemas that apply to it, and their combined requirements.
 
 A reference is replaced by its target, and the branches of `allOf` are added to the others. The result consists of nodes
 without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`), which require one

@@ -21,7 +21,7 @@ class SubsetLimits:
     characters: int | None = None
     #: Enum values in the whole schema.
     enum_values: int | None = None
-    #: Number of values from which an enum is limited to `long_enum_characters`.
+    #: Number of enum values above which the total length is limited to `long_enum_characters`.
     long_enum: int | None = None
     long_enum_characters: int | None = None
     optional: int | None = None

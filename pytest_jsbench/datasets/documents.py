@@ -34,8 +34,8 @@ YAML_SUFFIXES = (".yaml", ".yml")
 DOCUMENT_SUFFIXES = (".json", *YAML_SUFFIXES)
 #: Number of parsed documents to keep in memory, for cases that share one.
 _KEPT = 4
-#: Function that returns the document with the given URI, or None if only a validator may know it; it raises Unreadable
-#: if the document cannot be read.
+#: Function that returns the document with the given URI, or None if it is left to the validator to resolve the URI;
+#: raises Unreadable if the document cannot be read.
 Retrieve = Callable[[str], object]
 
 _UNNAMED = re.compile(r"[^\w.-]+")

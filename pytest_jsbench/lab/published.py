@@ -1,4 +1,4 @@
-"""Compare a run with published figures: by task, with the settings in which they differ."""
+"""Compare a run with published figures, task by task, and list the settings that differ."""
 
 from __future__ import annotations
 

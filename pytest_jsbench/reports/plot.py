@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COUNT = re.compile(r"^(num|n)_|_count$|_?tokens$")
 _LOWER = re.compile(r"(^|[_.])(errors?|err|loss|latency|cost|failures?|failed|missing|rmse|mae)([_.]|$)")
 _HIGHER = re.compile(r"(rate|accuracy|exact_match|score|progress|coverage|success|precision|recall|f1)")
-#: The palette of Okabe and Ito, for people with any colour vision.
+#: The palette of Okabe and Ito, whose colours colour-blind readers can distinguish.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
 _MARKERS = "osD^"

@@ -29,8 +29,8 @@ _Form = IntEnum("_Form", "WHOLE SHORT_HEADS BOUNDS_BELOW")
 
 def width_of(*, is_terminal: bool) -> int:
     """
-    Return the width to fill: that of the terminal or of COLUMNS; the default if output is
-    redirected, or it is smaller.
+    Return the width of reports: COLUMNS or the terminal's width; the default if output is redirected
+    or that width is smaller.
     """
     return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal or "COLUMNS" in os.environ else WIDTH
 

@@ -52,7 +52,7 @@ def foreign_syntax(pattern: str) -> dict[str, str]:
 
 
 def describe_foreign_syntax(pattern: str) -> str:
-    """Return the first such construct and what to write instead; empty if the pattern has none."""
+    """Describe the first construct in a pattern that is not ECMA-262, and its replacement; empty if there is none."""
     found = foreign_syntax(pattern)
     return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in found.items()), "")
 

@@ -308,7 +308,7 @@ _OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerDocument:
-    """The one JSON value of a text."""
+    """The single JSON value found in an answer's text."""
 
     instance: object
     notes: tuple[Note, ...] = ()

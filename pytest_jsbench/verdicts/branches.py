@@ -73,7 +73,7 @@ class _Branch:
 
     @property
     def name(self) -> str:
-        """Number, with the name of the referenced definition or the title."""
+        """The branch's number, followed by the name of its referenced definition or its title."""
         schema = self.schema if isinstance(self.schema, Mapping) else {}
         reference = schema.get("$ref")
         title = schema.get("title")

@@ -287,7 +287,7 @@ def _has_no_parameters(schema: Schema) -> bool:
 
 
 def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
-    """Return the schema by which an attempt was judged: that of the tool whose call decided, or the case's."""
+    """Return the schema that decided the verdict: that of the decisive tool call, otherwise the case's schema."""
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
     return schema if own is None else own

@@ -74,7 +74,7 @@ class KeywordReport(RepliesReport):
 
 
 class ReplyReport(TypedDict):
-    """One reply."""
+    """A reply of the server that shows a fault."""
 
     #: Kind of the reply, other than conforming.
     kind: Annotated[ReplyKind, _without(ReplyKind.CONFORMS)]

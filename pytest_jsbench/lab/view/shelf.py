@@ -91,8 +91,8 @@ class _Kept(Generic[T]):
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        #: By run, the last used at the end: the state of its files, the reading of that state, and the previous
-        #: reading.
+        #: Maps each run (least recently used first) to the state of its files, the reading of that state, and
+        #: the previous reading.
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
     def of(self, path: Path, patience: float | None) -> T:
