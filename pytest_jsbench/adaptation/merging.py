@@ -79,7 +79,7 @@ def can_move_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
-    """Return whether a node with `oneOf` may be made narrower wherever it is: nothing negates or counts it."""
+    """Return whether alternatives of a `oneOf` can be excluded: no part of the schema negates or counts its matches."""
     for _, part in located(schema):
         branches = part.get("oneOf", [])
         if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):

@@ -283,7 +283,7 @@ def find_runs(folder: Path) -> list[Path]:
     """
     runs = list_runs(folder)
     if outside := next((run for run in runs if not inside(folder, run)), None):
-        raise JournalError(printable(f"{outside}: is outside of {folder}"), found=outside, where=folder)
+        raise JournalError(printable(f"{outside}: leads out of {folder}"), found=outside, where=folder)
     return runs
 
 

@@ -134,5 +134,5 @@ def test_card_with_outside_file_is_rejected_before_the_library_opens_it(root: Pa
     names = f"configs:\n- config_name: a\n  data_files:\n  - split: test\n    path: '{named}'\n"
     (root / card).write_text(f"---\n{names}---\n" if card == "README.md" else names)
 
-    with pytest.raises(DatasetError, match=f"{card} names the file .*; expected a path inside"):
+    with pytest.raises(DatasetError, match=f"{card} refers to the file .*; expected a path inside"):
         opened(root)

@@ -414,7 +414,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"preset": "x"}, "evaluate: preset is 'x'; expected a publication: unknown publication 'x': expected one of"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["unknown"]}, "unknown classifier or metric 'unknown'"),
-        ({"output": None, "resume": True}, "name the run, or an output"),
+        ({"output": None, "resume": True}, "pass the run, or an output"),
         ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
         ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
         ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),

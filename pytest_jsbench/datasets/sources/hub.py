@@ -182,7 +182,7 @@ def check_folder(folder: Path) -> None:
     """Raise DatasetError if the directory has a link to a file outside of it, or its card names such a file."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            raise DatasetError(f"{printable(str(path))}: is outside of {folder}")
+            raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
     for name in _CARDS:
         for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):

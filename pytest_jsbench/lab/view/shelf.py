@@ -232,13 +232,13 @@ def shown_name(path: Path) -> str:
 def _require_own_files(folder: Path, path: Path) -> None:
     """Raise RecordError unless each file of the run is a regular file inside the directory."""
     if not inside(folder, path):
-        raise RecordError(printable(f"{path}: a link that is outside of {folder}; it is not read"), where=path)
+        raise RecordError(printable(f"{path}: a link that leads out of {folder}; it is not read"), where=path)
     # If the run is deleted in the meantime, reading it raises an error.
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.suffix not in {".json", ".jsonl"}:
             continue
         if not inside(folder, file):
-            raise RecordError(printable(f"{file}: a link that is outside of {folder}; it is not read"), where=file)
+            raise RecordError(printable(f"{file}: a link that leads out of {folder}; it is not read"), where=file)
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(file.stat().st_mode):
                 raise RecordError(printable(f"{file}: not a plain file; it is not read"), where=file)
