@@ -6,8 +6,7 @@ The result is the schema to send with a list of its changes, or the reason why t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
@@ -117,103 +116,6 @@ class Ledger:
         return tuple(self._changes)
 
 
-def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
-    """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
-    from pytest_jsbench.adaptation.bounding import schema_below_defs
-
-    ledger = Ledger("relax")
-    # the user's own schema may already have this form
-    was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
-    moved = schema_below_defs(after) if isinstance(after, Mapping) else None
-    if not was_below and moved is not None:
-        ledger.note(
-            "rewritten", "$ref", (), "the engine moved the schema below $defs, so that a pointer can refer to it"
-        )
-        after = moved
-    places: list[tuple[Path, Any, Any]] = [((), before, after)]
-    for path, was, now in places:  # the list grows during the loop
-        if isinstance(was, Mapping) and isinstance(now, Mapping):
-            for name in {**was, **now}:
-                forbids = was.get(name) is False
-                if name not in now and forbids and path[-1:] == ("properties",):  # another keyword has the same effect
-                    note = "the engine removed a property that is forbidden"
-                    ledger.note("rewritten", "properties", path[:-1], note)
-                elif name not in now:
-                    implied = _is_implied(name, was, now)
-                    reworded = implied or (forbids and name == "items") or name in _NAMES_OF_PLACES
-                    ledger.note("rewritten" if reworded else "widened", name, path, "removed by the engine")
-                elif name not in was:
-                    ledger.note("tightened", name, path, f"set by the engine{_bound_note(now[name])}")
-                else:
-                    places.append(((*path, name), was[name], now[name]))
-        elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-            places += [((*path, str(at)), *pair) for at, pair in enumerate(zip(was, now, strict=True))]
-        elif was != now and not (was is True and now == {}):  # an empty schema and `true` accept the same
-            lower = _bound_note(was) and _bound_note(now) and path[-1:] in _UPPER_BOUNDS and now < was
-            kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
-            ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound_note(now)}")
-    return ledger.changes()
-
-
-def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return whether a removed keyword rejects nothing that the other keywords accept."""
-    if name == "allOf":  # engines remove `allOf` only after merging it
-        return isinstance(was[name], list)
-    if name == "oneOf":  # engines replace it by an `anyOf` of branches that exclude each other
-        branches = now.get("anyOf")
-        return "anyOf" not in was and isinstance(branches, list) and len(branches) == len(was[name])
-    if name == "items":
-        listed = was.get("prefixItems")
-        most = now.get("maxItems")
-        return isinstance(listed, list) and isinstance(most, int | float) and most <= len(listed)
-    if _is_in_each_branch(name, was[name], now):
-        return True
-    for exclusive, inclusive, sign in _BOUNDS_OF_A_SIDE:
-        left = was.get(name)
-        kept = now.get(exclusive if name == inclusive else inclusive)
-        if name in (exclusive, inclusive) and isinstance(left, int | float) and isinstance(kept, int | float):
-            return sign * kept > sign * left or (kept == left and name == inclusive)
-    return False
-
-
-def _is_in_each_branch(name: str, value: object, node: Mapping[str, Any]) -> bool:
-    """Return whether a keyword was moved into every branch of an `anyOf` or `oneOf` of the node."""
-    for group in ("anyOf", "oneOf"):
-        branches = node.get(group)
-        if (
-            not isinstance(branches, list)
-            or not branches
-            or not all(isinstance(branch, Mapping) for branch in branches)
-        ):
-            continue
-        if all(name in branch and _covers(name, value, branch) for branch in branches):
-            return True
-    return False
-
-
-def _covers(name: str, value: object, branch: Mapping[str, Any]) -> bool:
-    """Return whether a keyword of a branch requires at least as much as the value that it had next to the branches."""
-    moved = branch[name]
-    if isinstance(value, list) and isinstance(moved, list):
-        return all(member in moved for member in value)
-    if isinstance(value, Mapping) and isinstance(moved, Mapping):
-        # a closed branch forbids the properties that it does not name
-        is_closed = name == "properties" and branch.get("additionalProperties") is False
-        return is_closed or value.keys() <= moved.keys()
-    return bool(moved == value)
-
-
-_BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
-
-
-def _bound_note(value: object) -> str:
-    """Return the value of a bound as the end of a note; empty for other values, which are in the recorded schema."""
-    return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""
-
-
-#: Keywords that identify schemas for references; after their removal, references are pointers.
-_NAMES_OF_PLACES = frozenset({"$schema", "$id", "id"})
-_UPPER_BOUNDS = (("maxLength",), ("maxItems",))
 #: Maximum time in seconds; the largest real schemas take half a second.
 SECONDS = 10.0
 

@@ -1,4 +1,4 @@
-"""Merge keywords of one instance into one schema, where llama.cpp reads only one of them and ignores the others."""
+"""Merge keywords that llama.cpp does not read next to each other, such as bounds next to an `allOf`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, REFE
 
 _OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
 _DESCRIBING = frozenset({"title", "description", "$comment"})
-#: the stricter of two values of a bound
+#: Function that returns the stricter of two values of a bound.
 _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
@@ -36,7 +36,7 @@ _MOST_BRANCHES, _MOST_WRITTEN = 16, 20_000
 
 
 def merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
-    """Write an `allOf` of scalars as one schema, since llama.cpp reads no bounds of several."""
+    """Write an `allOf` of scalars as one schema, since llama.cpp ignores bounds in an `allOf`."""
     branches = node.get("allOf")
     if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
         return node
@@ -129,7 +129,7 @@ def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | No
     if required:
         merged["required"] = list(dict.fromkeys(required))
     properties = dict(shared.get("properties", {}))
-    # a keyword for all properties that are not named does not hold for one that the alternative names
+    # the keywords for unnamed properties would no longer apply to a property that only the alternative names
     closed = not shared.keys().isdisjoint({"additionalProperties", "patternProperties"})
     for name, schema in branch.get("properties", {}).items():
         if name not in properties and closed:
@@ -176,6 +176,20 @@ def _exclude_each_other(
             return []
         exclusive.append({**branch, "properties": left, "additionalProperties": False})
     return exclusive
+
+
+def are_exclusive(branches: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether no instance conforms to two of the branches, as after `spread_alternatives`."""
+    pairs = itertools.combinations(branches, 2)
+    return all(_forbids_required(one, other) or _forbids_required(other, one) for one, other in pairs)
+
+
+def _forbids_required(branch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a branch of closed objects forbids a property that another branch of objects requires."""
+    if not (_well_formed(branch) and _well_formed(other) and branch.get("type") == other.get("type") == "object"):
+        return False
+    is_closed = branch.get("additionalProperties") is False and not branch.get("patternProperties")
+    return is_closed and not set(other.get("required", [])) <= branch.get("properties", {}).keys()
 
 
 def _well_formed(node: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import tenacity
 from msgspec import structs
 
-from pytest_jsbench.adaptation import Adapted, Change, Inexpressible, changes_by_engine
+from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
 from pytest_jsbench.core.cases import (
     BrokenCase,
     Case,
@@ -148,7 +148,7 @@ class Runner:
         sent = getattr(generation, "sent", None)
         changes = question.changes
         if isinstance(question.adapted, Adapted) and sent is not None and sent.schema is not None:
-            changes += changes_by_engine(question.adapted.schema, sent.schema)
+            changes += _changes_by_engine(question.adapted.schema, sent.schema)
         record = Record.of(
             key=case.key,
             repeat=repeat,
@@ -318,6 +318,14 @@ class Runner:
             tries.wait_together = shared and admission.patience > 0
             tries.uncounted += tries.wait_together
         return generation
+
+
+def _changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
+    if before == after:
+        return ()
+    from pytest_jsbench.adaptation.engine_changes import changes_by_engine  # few engines change a schema
+
+    return changes_by_engine(before, after)
 
 
 def inexpressible(problem: Inexpressible) -> Declined:

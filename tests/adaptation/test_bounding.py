@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft201909Validator, Draft202012Validator
 
-from pytest_jsbench.adaptation import changes_by_engine
 from pytest_jsbench.adaptation.bounding import LONGEST_STRING, bounded, with_pointers
+from pytest_jsbench.adaptation.engine_changes import changes_by_engine
 
 CLOSED = {"additionalProperties": False}
 TEXT = {"type": "string"}
@@ -221,6 +221,34 @@ def test_changes_of_bounding_are_listed_by_keyword() -> None:
         ({"properties": {"a": False}}, {"properties": {}}, [("rewritten", "properties", "")]),
         ({"$ref": "#a"}, {"$ref": "#/$defs/a"}, [("rewritten", "$ref", "")]),
         ({"anyOf": [{}, {"maxItems": 9}]}, {"anyOf": [{}, {"maxItems": 3}]}, [("tightened", "maxItems", "/anyOf/1")]),
+        ({"maxItems": 3}, {"maxItems": 9}, [("widened", "maxItems", "")]),
+        ({"minimum": 3}, {"minimum": 1}, [("widened", "minimum", "")]),
+        ({"minimum": 1}, {"minimum": 3}, [("tightened", "minimum", "")]),
+        ({"required": ["a", "b"]}, {"required": ["a"]}, [("widened", "required", "")]),
+        ({"required": ["a", "b"]}, {"required": ["a", "c"]}, [("widened", "required", "")]),
+        ({"required": ["a"]}, {"required": ["b", "a"]}, [("tightened", "required", "")]),
+        ({"enum": ["a", "b"]}, {"enum": ["b", "a"]}, [("rewritten", "enum", "")]),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, [("tightened", "enum", "")]),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, [("widened", "enum", "")]),
+        ({"type": "string"}, {"type": ["string", "null"]}, [("widened", "type", "")]),
+        ({"type": "number"}, {"type": "integer"}, [("tightened", "type", "")]),
+        ({"type": "integer"}, {"type": "number"}, [("widened", "type", "")]),
+        ({"additionalProperties": False}, {"additionalProperties": {}}, [("widened", "additionalProperties", "")]),
+        (
+            {"additionalProperties": False},
+            {"additionalProperties": {"not": {}}},
+            [("rewritten", "additionalProperties", "")],
+        ),
+        (
+            {"allOf": [{"minimum": 1}, {"minimum": 3}]},
+            {"minimum": 3},
+            [("rewritten", "allOf", ""), ("tightened", "minimum", ""), ("tightened", "minimum", "/allOf/0")],
+        ),
+        (
+            {"allOf": [{"minimum": 1}, {"pattern": "a"}]},
+            {"minimum": 1},
+            [("rewritten", "allOf", ""), ("tightened", "minimum", ""), ("widened", "pattern", "/allOf/1")],
+        ),
     ],
 )
 def test_a_schema_that_an_engine_changed_is_described_by_its_changes(

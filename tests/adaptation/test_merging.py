@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from pytest_jsbench.adaptation import changes_by_engine
 from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation.engine_changes import changes_by_engine
 
 WORD = {"type": "string"}
 SHORT = {"type": "string", "maxLength": 40}
@@ -125,6 +125,34 @@ def test_moved_keywords_are_no_loss(group: str) -> None:
     assert isinstance(sent, dict)
     assert "required" not in sent
 
-    assert "widened" not in {change.kind for change in changes_by_engine(schema, sent)}
-    lost = changes_by_engine(schema, {group: [{"required": ["a"]}, {"required": ["b"]}]})
-    assert "widened" in {change.kind for change in lost}
+    assert "widened" not in kinds(schema, sent).values()
+    assert "widened" in kinds(schema, {group: [{"required": ["a"]}, {"required": ["b"]}]}).values()
+
+
+def kinds(schema: Any, sent: Any) -> dict[tuple[str, str], str]:
+    return {(change.path, change.keyword): change.kind for change in changes_by_engine(schema, sent)}
+
+
+@pytest.mark.parametrize("group", ["anyOf", "oneOf"])
+def test_loss_inside_a_moved_keyword_is_listed(group: str) -> None:
+    schema = node(properties={**ANY, "c": {**WORD, "pattern": "x"}}, **{group: EITHER})
+    sent: Any = bounded(schema)
+    branch = sent["anyOf"][1]
+    branch["properties"] = {**branch["properties"], "c": SHORT}
+
+    changes = kinds(schema, sent)
+
+    assert [place for place, kind in changes.items() if kind == "widened"] == [("/properties/c", "pattern")]
+
+
+def test_one_of_sent_as_any_of_accepts_more_unless_its_branches_exclude_each_other() -> None:
+    schema = node(oneOf=EITHER)
+    sent: Any = bounded(schema)
+    branches = sent["anyOf"]
+
+    assert kinds(schema, sent)["", "oneOf"] == "rewritten"
+    assert kinds(schema, node(anyOf=EITHER))["", "oneOf"] == "widened"
+    open_branch = {**branches[1], "additionalProperties": True}
+    assert kinds(schema, {**sent, "anyOf": [open_branch, open_branch]})["", "oneOf"] == "widened"
+    lost = {**branches[0], "required": ["c"]}
+    assert kinds(schema, {**sent, "anyOf": [lost, branches[1]]})["/oneOf/0", "required"] == "widened"
