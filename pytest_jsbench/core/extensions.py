@@ -6,7 +6,6 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,6 @@ from pytest_jsbench.core.text import described, kind_of, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
-
-
-#: Directories, besides the current one, from which `package.module:name` is imported.
-_directories: list[str] = []
-
-
-def add_import_directory(directory: Path) -> Callable[[], None]:
-    """
-    Import references from this directory too, after all of `sys.path`; return a function that
-    removes the directory.
-    """
-    added = str(directory)
-    _directories.append(added)
-    return partial(_directories.remove, added)
 
 
 def is_reference(text: str) -> bool:
@@ -61,13 +46,11 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
 
 
 def _extend_search_path() -> None:
-    """Append the user's directories to `sys.path` permanently, because modules may import others later."""
+    """Append the current directory to `sys.path` permanently, because modules may import others later."""
     here = str(Path.cwd())
-    # The directories come last, so that none of the user's files hides another module.
-    wanted = _directories if "" in sys.path else [here, *_directories]
-    for directory in wanted:
-        if directory not in sys.path:
-            sys.path.append(directory)
+    # The directory comes last, so that none of the user's files hides another module.
+    if "" not in sys.path and here not in sys.path:
+        sys.path.append(here)
 
 
 #: Distribution name of this package, which also provides its own extensions through entry points.
@@ -153,10 +136,7 @@ def find_function(
 
 
 def origin(point: metadata.EntryPoint) -> str:
-    """
-    Return an entry point's reference and the package that provides the entry point: `acme.engines:Echo (package acme-
-    jsbench 1.0)`.
-    """
+    """Return an entry point's reference and the package that provides it: `acme.engines:Echo (package acme 1.0)`."""
     package = package_of(point)
     return printable(f"{point.value} (package {package})" if package else point.value)
 

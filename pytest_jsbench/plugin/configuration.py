@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.extensions import add_import_directory
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
@@ -68,12 +70,18 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
 
 
 def _import_from_ini_directory(config: pytest.Config) -> None:
-    """
-    Make modules next to the ini file importable for its `package.module:name` references, wherever
-    pytest is started.
-    """
-    directory = config.rootpath if config.inipath is None else config.inipath.parent
-    config.add_cleanup(add_import_directory(directory))
+    """Make modules next to the ini file importable by `package.module:name`, wherever pytest is started."""
+    ini_directory = config.rootpath if config.inipath is None else config.inipath.parent
+    # The directories come last, so that none of the user's files hides another module.
+    for directory in map(str, (config.invocation_params.dir, ini_directory)):
+        if directory not in sys.path:
+            sys.path.append(directory)
+            config.add_cleanup(partial(_stop_importing_from, directory))
+
+
+def _stop_importing_from(directory: str) -> None:
+    with suppress(ValueError):  # a test may have changed the path
+        sys.path.remove(directory)
 
 
 def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import ExportError, ImportFailed
-from pytest_jsbench.core.extensions import add_import_directory, extension, import_object, installed, is_reference, load
+from pytest_jsbench.core.extensions import extension, import_object, installed, is_reference, load
 from tests.packages import install
 
 GROUP = "pytest_jsbench.things"
@@ -127,24 +127,14 @@ def test_failing_import_prints_nothing_and_shows_no_key(
         import_object("raises_on_import:Name", purpose="x")
 
 
-def test_added_directory_is_imported_from_after_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_directory_is_imported_from_after_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pathlib.py").write_text("Path = None")
-    (tmp_path / "only_in_added_directory.py").write_text("NAME = 1")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    remove = add_import_directory(tmp_path)
+    (tmp_path / "only_in_current_directory.py").write_text("NAME = 1")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.chdir(tmp_path)
     try:
-        assert import_object("only_in_added_directory:NAME", purpose="x") == 1
+        assert import_object("only_in_current_directory:NAME", purpose="x") == 1
         assert import_object("pathlib:Path", purpose="x") is Path
         assert sys.path[-1] == str(tmp_path)
     finally:
-        remove()
-        sys.modules.pop("only_in_added_directory", None)
-
-
-def test_removed_directory_is_not_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in_removed_directory.py").write_text("NAME = 1")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    add_import_directory(tmp_path)()
-
-    with pytest.raises(ImportFailed, match="cannot import in_removed_directory"):
-        import_object("in_removed_directory:NAME", purpose="x")
+        sys.modules.pop("only_in_current_directory", None)

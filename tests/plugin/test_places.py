@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import textwrap
 
 import pytest
 
@@ -50,7 +52,7 @@ def test_paths_of_the_ini_file_start_where_it_is(placed: Bench, source: str, mon
 def test_module_next_to_the_ini_file_is_found_from_a_subdirectory(
     placed: Bench, ini: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    placed.write({file: "NUMBERS = {'number': {'type': 'object', 'properties': {'n': {'type': 'integer'}}}}\n"})
+    placed.write({file: f"NUMBERS = {{'number': {NUMBER}}}\n"})
     placed.pytester.makeini(
         f"[pytest]\n{ini}jsbench_engine = scripted\njsbench_dataset = place_of_ini:NUMBERS\n"
         "jsbench_engine_option = answers=answers.json\n"
@@ -61,6 +63,31 @@ def test_module_next_to_the_ini_file_is_found_from_a_subdirectory(
 
     result.assert_outcomes(passed=1)
     assert "place_of_ini::number" in result.stdout.str()
+
+
+def test_directory_of_the_ini_file_is_the_last_to_import_from_and_only_during_the_run(
+    placed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"""
+        import sys
+        from pathlib import Path
+
+        place = "last" if sys.path[-1] == str(Path(__file__).parent) else "not_last"
+        NUMBERS = {{place: {NUMBER}}}
+    """
+    placed.write({"place_of_ini.py": textwrap.dedent(module)})
+    placed.pytester.makeini(
+        "[pytest]\njsbench_engine = scripted\njsbench_dataset = place_of_ini:NUMBERS\n"
+        "jsbench_engine_option = answers=answers.json\n"
+    )
+    monkeypatch.chdir(placed.path / "tests" / "unit")
+
+    run = f"pytest.main({[*placed.quick, '-v']}); print('left behind:', {str(placed.path)!r} in sys.path)"
+
+    result = placed.pytester.run(sys.executable, "-c", f"import sys, pytest; {run}")
+
+    assert "place_of_ini::last" in result.stdout.str()
+    assert result.outlines[-1] == "left behind: False"
 
 
 def test_paths_of_the_command_line_start_where_pytest_was_started(
