@@ -121,7 +121,7 @@ class ValueComparison:
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """Results in sentences: that for whole answers under an empty name, then one for each field that differs."""
+        """Name and text of each sentence: whole answers have an empty name, and each field that differs follows."""
         tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
         whole = f"{difference_sentence(self.difference, does='have every value right', same='no change in any')}{tests}"
         right = {

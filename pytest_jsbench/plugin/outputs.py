@@ -54,8 +54,8 @@ def complete_junit(context: RunContext, run: Run, summary: Summary, decision: Ga
     details = None
     if len(run.planned) > MANY:
         folder = context.handover.folder
-        where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"
-        details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are in {where}"
+        place = "not stored, since no record is kept" if folder is None else f"in {folder}: records.jsonl, report.html"
+        details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are {place}"
     try:
         junit.complete(path, properties, costs, details=details, hide=context.secrecy.out_of)
     except (OSError, ParseError) as error:

@@ -183,7 +183,7 @@ def _is_idn_hostname(text: str) -> bool | None:
             for label in u_labels:
                 idna.check_bidi(label, check_ltr=True)
     except idna.IDNABidiError:
-        # idna uses Python's own Unicode for directions, which may be too old for a character
+        # idna takes text directions from Python's Unicode data, which may be too old for a character
         return None if any(category(character) == "Cn" for label in u_labels for character in label) else False
     except UnicodeError:
         return False

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})", re.DOTALL)
-#: directory, name before the number, suffix
+#: Of a numbered file: its directory, the name before the number, and the suffix.
 _Series = tuple[Path, str, str]
 
 
@@ -21,14 +21,14 @@ def _position(path: Path) -> tuple[_Series, int] | None:
 
 class ToolPages:
     """
-    The order of pages that are files of their own.
+    The order of pages of which each is a file.
 
     A response does not state which cursor it answers. So files are pages of one list only if their names differ by
     consecutive numbers, all but the last have a `nextCursor`, and no two of these are equal.
     """
 
     def __init__(self, paths: Iterable[Path], cursor_of: Callable[[Path], str | None]) -> None:
-        """`cursor_of` returns the `nextCursor` of a file: empty if it has none, None if it is no list of tools."""
+        """`cursor_of` returns the `nextCursor` of a file: empty if it has none, None if the file has no list of tools."""
         self._cursor_of = cache(cursor_of)
         self._joined: dict[Path, tuple[Path, ...]] = {}
         self._series: dict[_Series, dict[int, list[Path]]] = defaultdict(lambda: defaultdict(list))
@@ -61,6 +61,6 @@ class ToolPages:
         if position is None:
             return None
         numbers = self._series[position[0]]
-        found = numbers.get(position[1] + step, [])
-        is_certain = len(numbers[position[1]]) == len(found) == 1
-        return found[0] if is_certain and self._cursor_of(found[0]) is not None else None
+        followers = numbers.get(position[1] + step, [])
+        is_certain = len(numbers[position[1]]) == len(followers) == 1
+        return followers[0] if is_certain and self._cursor_of(followers[0]) is not None else None
