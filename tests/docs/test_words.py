@@ -119,7 +119,7 @@ def test_code_is_written_in_plain_english(root: Path) -> None:
         problem
         for path in sorted(root.rglob("*.py"))
         if path != own
-        for problem in dialect(python_texts(path), str(path.relative_to(ROOT)))
+        for problem in dialect(python_texts(path), str(path.relative_to(root.parent)))
     ]
     assert wrong == []
 
