@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})", re.DOTALL)
-#: Of a numbered file: its directory, the name before the number, and the suffix.
+#: Directory of a numbered file, its name before the number, and its suffix.
 _Series = tuple[Path, str, str]
 
 
@@ -21,7 +21,7 @@ def _position(path: Path) -> tuple[_Series, int] | None:
 
 class ToolPages:
     """
-    The order of pages of which each is a file.
+    Order of the pages of a tool list when each page is a file of its own.
 
     A response does not state which cursor it answers. So files are pages of one list only if their names differ by
     consecutive numbers, all but the last have a `nextCursor`, and no two of these are equal.
