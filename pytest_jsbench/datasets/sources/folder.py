@@ -27,11 +27,22 @@ if TYPE_CHECKING:
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words in files that may be more than a schema; only such files are parsed before their cases are read.
-_MORE_THAN_A_SCHEMA = re.compile(
-    rb"openapi|swagger|jsonrpc|protocol_?version|prompts|resource|contents|\broots\b|\btasks\b|\berror\b|inputs|tool|function|parameters|(?:input|output)_?schema|guided_json|structured_outputs"
-    rb"|json_?schema|response_?(?:format|schema)|\bformat\b[\"']?\s*:\s*\{|\bschema[\"']?\s*:",
-    re.IGNORECASE,
+#: Words in files that may be more than a schema, in lower case; only such files are parsed before their cases are read.
+_WORDS = tuple(
+    b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
+    b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
+    b" responseformat response_format responseschema response_schema".split()
+)
+#: Words that count only in this context. Each pattern begins with the word, since `re` then searches 50 times as fast.
+_WORDS_IN_CONTEXT = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"roots(?<!\wroots)\b",
+        rb"tasks(?<!\wtasks)\b",
+        rb"error(?<!\werror)\b",
+        rb"format(?<!\wformat)[\"']?\s*:\s*\{",
+        rb"schema(?<![$\w]schema)[\"']?\s*:",
+    )
 )
 
 
@@ -142,11 +153,17 @@ def _find_in_api(
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
     """Return the document if it may be more than a schema; None for a schema and for unreadable files."""
     try:
-        if _MORE_THAN_A_SCHEMA.search(folder.data(path, largest=LARGEST_DOCUMENT)):
+        if _has_words_of_other_documents(folder.data(path, largest=LARGEST_DOCUMENT)):
             return folder.document(path)
     except Unreadable:
         pass  # reported when the case is read
     return None
+
+
+def _has_words_of_other_documents(data: bytes) -> bool:
+    """Return whether the text has words of OpenAPI documents, lists of tools or requests."""
+    text = data.lower()
+    return any(word in text for word in _WORDS) or any(pattern.search(text) for pattern in _WORDS_IN_CONTEXT)
 
 
 def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:

@@ -28,7 +28,7 @@ class ToolPages:
     """
 
     def __init__(self, paths: Iterable[Path], cursor_of: Callable[[Path], str | None]) -> None:
-        """`cursor_of` returns the `nextCursor` of a file: empty if it has none, None if the file has no list of tools."""
+        """`cursor_of` returns a file's `nextCursor`: empty if it has none, None if the file has no list of tools."""
         self._cursor_of = cache(cursor_of)
         self._joined: dict[Path, tuple[Path, ...]] = {}
         self._series: dict[_Series, dict[int, list[Path]]] = defaultdict(lambda: defaultdict(list))

@@ -10,6 +10,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.documents import DocumentFolder
 from pytest_jsbench.datasets.sources.folder import open_files
 from pytest_jsbench.prompts import PROMPTS, find_template
 from pytest_jsbench.verdicts import Judge
@@ -48,6 +49,22 @@ def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:
 
     message = f"{folder / 'huge.json'}: cannot be read: 50,000,000 bytes; expected at most 10,000,000"
     assert problem(folder, "huge") == message
+
+
+def test_schema_is_not_parsed_before_its_case_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "format": "uuid"}
+    tool = {"name": "find", "inputSchema": {"type": "object"}}
+    parsed: list[str] = []
+    parse = DocumentFolder._parse
+
+    def note(self: DocumentFolder, path: Path) -> object:
+        parsed.append(path.name)
+        return parse(self, path)
+
+    monkeypatch.setattr(DocumentFolder, "_parse", note)
+
+    assert keys(write(tmp_path / "s", {"schema.json": schema, "tool.json": tool})) == ["s::schema", "s::find"]
+    assert parsed == ["tool.json"]
 
 
 @pytest.mark.parametrize("levels", [900, 100_000])
