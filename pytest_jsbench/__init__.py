@@ -11,9 +11,9 @@ The packages, from the lowest layer up (docs/architecture.md has the diagram):
     run, reports, fixture               make attempts; output of a run; a project's own tests
     plugin, cli, library                pytest; the command `jsbench`; scripts and notebooks
 
-Packages in `lab/` are loaded through the entry points of pyproject.toml, like those of third parties. Importing this
-package imports no other: the names below are loaded when they are used. `__all__` has those of docs/library.md; the
-others are for authors of engines.
+Packages in `lab/` are loaded through the entry points of pyproject.toml, like third-party packages. Importing
+`pytest_jsbench` imports no subpackage: each name below is loaded on first use. `__all__` contains the names that
+docs/library.md documents; the other names are for authors of engines.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
-    if find_spec("pydantic") is None:  # `import *` works without it
+if not TYPE_CHECKING:  # type checkers must know only the names above
+    if find_spec("pydantic") is None:  # so that `import *` works without pydantic
         __all__ = [name for name in __all__ if name not in _HOMES["library.pydantic_models"]]
 
     def __getattr__(name: str) -> object:

@@ -1,8 +1,7 @@
 """
-Tests for the authors of an engine that cover all its duties: subclass `EngineContract` and provide a configuration of
-the engine.
+Contract tests for engines: an engine's author subclasses `EngineContract` and provides the engine's configuration.
 
-This module imports pytest, so that it is not part of the core, and the tests call the real engine about a dozen times.
+The tests call the real engine about a dozen times. This module imports pytest, so no other module imports this one.
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ from typing import Any, NoReturn, TypeVar
 #: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-#: Arguments whose value is not shown in messages.
+#: Arguments that may contain a key, so messages show only the type of their value.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: Options in a message, which have pytest's spelling because the message may be on disk or from a third-party engine.
+#: Matches an option in a message. Messages spell options like pytest, because they may come from a file or from a
+#: third-party engine.
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
@@ -36,9 +37,9 @@ def arguments(
     """
     Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
 
-    Each argument with a reader is converted by that reader; None is kept if it is the argument's default. `of` is the
-    name to show if it differs from the name of the decorated function; `otherwise` has advice for names that are not
-    arguments.
+    `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
+    unchanged, as does None if it is the argument's default. `of` is the name to show in messages if it differs from the
+    name of the decorated function; `otherwise` has advice for names that are not arguments.
     """
     readers = {**(known or {}), **others}
 
@@ -66,7 +67,7 @@ def arguments(
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
-    """Convert arguments by name, and keep None; a wrong argument raises JSBenchError."""
+    """Convert arguments by name with their readers; None stays None. A wrong argument raises JSBenchError."""
     for name in given.keys() - readers.keys():
         _refuse(name, readers, of=of, otherwise={})
     return {name: value if value is None else _value(value, name, readers, of) for name, value in given.items()}
@@ -148,7 +149,7 @@ def joined(value: object) -> str:
 
 
 def numeral(value: object) -> str:
-    """Return a number as text."""
+    """Return a number as text; return a non-empty text unchanged."""
     return text(value) if isinstance(value, bool) or not isinstance(value, numbers.Real) else str(value)
 
 

@@ -24,7 +24,7 @@ Schema = bool | Mapping[str, Any]
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
-#: Suffix of the key of a later question in a test: the number of the question.
+#: Suffix that numbers the second and later questions of a test: `test_invoice@2`.
 _NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 #: Device names on Windows, with any extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
@@ -42,7 +42,7 @@ class CaseKey:
     id: str
 
     def __post_init__(self) -> None:
-        """Raise ValueError for names that `safe_name` would not return; share one string object per task."""
+        """Raise ValueError for an unsafe name; intern the task, because many keys have the same task."""
         object.__setattr__(self, "task", sys.intern(self.task))
         for name in (self.task, self.id):
             if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
@@ -54,10 +54,7 @@ class CaseKey:
         return f"{self.task}::{self.id}"
 
     def numbered(self, number: int) -> CaseKey:
-        """
-        Return the key of the n-th question of a test, counted from 1, if this is the key of the
-        test's first question.
-        """
+        """Return the key of the test's n-th question, counted from 1; this key must be that of the first question."""
         return self if number == 1 else replace(self, id=f"{self.id}@{number}")
 
     @property
@@ -77,7 +74,7 @@ class CaseKey:
         return self.task, self.of_first.id.partition("-")[0]
 
     def is_of_test(self, first: CaseKey) -> bool:
-        """Return whether this is the key of a question of the test whose first question has the key `first`."""
+        """Return whether this key belongs to a question of the test whose first question has the key `first`."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod
@@ -91,23 +88,23 @@ class CaseKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The correct instance of a case."""
+    """The expected answer of a case, and how to compare values with it."""
 
     #: Any JSON value, including null.
     value: Any
-    #: Comparers, with their settings, for values that need not be equal, by the JSON pointer of the value's schema.
+    #: Comparers with their settings, for values that need not be equal, by the JSON pointer of the value's schema.
     comparers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A JSON Schema to be answered."""
+    """A JSON Schema for which an engine generates an answer, with what is known about the request and the answer."""
 
     key: CaseKey
     schema: Schema
     #: Messages to send verbatim instead of the rendered prompt template; empty if the template applies.
     messages: tuple[Message, ...] = ()
-    #: Notes on the correct answer for readers of the record, which are never compared; None if there are no notes.
+    #: Notes on the correct answer, which are stored in the record and never compared; None if there are no notes.
     reference: object = None
     #: Expected answer, which does not affect the verdict; None if there is no expected answer.
     expected: Expected | None = None
@@ -119,12 +116,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCase:
-    """A row without a valid JSON Schema; it is excluded and reported, and never counted against an engine."""
+    """
+    A dataset row without a valid JSON Schema; the case is excluded and reported, and never counts
+    against an engine.
+    """
 
     key: CaseKey
     #: One line that states what was found and where.
     problem: str
-    #: Kind of problem, for programs.
+    #: Machine-readable kind of problem.
     reason: str = "not_json"
 
 
@@ -143,7 +143,7 @@ def safe_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The messages that request one case's instance."""
+    """The messages that request an answer to one case."""
 
     messages: tuple[Message, ...]
 
@@ -181,7 +181,7 @@ class Template:
     render: PromptTemplate
 
 
-#: Number of characters to split at a time, because the words of a long text take many times the text's memory.
+#: Number of characters that are split into words at a time, because the words take many times the memory of the text.
 _AT_ONCE = 100_000
 #: Number of bytes per token, higher than the average in JSON or English, so that estimates tend to be too low.
 _BYTES_PER_TOKEN = 4

@@ -108,7 +108,10 @@ class Service:
         self._output.flush()
 
     def requests(self) -> Iterator[dict[str, Any]]:
-        """Yield the requests until the input ends, each with its kept text, if any, as the first argument."""
+        """
+        Yield the requests until the input ends; if a request refers to a kept text, the text is inserted as first
+        argument.
+        """
         texts: dict[int, str] = {}
         for line in sys.stdin.buffer:
             request = json.loads(line)
@@ -134,7 +137,7 @@ class Service:
             values = result if isinstance(result, Iterator) else iter((result,))
             while (value := next(values, END)) is not END:
                 line = _encode(value)
-                self.alarm.off()  # the time that a slow reader takes does not count as work
+                self.alarm.off()  # time that the reader of the pipe needs does not count as work
                 sent += len(line)
                 if longest is not None and sent > longest:
                     error = "size"

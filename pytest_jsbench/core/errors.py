@@ -36,8 +36,8 @@ class JSBenchError(Exception):
     """
     Base class for user-facing errors; the message is one safe line.
 
-    The attributes are for programs; each is None if the error does not have it. Unlike the message, they may contain
-    untrusted text unchanged.
+    The attributes are for programs; an attribute is None if the error does not set it. Unlike the message, the
+    attributes may contain untrusted text unchanged.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class DatasetError(JSBenchError):
 
 
 class ImportFailed(JSBenchError):
-    """A module cannot be imported, or does not define the name."""
+    """A module cannot be imported, or does not define the requested name."""
 
 
 class ConditionError(JSBenchError):
@@ -99,7 +99,7 @@ class EngineError(JSBenchError):
 
 
 class UnknownEngine(EngineError):
-    """No engine has that name."""
+    """No engine has the given name."""
 
 
 class MissingRequirement(EngineError):

@@ -61,8 +61,8 @@ FIX_PACKAGE = "update that package, or uninstall it"
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
     """
-    Return a kind's entry points by name, where third-party ones replace this package's; raise an error for ambiguous
-    names.
+    Return the entry points of a kind by name; those of third parties replace this package's own. Raise an error if two
+    packages provide the same name.
     """
     entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
@@ -81,8 +81,8 @@ def _is_ours(point: metadata.EntryPoint) -> bool:
 
 def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
     """
-    Load the extension with this name, including this package's own; the error for an unknown name suggests a similar
-    one.
+    Load the extension with this name, whether a third party or this package provides it; the error for an unknown name
+    suggests a similar name.
     """
     points = installed(kind, error=error)
     if name not in points:

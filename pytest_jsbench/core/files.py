@@ -54,7 +54,7 @@ _TEST_BYTES = 1 << 14
 #: Position of the locked byte, past the end of any file that is locked.
 _LOCK_POSITION = (1 << 31) - 2
 
-#: Type of the key of a line.
+#: Type of the key that identifies a line.
 K = TypeVar("K")
 
 #: Number of bytes skipped at a time if a line is too long to be read.
@@ -346,7 +346,7 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
         place = f"{line}column {error.colno}" if text[error.pos :].strip() else "the end of the text"
         raise Unreadable(f"not JSON: {error.msg.removesuffix(' at')} at {place}") from None
     except ValueError as error:
-        reason = "a number of too many digits" if "integer string conversion" in str(error) else error
+        reason = "a number with too many digits" if "integer string conversion" in str(error) else error
         raise Unreadable(f"not JSON: {reason}") from None
 
 

@@ -98,7 +98,7 @@ class Origin:
     first: CaseKey | None = None
     #: Number of earlier equal questions in the same execution of the same test.
     equal_before: int = 0
-    #: Number of the earlier equal questions that were an application's calls of the same form.
+    #: Number of these earlier questions that were an application's calls with the same settings.
     same_before: int = 0
     #: Engine and sampling settings that the test sets, without secrets.
     test: Mapping[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An attempt, as passed to an engine; `schema` is a copy that the engine may change."""
+    """A request for one attempt, as passed to an engine; `schema` is a copy that the engine may change."""
 
     key: CaseKey
     repeat: int
@@ -150,8 +150,8 @@ class Usage:
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
         """
-        Return the sum of each count, None if no usage has that count, with the service tier if it is the same in all
-        usages.
+        Return the sum of each count, or None for a count that no usage has; the service tier is kept if it is the same
+        in all usages.
         """
         totals: dict[str, Any] = {}
         for name in COUNTS:
@@ -212,7 +212,7 @@ class CalledTool:
 class Tools:
     """Tools that a request declares, and which of these tools may be called."""
 
-    #: Schema of the arguments, by name of the tool; None stands for the case's own schema.
+    #: Schema of the arguments, by name of the tool; None means the case's own schema.
     schemas: Mapping[str, Schema | None]
     #: Names of the tools that may be called.
     allowed: tuple[str, ...]
@@ -375,7 +375,7 @@ class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decide
 
     #: One decision for each labelled answer.
     decisions: tuple[GrammarDecision, ...]
-    #: Times for the grammar.
+    #: Times to compile the grammar and to compute its masks.
     timing: Timing
     #: Name and version of the decoding library; empty if the engine does not report the library.
     library: str = ""
@@ -440,7 +440,7 @@ GenerationType = Literal["completion", "declined", "failed", "decided"]
 
 
 def type_of(generation: Generation) -> GenerationType:
-    """Return the name that a record uses for a generation's type."""
+    """Return the name of a generation's type in records."""
     return cast("GenerationType", type(generation).__struct_config__.tag)
 
 
@@ -454,7 +454,8 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Generation completion time: from the first content token to the last; None without streaming, or if all content
     #: arrived at once.
     gct: Seconds | None = written(None)
-    #: Time from the schema to the first mask of its grammar; None unless the engine compiles the grammar locally.
+    #: Time from receiving the schema to the first mask of its grammar; None unless the engine compiles the grammar
+    #: locally.
     grammar_compilation: Seconds | None = written(None)
     #: Part of `grammar_compilation` before the first mask is computed; None if the library does not separate the two
     #: parts.
@@ -462,7 +463,8 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Time from the first sign of reasoning to the first token of the answer; None if the model did not reason, or if
     #: this time was not measured.
     reasoning_time: Seconds | None = None
-    #: For a grammar on labelled answers: for each token, the time from accepting it to the mask for the next token.
+    #: For each token of a labelled answer, the time from accepting the token to the mask for the next token; empty
+    #: unless a grammar is tested.
     masks: tuple[Seconds, ...] = ()
     #: Time in the server's queue, by the server's clock; None if the server does not report this time.
     server_queue: Seconds | None = None

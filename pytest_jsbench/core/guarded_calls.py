@@ -35,7 +35,7 @@ Ending = Literal["timeout", "memory", "crashed"]
 _START = 60.0
 #: Time limit for a child to exit after its input is closed, in seconds.
 _EXIT = 2.0
-#: Time for another thread that has waited for the child to record the child's exit status, in seconds.
+#: Seconds to wait until another thread, which has collected the child's exit status, stores the status.
 _STATUS = 0.1
 #: Number of texts that a child keeps.
 _KEPT_TEXTS = 128
@@ -318,7 +318,7 @@ class GuardedCalls:
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
-        #: Closes the child.
+        #: Exit stack that closes the child.
         self._end = contextlib.ExitStack()
         weakref.finalize(self, self._end.close)
         _calls.add(self)
@@ -336,7 +336,7 @@ class GuardedCalls:
             case ChildReply(ending="timeout"):
                 raise BoundExceeded(f"within {seconds:g} s")
             case ChildReply(ending="memory"):
-                bound = "the memory there is" if self._memory is None else f"{self._memory >> 20} MB of memory"
+                bound = "the available memory" if self._memory is None else f"{self._memory >> 20} MB of memory"
                 raise BoundExceeded(f"within {bound}")
             case ChildReply(ending="crashed"):
                 raise CallBroke(f"its process ended: {reply.detail}")

@@ -22,7 +22,7 @@ import msgspec
 
 from pytest_jsbench.core.text import printable
 
-#: Types of scalar values, which nearly all values in a schema have.
+#: Types of JSON scalars; most values in a schema are scalars.
 _PLAIN = frozenset({str, int, float, bool, NoneType})
 #: Maximum length, in characters, of a value that an error shows.
 _LONGEST_SHOWN = 40
@@ -169,8 +169,7 @@ def _decode_path(kind: Any, value: object) -> object:
     raise ValueError(f"found {json_type(value)}, expected text")
 
 
-#: Paths are cached, because all records of a process are in one file, and a path takes more memory than the rest of a
-#: place.
+# Cached, because a process reads many records from the same file, and a path takes more memory than an offset.
 @functools.lru_cache(maxsize=64)
 def _path(kind: type[PurePath], text: str) -> PurePath:
     return kind(text)

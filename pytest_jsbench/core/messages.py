@@ -158,8 +158,10 @@ def check_calls(turns: Sequence[Message]) -> None:
     for number, turn in enumerate(turns):
         if turn.role == "tool":
             if turn.tool_call_id not in open_calls:
-                ids = ", ".join(open_calls) or "none is open"
-                message = f"messages[{number}].tool_call_id is {_shown(turn.tool_call_id)}; expected a call ({ids})"
+                shown_id = _shown(turn.tool_call_id)
+                ids = ", ".join(open_calls)
+                expected = f"the id of a call without a result ({ids})" if ids else "a call before this result"
+                message = f"messages[{number}].tool_call_id is {shown_id}; expected {expected}"
                 raise ValueError(message)
             del open_calls[str(turn.tool_call_id)]
             continue

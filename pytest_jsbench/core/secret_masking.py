@@ -36,17 +36,19 @@ class Secrets:
 
     __slots__ = ("_forms", "_in_messages", "_long")
 
-    def __init__(self, texts: Iterable[str] = (), *, told: Iterable[str] = ()) -> None:
-        """Replace `texts` everywhere if they are long enough, and replace `told` in messages whatever their length."""
+    def __init__(self, texts: Iterable[str] = (), *, in_messages: Iterable[str] = ()) -> None:
+        """Replace `texts` everywhere if they are long enough; replace `in_messages`, of any length, only in
+        messages.
+        """
         stripped = {text.strip() for text in texts}
         self._long = tuple(sorted(text for text in stripped if len(text) >= SHORTEST))
         forms = {form for text in self._long for form in (text, *_base64_parts(text))}
         self._forms = sorted(forms, key=len, reverse=True)
         words = [rf"(?<!\w){re.escape(text)}(?!\w)" for text in stripped if _BEGINNING <= len(text) < SHORTEST]
-        shown = [*words, *(re.escape(text) for text in sorted(told, key=len, reverse=True) if text)]
+        shown = [*words, *(re.escape(text) for text in sorted(in_messages, key=len, reverse=True) if text)]
         self._in_messages = re.compile("|".join(shown)) if shown else None
 
-    def out_of_answer(self, text: str) -> str:
+    def mask_answer(self, text: str) -> str:
         """
         Return the text with each character of a secret replaced by `*`, or by `1` in a number, so that JSON stays
         valid.
@@ -70,15 +72,15 @@ class Secrets:
                     return f"{end[:-length]}{REDACTED}{text[len(end) :]}"
         return text
 
-    def out_of(self, value: Any) -> Any:
+    def mask(self, value: Any) -> Any:
         """Return JSON values with the secrets in all strings and object keys replaced."""
         match value:
             case str():
                 return self.mask_message(value)
             case Mapping():
-                return {self.out_of(name): self.out_of(each) for name, each in value.items()}
+                return {self.mask(name): self.mask(each) for name, each in value.items()}
             case list() | tuple():
-                return [self.out_of(each) for each in value]
+                return [self.mask(each) for each in value]
             case _:
                 return value
 

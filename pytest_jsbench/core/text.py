@@ -44,7 +44,7 @@ def printable(
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
-    """Return the text, with its end or its middle replaced if it is too long; other characters are unchanged."""
+    """Return the text, with its end or its middle replaced by `…` if it is too long; other characters are unchanged."""
     if limit is None or len(text) <= limit:
         return text
     tail = limit // 2 if cut == "middle" else 0
@@ -53,8 +53,8 @@ def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "mi
 
 def distinct(names: Sequence[str], limit: int) -> list[str]:
     """
-    Return distinct printable texts for distinct names, cut at the end, in the middle, or at the start up to where they
-    differ.
+    Return a distinct printable text for each distinct name; a long name is cut at its end, in its middle, or at the
+    start that it shares with other names.
     """
     shown = [printable(name, limit) for name in names]
     for cut in ("middle", "start", "number"):
@@ -66,7 +66,7 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
                 continue
             start = _common_start([names[at] for at in indices]) if cut == "start" else 0
             for at in indices:
-                # Cut as much of the common start as necessary.
+                # Cut no more of the common start than necessary.
                 kept = min(start, max(len(names[at]) - limit + 1, 0))
                 rest = f"…{names[at][kept:]}" if kept else names[at]
                 shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
@@ -80,7 +80,7 @@ def _common_start(names: Sequence[str]) -> int:
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
-    """Return the text with the first number that makes the text unique."""
+    """Return the text at this index with the lowest number that makes the text unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 
@@ -150,7 +150,7 @@ def _nests_deeper(value: object, levels: int) -> bool:
 
 
 def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
-    # Most texts contain neither mark, and each verdict has dozens of texts.
+    # Most texts contain no command, and each verdict displays dozens of texts.
     return _COMMAND.sub(instead, text) if "##" in text or "::" in text else text
 
 

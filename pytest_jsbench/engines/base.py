@@ -75,11 +75,11 @@ class TextTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Which of several texts a grammar accepts, in the order of the texts."""
+    """A grammar's decisions on several texts, in the order of the texts."""
 
     #: For each text, whether the grammar accepts it; None if the model has no tokens for the text.
     accepted: tuple[bool | None, ...]
-    #: Time from the schema to the first mask, in seconds.
+    #: Time from receiving the schema to the first mask of its grammar, in seconds.
     grammar_compilation: float
     #: Part of `grammar_compilation` before the first mask is requested, in seconds; None if not measured.
     compile_time: float | None = None
@@ -262,7 +262,10 @@ class Batches(Protocol):
         """Return the request as one line of a batch, with the same body as a single call."""
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Do all steps that cost nothing; return a function that creates the paid batch and returns its identifier."""
+        """
+        Upload the requests, which costs nothing; return a function that creates the batch, which costs money, and
+        returns the batch's identifier.
+        """
 
     def state(self, batch: str) -> BatchState:
         """Fetch the batch's progress."""

@@ -67,14 +67,14 @@ class Options:
         text: str | Text = self._checked(name, default, _is_word, "a non-empty string")
         return text
 
-    def required(self, name: str, what: str, ways: str) -> str:
+    def required(self, name: str, what: str, remedy: str) -> str:
         """
         Return a required string; raise MissingRequirement, which states what is expected and how to
         pass the option.
         """
         text = self.text(name, default=None)
         if text is None:
-            raise missing(self.engine, what, ways, where=name)
+            raise missing(self.engine, what, remedy, where=name)
         return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
@@ -89,7 +89,7 @@ class Options:
         return chosen
 
     def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
-        """Return one or several members of an enumeration, and at least `least` of them."""
+        """Return a tuple of at least `least` members of an enumeration; the value may be a list or a single member."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
@@ -299,9 +299,9 @@ def require_package(
         raise missing(engine, f"{needed}, found {installed}", install, found=installed, expected=needed, where=install)
 
 
-def missing(engine: str, what: str, ways: str, **facts: Any) -> MissingRequirement:
-    """Return the error for an engine that lacks a requirement, which lists the ways to provide the requirement."""
-    return MissingRequirement(f"engine '{engine}' needs {what}: {ways}", **{"expected": what, **facts})
+def missing(engine: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
+    """Return the error for an engine that lacks a requirement; `remedy` states how to provide the requirement."""
+    return MissingRequirement(f"engine '{engine}' needs {what}: {remedy}", **{"expected": what, **facts})
 
 
 def is_installed(package: str) -> bool:
@@ -342,8 +342,8 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
         raise MissingRequirement(message, expected="a key", where=config.api_key_env)
     if optional:
         return Key(value="")
-    ways = f"set {' or '.join(variables)}, or name another variable with --jsbench-api-key-env"
-    raise missing(config.name, "a key", ways, where=variables[0])
+    remedy = f"set {' or '.join(variables)}, or name another variable with --jsbench-api-key-env"
+    raise missing(config.name, "a key", remedy, where=variables[0])
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -160,7 +160,7 @@ def public_options(config: EngineConfig) -> dict[str, Any]:
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """Return a configuration for printing; the results for two configurations are equal if both request the same."""
+    """Return a configuration for printing; two configurations that send the same requests have equal results."""
     return {
         "name": config.name,
         "model": config.model,
@@ -195,7 +195,7 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
         texts += [value for name, value in address.query.items() if _SECRET_NAME.search(name)]
         pairs += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
         pairs += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
-    return Secrets((text for text in texts if text), told=pairs)
+    return Secrets((text for text in texts if text), in_messages=pairs)
 
 
 def _environment_secrets(keys: frozenset[str]) -> Iterator[str]:
@@ -334,13 +334,13 @@ def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
         return structs.replace(generation, message=secrets.mask_message(generation.message))
     server = generation.server
     if server is not None:
-        body = secrets.out_of_answer(server.body)
+        body = secrets.mask_answer(server.body)
         server = replace(server, body=_redact_events(body, secrets) if server.streamed else body)
     if isinstance(generation, Declined):
         return structs.replace(generation, message=secrets.mask_message(generation.message), server=server)
-    text, reasoning, beside = map(secrets.out_of_answer, (generation.text, generation.reasoning, generation.beside))
+    text, reasoning, beside = map(secrets.mask_answer, (generation.text, generation.reasoning, generation.beside))
     calls = tuple(
-        replace(call, name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
+        replace(call, name=secrets.mask_answer(call.name), arguments=secrets.mask_answer(call.arguments))
         for call in generation.calls
     )
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
@@ -364,10 +364,11 @@ def _redact_events(body: str, secrets: Secrets) -> str:
                 pieces.setdefault((name, block if by_block else ()), []).append((number, holder, name))
         for parts in pieces.values():
             text = "".join(holder[name] for _, holder, name in parts)
-            clean = secrets.out_of_answer(text)
+            clean = secrets.mask_answer(text)
             for last, (number, holder, name) in enumerate(parts if clean != text else (), start=1 - len(parts)):
                 end = len(holder[name]) if last else len(clean)
-                holder[name], clean = clean[:end], clean[end:]
+                holder[name] = clean[:end]
+                clean = clean[end:]
                 lines[number] = f"data: {json.dumps(events[number], ensure_ascii=False)}"
     return "".join(lines)
 
@@ -389,7 +390,7 @@ def _texts_in(value: Any, block: tuple[str, ...] = ()) -> Iterator[tuple[Any, An
 
 
 def _redact_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
-    redacted = {name: secrets.out_of(getattr(info, name)) for name in ("model", "provider", "details")}
+    redacted = {name: secrets.mask(getattr(info, name)) for name in ("model", "provider", "details")}
     return replace(info, **redacted)
 
 
@@ -407,7 +408,7 @@ def errors_without_secrets(config: EngineConfig, *others: EngineConfig) -> Itera
     except EngineError as error:
         # Change the error itself, because its class may have a constructor with other parameters.
         error.args = (secrets.mask_message(str(error)),)
-        error.found, error.expected, error.where = map(secrets.out_of, (error.found, error.expected, error.where))
+        error.found, error.expected, error.where = map(secrets.mask, (error.found, error.expected, error.where))
         raise error from None
     except JSBenchError:
         raise

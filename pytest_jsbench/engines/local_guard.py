@@ -37,9 +37,11 @@ T = TypeVar("T")
 
 #: Faults of calls that a stopped server may have caused.
 _OF_STOPPED_SERVER = frozenset({FaultKind.TIMEOUT, FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE})
-#: The server is considered stuck if it answers no probe for the longer of two times: this minimum in seconds, and this
-#: share of the call's timeout. A large model may compute for a long time before its loop accepts requests.
-_LEAST_PATIENCE, _PATIENCE = 5.0, 0.25
+#: Share of a call's timeout after which the server is considered stuck if it answers no probe. The share is large,
+#: because a large model may compute for a long time before its loop accepts requests.
+_PATIENCE = 0.25
+#: Minimum time after which the server is considered stuck, in seconds.
+_LEAST_PATIENCE = 5.0
 #: Maximum duration of one probe, in seconds.
 _PROBE = 2.0
 #: Time between two checks of the shared state, in seconds.
@@ -141,7 +143,8 @@ class Supervisor:
         any.
         """
         self._shared = shared
-        self._is_alive, self._restart = is_alive, restart
+        self._is_alive = is_alive
+        self._restart = restart
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jsbench-local-server", daemon=True)
         self._thread.start()
@@ -183,10 +186,12 @@ class RestartGuard:
 
     def __init__(self, shared: SharedState, client: Client, probe: str, *, subject: str, start_timeout: float) -> None:
         """
-        Store the settings; `probe` is the address of a page that the server's own loop answers, `subject` is for
-        messages.
+        Store the settings; `probe` is the address of a page that the server's own loop answers, and `subject` names the
+        stopped call in messages.
         """
-        self._shared, self._client, self._probe = shared, client, probe
+        self._shared = shared
+        self._client = client
+        self._probe = probe
         self._subject = subject
         self._start_timeout = start_timeout
         #: Tests with a call that may have stopped the server and that only the application can repeat.

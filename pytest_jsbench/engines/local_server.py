@@ -15,7 +15,7 @@ class ServerSettings:
 
     #: Path of a GGUF file.
     model: str
-    #: Name of the model in the server's answers, which do not reveal any other name.
+    #: Name under which the server offers the model; answers contain no other name of the model.
     alias: str
     #: Key that callers must send; never passed on a command line.
     key: str = field(repr=False, default_factory=secrets.token_hex)

@@ -1,14 +1,15 @@
 """
 The `scripted` engine: answers from a file or a function.
 
-An answers file is a JSON object from case to answer, or JSON lines of `{"task"?, "id", …answer}`. A case is named
-`task::id`, `id`, or `*` for all others. An answer is
+An answers file is a JSON object that maps each case to its answer, or JSON lines of `{"task"?, "id", …answer}`. A case
+is named `task::id` or `id`; `*` stands for all other cases. An answer is
 
-* a string: the text itself;
-* an object with `text`, `instance` (sent as JSON), or `decline` (`refusal` or `unsupported_schema`), or `fault`
-  (a fault kind), and optionally `message`, `finish_reason`, `usage`, `delay` and `ttft` (seconds), and for a fault
-  `status`, `retry_after` and `times`: only that many tries fail, later ones return the rest of the answer;
-* a list of these: one for each repeat of the case, the last for all further ones.
+* a string, which is the text itself;
+* an object with one of `text`, `instance` (sent as JSON), `decline` (`refusal` or `unsupported_schema`) and `fault` (a
+  fault kind). Optional fields are `message`, `finish_reason`, `usage`, and `delay` and `ttft` in seconds. With a fault,
+  they also are `status`, `retry_after` and `times`, the number of tries that fail; later tries return the rest of the
+  answer;
+* a list of such strings and objects, one for each repeat of the case; the last is also used for all further repeats.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Script:
     ttft: float | None = None
     status: int | None = None
     retry_after: float | None = None
-    #: Number of tries that fail; None if all of them fail.
+    #: Number of tries that fail; None if all tries fail.
     times: int | None = None
 
     @classmethod
@@ -119,9 +120,11 @@ def _read(name: str, value: Any, where: str) -> Any:
             is_valid = type(value) in (int, float) and 0 <= value <= _LONGEST_DELAY
             expected = "a number of seconds"
         case "status" | "times":
-            is_valid, expected = type(value) is int and value > 0, "a whole number above 0"
+            is_valid = type(value) is int and value > 0
+            expected = "a whole number above 0"
         case _:
-            is_valid, expected = isinstance(value, str), "a string"
+            is_valid = isinstance(value, str)
+            expected = "a string"
     if not is_valid:
         raise _script_error(where, f"'{name}' must be {expected}, found {value!r}")
     return value
@@ -312,8 +315,8 @@ class ScriptedFactory(UnsharedFactory):
         return ScriptedEngine(self._source(config), self.describe(config))
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
-        ways = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
-        answers = Options(config, self.options).required("answers", "answers", ways)
+        remedy = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
+        answers = Options(config, self.options).required("answers", "answers", remedy)
         if not Path(answers).exists():
             kind = f"engine '{config.name}': answers"
             if function := find_function(answers, {}, kind=kind, takes="a request", error=EngineError):

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("help", default=False):
         return
     check_ini_keys(config)
-    if _is_asked_for(config):
+    if _is_active(config):
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         check_gates(config)
 
 
-def _is_asked_for(config: pytest.Config) -> bool:
+def _is_active(config: pytest.Config) -> bool:
     return any(value_of(config, name) for name in ("engine", "replay", "record", "variants"))
 
 
@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     over its cases.
     """
     wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
-    if wanted and _is_asked_for(metafunc.config):
+    if wanted and _is_active(metafunc.config):
         from pytest_jsbench.plugin.pytest_fixtures import parametrize
 
         parametrize(metafunc)
@@ -81,7 +81,7 @@ def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """
     from pytest_jsbench.plugin.pytest_fixtures import open_fixture, open_without_run
 
-    return open_fixture(request) if _is_asked_for(request.config) else open_without_run(request)
+    return open_fixture(request) if _is_active(request.config) else open_without_run(request)
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +90,7 @@ def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
     Make one call for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a
     fixture of any scope.
     """
-    if not _is_asked_for(request.config):
+    if not _is_active(request.config):
         pytest.skip(NO_ENGINE)
     from pytest_jsbench.plugin.pytest_fixtures import open_shared
 

@@ -48,9 +48,11 @@ def activate(config: pytest.Config) -> None:
 
 
 def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
-    settings, given = Settings.from_config(config), WorkerInput.of(config)
+    settings = Settings.from_config(config)
+    given = WorkerInput.of(config)
     secrecy.add_from_options(*settings.ways.values())
-    classify, suite = config.hook.pytest_jsbench_classify, settings.targets.suite
+    classify = config.hook.pytest_jsbench_classify
+    suite = settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
     plan = Plan.of(settings.values, settings.ways, suite=suite, hook=hook, workers=workers)
@@ -149,7 +151,8 @@ def _refuse_links(config: pytest.Config) -> None:
     given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
     cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
     folder = cache / "d" / "jsbench"
-    named, target = root if cache.is_relative_to(root) else cache, folder.resolve()
+    named = root if cache.is_relative_to(root) else cache
+    target = folder.resolve()
     if target != named.resolve() / folder.relative_to(named):
         raise pytest.UsageError(
             f"{folder} is a link to {target}, and runs are not stored through links: remove it, or add --jsbench-output"

@@ -93,7 +93,8 @@ class Batch:
 
     def _progress(self) -> Callable[[BatchState], None]:
         """Return a function that writes a progress line from time to time if a person watches the run."""
-        started, latest = 0.0, -_BETWEEN_LINES
+        started = 0.0
+        latest = -_BETWEEN_LINES
         watched = is_watched(self._config)
 
         def say(standing: BatchState) -> None:

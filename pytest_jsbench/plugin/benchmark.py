@@ -89,7 +89,8 @@ def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[Attem
     Return a row. The rows of a task form one group; rows of cases or variants are also grouped by metric, for
     comparison.
     """
-    is_case, variant = "::" in name, metadata.variant
+    is_case = "::" in name
+    variant = metadata.variant
     task = CaseKey.parse(name).task if is_case else name
     named = f"{name}-{variant}" if variant else name
     failures = Counter(attempt.failure_type.value for attempt in attempts if attempt.failure_type is not None)

@@ -52,7 +52,9 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     A path on the command line is relative to the directory in which pytest was started, and a path in the ini file is
     relative to the directory of that file.
     """
-    values, here, ini = read_options(config), config.invocation_params.dir, config.inipath
+    values = read_options(config)
+    here = config.invocation_params.dir
+    ini = config.inipath
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
     _choose_recording(values, given)
     check_conflicts(values)
@@ -173,7 +175,8 @@ class Settings:
         _refuse_forked(config)
         _import_from_ini_directory(config)
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
-        typed, values = _typed_values(config), _read_values(config, given)
+        typed = _typed_values(config)
+        values = _read_values(config, given)
         targets = _take_targets(config, values, given)
         named = {"variants": values["variants"]} if "variants" in given else {}
         folder = config.rootpath if config.inipath is None else config.inipath.parent

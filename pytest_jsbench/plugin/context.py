@@ -1,4 +1,4 @@
-"""Hold what one process knows about the run: its cases and their marks, and which tests use which fixtures."""
+"""The state of a run in one process: the cases and their marks, and the fixtures that tests use."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def key_of(nodeid: str, variant: str = "") -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-#: Number of tests from which on each test has only a few properties, since pytest's JUnit file and reports keep all
+#: Number of tests above which each test has only a few properties, since pytest's JUnit file and reports keep all
 #: properties.
 MANY = 10_000
 
@@ -99,7 +99,8 @@ Marks = Mapping[CaseKey, Sequence[str]]
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
     """Read the cases that the controller passed, or select the cases if it passed none."""
-    selection, description = settings.selection, settings.selection.to_dict()
+    selection = settings.selection
+    description = settings.selection.to_dict()
     if handed and not selection.labelled:
         from pytest_jsbench.datasets.prepared import open_prepared
         from pytest_jsbench.datasets.registry import open_dataset
@@ -111,7 +112,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
 
     source = open_selected(selection)
     labelled = source if selection.labelled else None
-    marks = _marks_of_schemas(source, selection.default_dialect) if asked_for(settings.expressions) else {}
+    marks = _marks_of_schemas(source, selection.default_dialect) if selects_schema_marks(settings.expressions) else {}
     return Cases(source=source, said=description, labelled=labelled, strict=selection.strict), marks
 
 
@@ -128,7 +129,8 @@ def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
     Return a function that opens the source at its first call, and only once, since the threads of all calls in flight
     call it at the same time.
     """
-    lock, opened = threading.Lock(), functools.cache(open_source)
+    lock = threading.Lock()
+    opened = functools.cache(open_source)
 
     def get() -> Listing:
         with lock:
@@ -171,13 +173,13 @@ def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
     if attempt.failure_type is not None:
         item.add_marker(mark(attempt.failure_type))
     for code in attempt.codes:
-        line = f"{mark('code', code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
+        line = f"{mark('code', code)}: set by pytest-jsbench during the run on a case with this code of a classifier"
         if line not in item.config.getini("markers"):  # for --strict-markers, since the name was unknown before
             item.config.addinivalue_line("markers", line)
         item.add_marker(mark("code", code))
 
 
-def asked_for(expressions: str) -> bool:
+def selects_schema_marks(expressions: str) -> bool:
     """Return whether `-m` or `-k` names a mark that depends on the schemas, so that every schema must be read."""
     return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 

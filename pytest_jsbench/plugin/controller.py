@@ -75,7 +75,7 @@ class Controller:
         self._input: WorkerInput | None = None
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: The last four attributes are None or empty until the run verdict is decided.
+        #: The session and its results; None, and an empty decision, until the run verdict is decided.
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
@@ -111,7 +111,8 @@ class Controller:
         self._input.send_to_worker(node)
 
     def _prepare(self, *, steals: bool) -> WorkerInput:
-        plan, handover = self._context.plan, self._context.handover
+        plan = self._context.plan
+        handover = self._context.handover
         prepared: dict[str, EngineConfig] = {}
         for name, variant in plan.variants.items():
             with self._context.secrecy.usage_errors(), errors_of(name):
@@ -257,7 +258,8 @@ class Controller:
         not_judged = tuple(map(printable, run.tests_without_schema()))
         ending = replace(ending, lacking=(*ending.lacking, *self._unreported(session)), not_judged=not_judged)
         verdict = decide(ending, summary.total, self.decision.gates)
-        self._session, session.exitstatus = session, verdict.exit_status
+        self._session = session
+        session.exitstatus = verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
         if (self._context.plan.record or self._context.plan.replay) is not None:
@@ -363,8 +365,8 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
     places: dict[str, list[str]] = {}
     for key in context.plan.keys[:_MOST_READ]:
         case = context.plan.cases.case(key)
-        found = schema_warnings(case.schema, default) if isinstance(case, Case) else {}
-        for warning, place in found.items():
+        warnings = schema_warnings(case.schema, default) if isinstance(case, Case) else {}
+        for warning, place in warnings.items():
             places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
     for warning, having in places.items():
         more = f" and {counted(len(having) - 1, 'more case')}" if len(having) > 1 else ""
@@ -468,7 +470,7 @@ class SessionEnding:
 
         failures = [*self._failures, *others]
         if (more := session.testsfailed - self._failed) > 0:
-            failures.append(f"{more} more failures than tests failed, such as --cov-fail-under counts")
+            failures.append(f"{counted(more, 'failure')} in addition to failed tests, for example of --cov-fail-under")
         if not self._stopped and (reason := session.shouldfail or session.shouldstop):
             self.stop(str(reason))
         return Ending(

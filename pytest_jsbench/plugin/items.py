@@ -176,7 +176,7 @@ class JSBenchCase(pytest.Item):
             lines = [line for line in lines if not line.startswith(("  answer:", "    "))]
             if answer is not None and not stash.get(_HIDES_ANSWERS, False):
                 stash[_HIDES_ANSWERS] = True
-                lines.insert(answer, "  answer: not shown from here on; -v shows each")
+                lines.insert(answer, "  answer: this and further answers are not shown; -v shows them")
         return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -359,7 +359,10 @@ def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: 
 
 
 def _properties(attempt: AttemptOutcome) -> dict[str, object]:
-    timing, usage, decisions, match = attempt.timing, attempt.usage, attempt.decisions, attempt.match
+    timing = attempt.timing
+    usage = attempt.usage
+    decisions = attempt.decisions
+    match = attempt.match
     return {
         "task": attempt.key.task,
         "variant": attempt.variant or None,

@@ -78,16 +78,16 @@ class Secrecy:
         except (JSBenchError, pytest.UsageError) as error:
             # pytest shows the cause together with the error if it shows a traceback
             for secrets in self._secrets:
-                error.args = tuple(secrets.out_of(error.args))
-            raise pytest.UsageError(self.out_of(str(error))) from error
+                error.args = tuple(secrets.mask(error.args))
+            raise pytest.UsageError(self.mask(str(error))) from error
 
-    def out_of(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Return the text with the known secrets masked."""
         for secrets in self._secrets:
             text = secrets.mask_message(text)
         return text
 
-    def out_of_answer(self, answer: Completion) -> Completion:
+    def mask_answer(self, answer: Completion) -> Completion:
         """Return the answer with the known secrets masked; an answer that contained a secret is marked."""
         for secrets in self._secrets:
             answer = mask_generation(answer, secrets)
@@ -97,9 +97,9 @@ class Secrecy:
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Mask tracebacks, which may show local variables of an SDK, and the captured output of third-party code."""
         report = self._cleaned((yield))
-        report.user_properties = [(self.out_of(name), self._shown(value)) for name, value in report.user_properties]
+        report.user_properties = [(self.mask(name), self._shown(value)) for name, value in report.user_properties]
         if hasattr(report, "wasxfail"):
-            report.wasxfail = self.out_of(report.wasxfail)
+            report.wasxfail = self.mask(report.wasxfail)
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -108,7 +108,7 @@ class Secrecy:
         return self._cleaned((yield))
 
     def _cleaned(self, report: R) -> R:
-        report.sections = [(name, self.out_of(text)) for name, text in report.sections]
+        report.sections = [(name, self.mask(text)) for name, text in report.sections]
         shown: Any = report.longrepr or ""
         if (clean := self._shown(shown)) is not shown:
             # the report of a skip keeps its path and line
@@ -117,7 +117,9 @@ class Secrecy:
 
     def _shown(self, value: object) -> Any:
         """Return the value, or its text with secrets masked if the text contains a secret."""
-        return clean if (clean := self.out_of(text := str(value))) != text else value
+        text = str(value)
+        clean = self.mask(text)
+        return value if clean == text else clean
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
@@ -133,10 +135,10 @@ class Secrecy:
                 message = record.getMessage()
             except Exception:  # noqa: BLE001  its handler reports the error
                 return record
-            if (clean := self.out_of(message)) != message:
+            if (clean := self.mask(message)) != message:
                 record.msg, record.args = clean, ()
             if record.exc_info and record.exc_info[0] is not None:
-                record.exc_text = self.out_of(_FORMATTER.formatException(record.exc_info))
+                record.exc_text = self.mask(_FORMATTER.formatException(record.exc_info))
             return record
 
         return clean_record

@@ -57,7 +57,7 @@ def complete_junit(context: RunContext, run: Run, summary: Summary, decision: Ga
         place = "not stored, since no record is kept" if folder is None else f"in {folder}: records.jsonl, report.html"
         details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are {place}"
     try:
-        junit.complete(path, properties, costs, details=details, hide=context.secrecy.out_of)
+        junit.complete(path, properties, costs, details=details, hide=context.secrecy.mask)
     except (OSError, ParseError) as error:
         # the summary has already been printed
         write_line(context.config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

@@ -148,12 +148,14 @@ class ProviderWatch:
         self._context = context
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
-        #: The last reported state of each provider.
-        self._said: dict[str, str] = {}
+        #: The last reported problem of each provider; empty if the provider works again.
+        self._reported: dict[str, str] = {}
         #: File handle of the terminal; None if output is not captured.
         self._terminal: TextIO | None = None
-        #: The test that began most recently, and whether any test has ended.
-        self._nodeid, self._any_ended = "", False
+        #: Node id of the test that began most recently.
+        self._nodeid = ""
+        #: Whether any test has ended.
+        self._any_ended = False
         #: Width of pytest's current line and the running test, at the time when a line was last written.
         self._written = (0, "")
 
@@ -188,7 +190,8 @@ class ProviderWatch:
 
     def _work(self) -> None:
         with closing(self._context.session.limits_file()) as limits:
-            ended, alive = False, not is_watched(self._config)
+            ended = False
+            alive = not is_watched(self._config)
             while not ended:
                 ended = self._ended.wait(_INTERVAL)
                 if not (alive or ended or self._any_ended):
@@ -204,7 +207,8 @@ class ProviderWatch:
             write_line(self._config, line)
             return
         width = self._config.get_terminal_writer().width_of_current_line
-        before, self._written = self._written, (width, self._nodeid)
+        before = self._written
+        self._written = (width, self._nodeid)
         with suppress(OSError):  # the terminal is closed, which pytest itself reports
             self._terminal.write(("\n" if width and self._written != before else "") + printable(line, None) + "\n")
             self._terminal.flush()
@@ -215,15 +219,20 @@ class ProviderWatch:
         no person watches.
         """
         slow = state.share_at(now) < 1
-        standing = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
-        before = self._said.get(name, "")
-        if standing == before or (standing == "slow" and not watched and before != "down"):
+        if state.given_up:
+            problem = "given up"
+        elif state.down:
+            problem = "down"
+        else:
+            problem = "slow" if slow else ""
+        before = self._reported.get(name, "")
+        if problem == before or (problem == "slow" and not watched and before != "down"):
             return ""
-        self._said[name] = standing
-        if before == "down" and standing in ("", "slow"):
+        self._reported[name] = problem
+        if before == "down" and problem in ("", "slow"):
             return f"{name} answers again"
-        if before == "slow" and not standing:
-            return f"{name} takes as many calls as before" if watched else ""
+        if before == "slow" and not problem:
+            return f"{name} accepts as many calls as before" if watched else ""
         return f"{name}: {state.describe(now)}"
 
 

@@ -114,7 +114,8 @@ def redact_report(
     traceback = call.excinfo.traceback
     # the innermost line of the test's own file
     last = ([entry for entry in traceback if entry.path == item.path] or list(traceback))[-1]
-    place, line = str(last.path), last.lineno + 1
+    place = str(last.path)
+    line = last.lineno + 1
     shown: Exception
     if isinstance(failed, CaseFailed):
         shown = CaseFailed(redaction.record(failed.record), rerun=rerun)

@@ -79,9 +79,10 @@ class TestAnswers:
         #: Key of the first question.
         self.key = key
         self.variant = variant
-        #: Node id of the test, or a name for shared answers; and the line in the test's file, counted from 1, or None
-        #: if unknown.
-        self.test, self.line = test, line
+        #: Node id of the test, or a name for shared answers.
+        self.test = test
+        #: Line in the test's file, counted from 1; None if unknown.
+        self.line = line
         #: True if several tests, in all processes of the run, use the answers.
         self.shared = shared
         #: Locked during the call for a shared answer, so that no other thread makes the same call.
@@ -202,9 +203,8 @@ class ProjectRunners:
             yield lambda _: None
             return
         with answers.calling:
-            if (
-                self._run.handover.redaction is not None
-            ):  # with --jsbench-redact, answers are not shared with other processes
+            # With --jsbench-redact, answers are not shared with other processes.
+            if self._run.handover.redaction is not None:
                 yield lambda _: None
                 return
             name = digest([self._variant.name, answers.test]).rpartition(":")[2]
@@ -268,8 +268,9 @@ class ProjectRunners:
 
     def _write_submitted(self, question: Question, given: ExternalAnswer, asked_by: AskedBy) -> SeenResult:
         """Write the record of an answer that the test passes; no engine, limit or recording is involved."""
-        answer = self._secrecy.out_of_answer(given.generation)
-        judge, comparers = self._run.judge(), self._run.plan.comparers
+        answer = self._secrecy.mask_answer(given.generation)
+        judge = self._run.judge()
+        comparers = self._run.plan.comparers
         record = given.record(
             answer, question.case, question.prompt, repeat=question.repeat, judge=judge, comparers=comparers
         )
@@ -289,7 +290,8 @@ class ProjectRunners:
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """Return the sampling parameters of the test."""
-        params, run = self._variant.params, self._variant
+        params = self._variant.params
+        run = self._variant
         if config.name != run.engine.name and not self._replays and "max_tokens" not in run.said:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
@@ -309,7 +311,9 @@ class ProjectRunners:
 
     def _runner(self, question: Question) -> Runner:
         runner = self._run.runner(self._variant.name)
-        prompt, terms, run = question.prompt, question.terms, self._variant
+        prompt = question.prompt
+        terms = question.terms
+        run = self._variant
         if prompt is not None:
             runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)

@@ -49,7 +49,7 @@ class ProjectTest:
     ) -> None:
         self.terms = terms
         self._tests = tests
-        self._clean = tests.secrecy.out_of
+        self._clean = tests.secrecy.mask
         self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
         #: True while the repeats of a test run.
         self.repeating = False
@@ -452,7 +452,7 @@ class ProjectTests:
         """Yield the outcome of a test that failed before it received the fixture `jsbench`."""
         if report.passed or report.when == "teardown":
             return
-        ended = of_report(report, error, self.secrecy.out_of)
+        ended = of_report(report, error, self.secrecy.mask)
         if ended.end is not End.SKIPPED:
             variant = variant_of(item)
             yield _without_call(key_of(item.nodeid, variant), 0, variant, ended)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize over the variants, and over the cases by their keys; a schema is read only when its test runs."""
     plan = metafunc.config.stash[RUN_CONTEXT].plan
-    asking = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
-    if asking and list(plan.variants) != [""]:
+    fixtures = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
+    if fixtures and list(plan.variants) != [""]:
         marked = [
-            pytest.param(*[name] * len(asking), marks=getattr(pytest.mark, mark("variant", name)), id=name)
+            pytest.param(*[name] * len(fixtures), marks=getattr(pytest.mark, mark("variant", name)), id=name)
             for name in plan.variants
         ]
-        metafunc.parametrize(asking, marked, indirect=True)
+        metafunc.parametrize(fixtures, marked, indirect=True)
     if "jsbench_case" in metafunc.fixturenames:
         ids = [f"{key.task}-{key.id}" for key in plan.keys]
         metafunc.parametrize("jsbench_case", plan.keys, ids=ids, indirect=True)
@@ -82,9 +82,11 @@ class WithoutRun(JSBench):
 
 def open_without_run(request: pytest.FixtureRequest) -> JSBench:
     """Return the object that judges a test's own answers by the session's settings; no record is written."""
-    item, config = request.node, request.config
+    item = request.node
+    config = request.config
     values = read_judging(config)
-    judge, comparers = shared_judge(policy_of(values)), dict(values["comparer"])
+    judge = shared_judge(policy_of(values))
+    comparers = dict(values["comparer"])
 
     def ask(question: Question) -> Record:
         assert question.given is not None

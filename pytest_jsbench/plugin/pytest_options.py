@@ -52,10 +52,13 @@ def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[
 def value_of(config: pytest.Config, name: str) -> Any:
     """Return the option's value from the command line, else from the ini file; None if it is not set."""
     option = BY_NAME[name]
-    given, place = config.getoption(option.dest), option.flag
+    given = config.getoption(option.dest)
+    place = option.flag
     hint = "" if option.bare is None else f"; before a path, write {option.flag}={option.bare}"
     if given is None:
-        given, place, hint = _of_ini(config, option), f"{option.dest} in {config.inipath}", ""
+        given = _of_ini(config, option)
+        place = f"{option.dest} in {config.inipath}"
+        hint = ""
         if given in ("", []):
             return None
     try:

@@ -120,7 +120,9 @@ class Terminal:
             self._show(terminalreporter)
 
     def _show(self, reporter: pytest.TerminalReporter) -> None:
-        run, summary, decision = self._controller.run, self._controller.summary, self._controller.decision
+        run = self._controller.run
+        summary = self._controller.summary
+        decision = self._controller.decision
         if run is None or summary is None:
             return
         if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
@@ -154,7 +156,8 @@ class Terminal:
             from pytest_jsbench.reports.markdown import workflow_commands
 
             # GitHub needs the path relative to the root of the checked-out repository
-            root, workspace = self._context.config.rootpath, os.environ.get("GITHUB_WORKSPACE")
+            root = self._context.config.rootpath
+            workspace = os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
             for line in workflow_commands(run, folder=folder):
                 reporter.write_line(line)
@@ -165,7 +168,8 @@ class Terminal:
 
     def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
         """Yield the directory of the run, and commands that use it, each with a label; a text may be empty."""
-        plan, handover = self._context.plan, self._context.handover
+        plan = self._context.plan
+        handover = self._context.handover
         recorded = plan.record or plan.replay
         unused = f"{counted(self._controller.unasked, 'recorded answer')} not used by any test"
         if handover.folder is None:
@@ -262,7 +266,8 @@ def _limited(context: RunContext) -> str:
 
 def _most_cost(context: RunContext) -> str:
     """Return the maximum cost of the suite if the price is published; each prompt is read for this."""
-    plan, settings = context.plan, context.settings
+    plan = context.plan
+    settings = context.settings
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
     if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:
         return ""

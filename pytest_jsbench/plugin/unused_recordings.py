@@ -28,7 +28,8 @@ def note_unused(
 
     `finished` contains the tests that passed; it is None if some tests were not collected at all.
     """
-    folder, config = context.plan.record or context.plan.replay, session.config
+    folder = context.plan.record or context.plan.replay
+    config = session.config
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
     if folder is None or not ended or session.shouldstop or session.shouldfail or finished is None:
         return 0, ""
@@ -68,7 +69,8 @@ def _find(
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
     """Return whether every test of the project ran, and also every case of the dataset if the run has one."""
-    settings, selection = context.settings, context.settings.selection
+    settings = context.settings
+    selection = context.settings.selection
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
     narrowed = (
         settings.targets.chosen,

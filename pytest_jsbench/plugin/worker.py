@@ -65,9 +65,9 @@ class Worker:
         """Open the records file, and create what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
         self._only_cases = len(cases) == len(session.items)
-        asking = any(map(makes_attempts, session.items))
+        needs_engine = any(map(makes_attempts, session.items))
         self._run.begin(item.attempt for item in cases)
-        if self._context.settings.only_looks or not asking:
+        if self._context.settings.only_looks or not needs_engine:
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
@@ -231,9 +231,8 @@ class LookAhead(Generic[T]):
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue the attempts of `item` and of the tests after it, as far as there is room."""
-        if isinstance(
-            self._latest, JSBenchCase
-        ):  # a queued test may have been skipped, or may have failed, before it needed the result
+        # A queued test may have been skipped, or may have failed, before it needed the result.
+        if isinstance(self._latest, JSBenchCase):
             self._calls[self._latest.attempt.variant].drop(id(self._latest))
         self._latest = item
         if hasattr(self._session.config, "workerinput"):

@@ -1,8 +1,8 @@
 """
 Run one attempt: build the prompt, call the engine with retries, judge the answer.
 
-A failed call also results in a record. Only an attempt that a limit or the end of the session forbids has none: it
-raises Refused.
+A failed call also results in a record. If a limit or the end of the session forbids the call, the attempt has no record
+and raises Refused.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
 #: Minimum number of bytes per token in a prompt or a schema.
 _BYTES_PER_TOKEN = 2
 _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
-#: Seconds after a call's own timeout by which the call has ended in any case.
+#: Maximum number of seconds that a call may take beyond its own timeout.
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
 _LONGEST_RETRY_AFTER = 120.0
@@ -233,7 +233,8 @@ class Runner:
             return None
         about = "" if length.exact else "about "
         message = (
-            f"the prompt has {about}{length.tokens:,} tokens and the model's context {self.context:,}; nothing was sent"
+            f"the prompt has {about}{length.tokens:,} tokens, and the model's context has {self.context:,}; "
+            "nothing was sent"
         )
         return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message)
 

@@ -41,7 +41,10 @@ _PROJECT_SOURCE = "own tests"
 
 
 def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMetadata:
-    """Return the metadata of a run; facts that cannot be determined are left out if the cases are only listed."""
+    """
+    Return the metadata of a run; if the cases are only listed, an engine that cannot be described
+    is not an error.
+    """
     now = datetime.now(UTC)
     policy = asdict(plan.policy)
     infos: dict[str, EngineInfo] = {}
@@ -91,7 +94,8 @@ def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., 
 
 
 def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
-    engine, factory = variant.engine, variant.factory
+    engine = variant.engine
+    factory = variant.factory
     try:
         info = describe(factory, engine)
         file = factory.model_file(engine) if isinstance(factory, ServingFactory) and not only_lists else None

@@ -42,7 +42,7 @@ _TABLES = (
     # maximum cost of each call in flight, and the latest time at which the call ends
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
-#: Number of settled calls from which on their mean is used in place of the maximum length of an answer.
+#: Number of settled calls after which their mean output replaces the maximum length of an answer in estimates.
 _MIN_SETTLED = 8
 #: Seconds until a limit that depends on calls in flight is checked again.
 _CHECK_INTERVAL = 0.1
@@ -135,7 +135,7 @@ class LimitsFile:
                 (reserved,) = state.execute("SELECT TOTAL(cost) FROM reserved").fetchone()
                 if refused or spent + cost > most:
                     state.execute("UPDATE state SET refused = 1")
-                    raise Refused(MissingReason.LIMIT, f"--jsbench-max-cost={most:g} would be passed")
+                    raise Refused(MissingReason.LIMIT, f"--jsbench-max-cost={most:g} would be exceeded")
                 if spent + reserved + cost > most:
                     return _CHECK_INTERVAL
                 row = [cost, now + estimate.seconds]
@@ -178,7 +178,8 @@ class LimitsFile:
         return ProviderState()
 
     def _account(self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None) -> ProviderState:
-        limits, now = self.limits, time.monotonic()
+        limits = self.limits
+        now = time.monotonic()
         with self._state() as state:
             if permit.reservation is not None:
                 deleted = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
@@ -372,11 +373,14 @@ class Admission:
         If part of the usage is unknown, the reserved amount is kept for that part. If there is no usage at all, the
         call failed before an answer, and its whole reservation is released.
         """
-        tokens, cost, output = 0, 0.0, None
+        tokens = 0
+        cost = 0.0
+        output = None
         if usage is not None:
             tokens = permit.tokens if usage.total_tokens is None else usage.total_tokens
             price = self._cost(usage)
-            cost, output = permit.cost if price is None else price, usage.output_tokens
+            cost = permit.cost if price is None else price
+            output = usage.output_tokens
         self._change_in_flight(-1)
         try:
             return self._shared.account(
@@ -393,7 +397,7 @@ class Admission:
     def _give_up(self, error: Exception) -> None:
         """Permit no more calls, because their usage can no longer be recorded."""
         why = exhausted(error) or described(error)
-        self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be kept: {why}"))
+        self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be enforced: {why}"))
 
     def _share(self, calls: int) -> float:
         """

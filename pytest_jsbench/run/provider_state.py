@@ -15,9 +15,9 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 
 #: Fraction of the patience that applies to a server that has never answered, because its address may be wrong.
 _PATIENCE_BEFORE_ANSWER = 0.1
-#: Number of consecutive calls without a working server from which on only one call at a time is made.
+#: Number of consecutive calls that found no working server after which only one call at a time is made.
 _DOWN_AFTER = 10
-#: Number of consecutive calls with a fault that would affect every further call, after which the run gives up.
+#: Number of consecutive calls after which the run gives up if each had a fault that would affect every further call.
 _FATAL_AFTER = 5
 #: Number of rounds of refusals without an answer before the run may give up.
 _ROUNDS = 3
@@ -33,7 +33,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class Sign(StrEnum):
-    """Information on the provider's health that the end of a call gives."""
+    """Conclusion about the provider's health from the end of one call."""
 
     ANSWERED = "answered"
     #: The fault may concern only this call.
@@ -57,7 +57,7 @@ _SIGNS = {
     FaultKind.BAD_REQUEST: Sign.ANSWERED,
 }
 _NOT_FOUND, _INTERNAL_ERROR = 404, 500
-#: Seconds without an answer during which failures of calls are attributed to the single requests.
+#: Seconds without an answer during which failures of calls are attributed to the individual requests.
 _BROKEN_ALONE = 10.0
 #: Maximum number of characters of a fault's message.
 _LONGEST_MESSAGE = 300

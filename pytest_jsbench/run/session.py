@@ -364,7 +364,7 @@ class RunSession:
             instances = labelled.instances(attempt.key)
             record = runner.attempt(labelled.case(attempt.key), instances, planned_at=planned_at)
         else:
-            # the answer of a batch is already available, so that the time in the queue is meaningless
+            # the answer of a batch is already available, so its time in the queue is meaningless
             queued = planned_at if self.plan.batch is None else None
             record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
         return structs.replace(record, variant=attempt.variant) if attempt.variant else record

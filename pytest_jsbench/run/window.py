@@ -49,7 +49,8 @@ class Window:
         try:
             for name, variant in session.plan.variants.items():
                 attempts = [attempt for attempt in state.planned if attempt.variant == name]
-                calls[name], waiting[name] = CallsInFlight(min(variant.concurrency, len(attempts))), iter(attempts)
+                calls[name] = CallsInFlight(min(variant.concurrency, len(attempts)))
+                waiting[name] = iter(attempts)
                 for attempt in islice(waiting[name], 0 if self.stopped.is_set() else _AHEAD * variant.concurrency):
                     calls[name].add(attempt, self._call(session, attempt))
             for _ in state.planned:
@@ -70,9 +71,8 @@ class Window:
         def make() -> AttemptResult:
             try:
                 return session.attempt(attempt, planned_at)
-            except (
-                THIRD_PARTY_ERRORS
-            ) as error:  # an error in a function of the calling program fails one case, not the run
+            except THIRD_PARTY_ERRORS as error:
+                # An error in a function of the calling program fails one case, not the run.
                 message = str(error) if isinstance(error, JSBenchError) else described(error)
                 missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
                 return AttemptResult(result=missing)

@@ -46,7 +46,10 @@ class Classifier:
         raise self._unexpected(code, "expected None or a code such as 'refusal_in_german' that is not a failure type")
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
-        """Return a part and the whole for an answer, or None; raise ClassifierError if the function fails."""
+        """
+        Return the part and the whole that a metric counts in an answer, or None; raise ClassifierError if the function
+        fails.
+        """
         match count := self._result(record):
             case None:
                 return None
@@ -61,7 +64,8 @@ class Classifier:
             return self.function(copy.deepcopy(record))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # also pytest.skip and sys.exit: the attempt is paid for, so it is kept
+        except BaseException as error:
+            # This includes pytest.skip and sys.exit, because an answer that has been paid for must be kept.
             message = f"{self._title} raised {described(error)}"
             raise ClassifierError(message, found=described(error), where=self.origin) from error
 
@@ -111,7 +115,7 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     place = find_function(named, points, kind=kind, takes="a record", error=ClassifierError)
     if place is None:
         form = "package.module:function"
-        none = f"expected {form}; no installed package has any"
+        none = f"expected {form}; no installed package provides a classifier or a metric"
         offer = f"{nearest(named, points)}, or {form}" if points else none
         message = f"unknown classifier or metric '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])

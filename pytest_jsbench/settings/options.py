@@ -231,7 +231,7 @@ _ENGINE = (
     Option(
         "response_format",
         "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
-        " that the engine has).",
+        " that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
     ),
@@ -260,8 +260,8 @@ _ENGINE = (
     Option(
         "variants",
         "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
-        "jsbench.toml; `all` runs every one (default: all, unless the command line sets what they set). "
-        "Without a table, an option given more than once makes variants.",
+        "jsbench.toml; `all` runs every one (default: all, unless the command line sets one of their options). "
+        "Without a table, each value of an option that is given more than once defines a variant.",
         "A,B",
         parse=names,
         argument=joined,
@@ -292,7 +292,7 @@ _CASES = (
         "preset",
         "Use the settings of a publication for every option that is not set: jsonschemabench (the paper's "
         "tasks, prompt, shots, temperature and rules; docs/published.md), or one from an installed package. "
-        "Compare the run with its figures by jsbench compare --published.",
+        "`jsbench compare --published` compares the run with the published figures.",
         "NAME",
         parse=publication,
     ),
@@ -334,7 +334,7 @@ _CASES = (
     Option(
         "sample",
         "Only N random cases, from each task in proportion, the same on every machine. SEED (default: 0) "
-        "selects others; it is unrelated to --jsbench-seed (default: all cases).",
+        "determines the selection; it is unrelated to --jsbench-seed (default: all cases).",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
@@ -344,8 +344,9 @@ _PROMPT = (
     Option(
         "adapt",
         "verbatim (default): send the schema as it is. narrow: rewrite it into the provider's subset of JSON "
-        "Schema, so that whatever conforms to it conforms to the original, or report unsupported_schema "
-        "without a call. relax: drop what the subset cannot express, and note it. SUBSET: such as openai, "
+        "Schema, so that each answer that conforms to it also conforms to the original; if this is impossible, "
+        "report unsupported_schema without a call. relax: drop what the subset cannot express, and record the "
+        "changes. SUBSET: such as openai, "
         "anthropic or gemini (default: the engine's). The judge always uses the original.",
         "MODE[:SUBSET]",
         parse=adaptation,
@@ -360,15 +361,15 @@ _PROMPT = (
     ),
     Option(
         "shots",
-        "Number of examples of the task's kind before the question, up to 3 (default: 0).",
+        "Number of examples before the question, chosen by task, up to 3 (default: 0).",
         "N",
         check=whole(0),
         default=0,
     ),
     Option(
         "context",
-        "Context length of the model in tokens, prompt and answer together. A case whose prompt alone is as "
-        "long is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
+        "Context length of the model in tokens, prompt and answer together. A case whose prompt alone fills "
+        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
         "N",
         check=whole(1),
     ),
@@ -395,7 +396,7 @@ _EXECUTION = (
     ),
     Option(
         "max_cost",
-        "Make no call that could bring the cost of this session above this amount; cases that are left are "
+        "Make no call that could bring the cost of this session above this amount; the remaining cases are "
         "reported as not run (default: no limit).",
         "USD",
         check=number("US dollars, at least 0", least=0),
@@ -403,7 +404,7 @@ _EXECUTION = (
     Option(
         "batch",
         "Submit the cases as a batch of the provider (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default) waits for it, leave checks it once. Cases without an answer yet "
+        "at half the price. wait (default) waits for the answers, leave checks for them once. Cases without an answer "
         "are not run; continue with --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
@@ -430,7 +431,7 @@ _EXECUTION = (
     Option(
         "patience",
         "Seconds without any answer after which the run gives up on a provider that is down or rejects every "
-        "call; cases that are left are not run. 0 disables retries of rejected calls (default: 300).",
+        "call; the remaining cases are not run. 0 disables retries of rejected calls (default: 300).",
         "S",
         check=number("seconds, at least 0", least=0),
     ),
@@ -471,7 +472,7 @@ _JUDGING = (
     ),
     Option(
         "reasoning",
-        "Whether to strip reasoning before the answer, up to `</think>`; kept, it is a syntax error (default: keep).",
+        "Whether to strip reasoning up to `</think>` before the answer; if kept, it is a syntax error (default: keep).",
         choices=("keep", "strip"),
     ),
     Option(
@@ -515,7 +516,7 @@ _CRITERIA = (
     Option(
         "min_pass_rate",
         "Pass the run if at least this share (0 to 1) of all planned attempts passed; failing cases alone "
-        "then do not fail it.",
+        "then do not fail the run.",
         "RATE",
         argument=numeral,
     ),
@@ -524,8 +525,8 @@ _CRITERIA = (
         "Another condition on the run; repeatable: any metric of run.json, such as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
-        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. Only the gates decide about "
-        "failing cases; a gate on a metric that was not measured is not met.",
+        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. With a gate, failing cases alone "
+        "do not fail the run; a gate on a metric that was not measured is not met.",
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),

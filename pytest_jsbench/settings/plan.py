@@ -77,7 +77,7 @@ class Cases:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages about content of the source that is not among the cases."""
+        """Messages about parts of the source that are not cases."""
         return self.source.notes if isinstance(self.source, Listing) else ()
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
@@ -203,9 +203,9 @@ def check_conflicts(values: Values) -> None:
 
 def check_recording(values: Values, given: Set[str]) -> None:
     """Raise JSBenchError if options for recording and replaying conflict, or if one requires a missing option."""
-    asking = given & {"engine", "record"}
-    if "replay" in given and asking:
-        other = min(asking)
+    engine_options = given & {"engine", "record"}
+    if "replay" in given and engine_options:
+        other = min(engine_options)
         message = f"--jsbench-replay uses recorded answers, but --jsbench-{other} needs an engine; remove one of them"
         raise JSBenchError(message, option="replay")
     if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:

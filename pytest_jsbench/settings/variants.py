@@ -51,7 +51,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFolder:
-    """A directory in which every answer is recorded."""
+    """A directory in which each answer is recorded."""
 
     path: Path
     #: Whether recorded answers are reused, so that the engine is called only for missing answers.
@@ -70,7 +70,7 @@ class Variant:
     name: str = ""
     factory: EngineFactory
     engine: EngineConfig
-    #: Engine and sampling options that the user set, without secrets, to be stored with each answer.
+    #: Engine and sampling options that the user set, without secrets; they are stored with each recorded answer.
     said: Mapping[str, Any]
     template: Template
     #: Number of examples in the prompt before the question.
@@ -107,7 +107,7 @@ class Variant:
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
-        # if answers are replayed, this includes the engine of the ini file
+        # If answers are replayed, this is the engine of the ini file.
         said = {} if values["engine"] is None else _engine(values).said()
         sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
         said |= {option: value for option, value in sampling.items() if value is not None}
@@ -122,15 +122,15 @@ class Variant:
             **_run_fields(name, values),
         )
 
-    def asking(self, name: str, values: Values) -> Variant:
-        """Return this variant, which has an open engine, with the prompt and the concurrency from the options."""
+    def with_options(self, name: str, values: Values) -> Variant:
+        """Return this variant, whose engine is open, with the prompt and the concurrency that the options set."""
         context = values["context"] or self.context
         concurrency = values["concurrency"] or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_run_fields(name, values))
 
 
 def make_variants(
-    ways: Mapping[str, Values],
+    variant_values: Mapping[str, Values],
     *,
     own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
     workers: int = 1,
@@ -141,10 +141,10 @@ def make_variants(
     `own_engines` contains engines that a program provides, each as an open variant or as a factory.
     """
     variants = {}
-    for name, values in ways.items():
-        if values["batch"] is not None and len(ways) > 1:
-            message = f"--jsbench-batch submits one variant at a time, found {', '.join(ways)}: "
-            raise BatchError(f"{message}run each one separately", found=tuple(ways), option="batch")
+    for name, values in variant_values.items():
+        if values["batch"] is not None and len(variant_values) > 1:
+            message = f"--jsbench-batch submits one variant at a time, found {', '.join(variant_values)}: "
+            raise BatchError(f"{message}run each variant separately", found=tuple(variant_values), option="batch")
         if values["engine"] is None and values["replay"] is None:
             message = "no engine is set: add --jsbench-engine=NAME"
             if name:
@@ -153,11 +153,11 @@ def make_variants(
                 needs = "--jsbench-record needs an engine to record"
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
             raise JSBenchError(message, option="engine")
-    for name, values in ways.items():
+    for name, values in variant_values.items():
         engine = own_engines.get(name)
         with errors_of(name):
             if isinstance(engine, Variant):
-                variant = engine.asking(name, values)
+                variant = engine.with_options(name, values)
             else:
                 variant = Variant.of(name, values, factory=engine, workers=workers)
             if values["instances"] is not None:
@@ -227,7 +227,11 @@ class VariantsTable:
     @classmethod
     def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
         """Read the table in a directory, if there is one; raise JSBenchError with the place of a mistake."""
-        tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
+        tables: dict[Path, list[Any]] = {}
+        for name in _PLACES:
+            rows = _read_table(folder / name)
+            if rows is not None:
+                tables[folder / name] = rows
         if len(tables) > 1:
             message = f"variants are defined in {' and in '.join(map(str, tables))}; keep them in one of the two"
             raise JSBenchError(message, where=folder)
@@ -312,9 +316,12 @@ def _read_value(option: Option, given: object) -> Any:
 
 
 def _is_json(value: object) -> bool:
-    """Return whether a TOML value can be represented in JSON, which dates cannot."""
-    parts: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, str | bool | int | float | dict | list) and all(map(_is_json, parts))
+    """Return whether a TOML value can be represented in JSON, which has no dates."""
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return isinstance(value, str | bool | int | float)
 
 
 def _kind_of(value: object) -> str:
@@ -340,17 +347,21 @@ def resolve_variant_values(
         raise JSBenchError(message + "define each variant in [[tool.jsbench.variants]] of pyproject.toml")
     table = None if folder is None else VariantsTable.read(folder, here=here)
     rows, left_out = _select_rows(values, table, typed)
-    ways = []
+    variants = []
     for (row_name, row), *points in itertools.product(rows.items(), *_axes(typed)):
         changed = _with_changes(_without_other_engine(values, row, typed), row)
         for _, change in points:
             changed = _with_changes(changed, change)
         parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
-        ways.append((_clean_name("-".join(parts)), changed))
-    names = [name for name, _ in ways]
-    if names == [""] and values["replay"] is not None and (recorded := _variants_of_run(values["replay"], values)):
-        return recorded, left_out
-    return dict(zip(names if len(ways) == 1 else _unique(names), (way for _, way in ways), strict=True)), left_out
+        variants.append((_clean_name("-".join(parts)), changed))
+    names = [name for name, _ in variants]
+    if names == [""] and values["replay"] is not None:
+        recorded = _variants_of_run(values["replay"], values)
+        if recorded:
+            return recorded, left_out
+    if len(variants) > 1:
+        names = _unique(names)
+    return dict(zip(names, (changed for _, changed in variants), strict=True)), left_out
 
 
 def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:

@@ -58,7 +58,7 @@ def test_a_file_is_read_as_bytes_text_and_json(tmp_path: Path) -> None:
         (b'{"a":NaN}', "not JSON: NaN is not JSON", "not_json"),
         (b'{"a":1e400}', "not JSON: the number 1e400 is beyond double precision", "not_json"),
         (b"1e999", "not JSON: the number 1e999 is beyond double precision", "not_json"),
-        (b"9" * 5000, "not JSON: a number of too many digits", "not_json"),
+        (b"9" * 5000, "not JSON: a number with too many digits", "not_json"),
         (b"[" * 100_000, "nested too deeply to be read as JSON", "too_deep"),
         (b'[{"a":' * 300 + b"1" + b"}]" * 300, "nested too deeply to be read as JSON", "too_deep"),
     ],

@@ -98,9 +98,15 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
             "messages[0].found role, content, tool_calls; expected role and content",
         ),
         ([{"role": "tool", "content": "Hi"}], "messages[0].tool_call_id is a JSON null; expected text"),
-        ([RESULT], "messages[0].tool_call_id is '1'; expected a call (none is open)"),
-        ([calling(call("2", "{}")), RESULT], "messages[1].tool_call_id is '1'; expected a call (2)"),
-        ([calling(call("1", "{}")), RESULT, RESULT], "messages[2].tool_call_id is '1'; expected a call (none is open)"),
+        ([RESULT], "messages[0].tool_call_id is '1'; expected a call before this result"),
+        (
+            [calling(call("2", "{}")), RESULT],
+            "messages[1].tool_call_id is '1'; expected the id of a call without a result (2)",
+        ),
+        (
+            [calling(call("1", "{}")), RESULT, RESULT],
+            "messages[2].tool_call_id is '1'; expected a call before this result",
+        ),
         ([calling(call("1", "{}"), call("1", "{}"))], "messages[0].tool_calls contains a duplicate id"),
         (
             [calling(call("1", "{}"), call("2", "{}")), RESULT, user("Hi")],

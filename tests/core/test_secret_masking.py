@@ -31,7 +31,7 @@ SECRETS = Secrets([KEY])
 )
 def test_secret_is_replaced_in_every_encoding_and_other_text_is_kept(written: str) -> None:
     around = 'a \\u0041 %20 "b\\n" &amp; {} &lt;c'
-    assert SECRETS.out_of_answer(around.format(written)) == around.format("*" * len(KEY))
+    assert SECRETS.mask_answer(around.format(written)) == around.format("*" * len(KEY))
     assert SECRETS.mask_message(f"<{written}>") == "<[key]>"
 
 
@@ -39,25 +39,25 @@ def test_secret_is_replaced_in_every_encoding_and_other_text_is_kept(written: st
 def test_a_secret_inside_base64_is_replaced(before: int) -> None:
     data = b"u" * before + KEY.encode() + b":x"
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        left = SECRETS.out_of_answer(encode(data).decode())
+        left = SECRETS.mask_answer(encode(data).decode())
         assert "*" * 28 in left
         assert len(left.replace("*", "")) <= 10
 
 
 def test_answer_without_a_secret_is_unchanged() -> None:
     text = '{"a": "\\u00e9 100% \\"x\\" &amp; none EMPTY"}'
-    assert Secrets([KEY, "none", "EMPTY", "x", ""]).out_of_answer(text) == text
+    assert Secrets([KEY, "none", "EMPTY", "x", ""]).mask_answer(text) == text
 
 
 def test_a_short_secret_is_a_word_of_messages_at_most() -> None:
     assert (
         Secrets(["hunter2", "x"]).mask_message("hunter2 was wrong, hunter22 is x") == "[key] was wrong, hunter22 is x"
     )
-    assert Secrets([], told=["me:PW@"]).mask_message("http://me:PW@h/") == "http://[key]h/"
+    assert Secrets([], in_messages=["me:PW@"]).mask_message("http://me:PW@h/") == "http://[key]h/"
 
 
 def test_a_number_stays_a_number() -> None:
-    assert json.loads(Secrets(["12345678"]).out_of_answer('{"n": 12345678}')) == {"n": 11111111}
+    assert json.loads(Secrets(["12345678"]).mask_answer('{"n": 12345678}')) == {"n": 11111111}
 
 
 def test_a_secret_that_was_cut_off_with_its_message_is_not_shown_by_half() -> None:
@@ -65,7 +65,7 @@ def test_a_secret_that_was_cut_off_with_its_message_is_not_shown_by_half() -> No
 
 
 def test_names_and_texts_of_json_values_are_freed_of_secrets() -> None:
-    assert SECRETS.out_of({KEY: [f"a {KEY}", 1, None, (KEY,)]}) == {"[key]": ["a [key]", 1, None, ["[key]"]]}
+    assert SECRETS.mask({KEY: [f"a {KEY}", 1, None, (KEY,)]}) == {"[key]": ["a [key]", 1, None, ["[key]"]]}
 
 
 def test_repr_does_not_show_secrets() -> None:

@@ -125,7 +125,7 @@ def test_find_secrets_finds_user_secrets_but_no_public_values(monkeypatch: pytes
     }
     said = "pass-word/1 T0ken-of-url Proxy-pass Long-enough-token-1 Header-one Held-value Nested-value"
     kept = "production application/json constrained"
-    left = find_secrets(config(**options)).out_of_answer(f"{said}|{kept}")
+    left = find_secrets(config(**options)).mask_answer(f"{said}|{kept}")
     assert left.replace("*", "").split("|") == [" " * 6, kept]
 
 

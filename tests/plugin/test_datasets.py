@@ -119,7 +119,7 @@ def test_a_case_that_cannot_fit_is_said_so_and_not_sent(bench: Bench) -> None:
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["jsbench: prompt chat, 1 example first"])
     result.stdout.fnmatch_lines(
-        ["*unsupported_schema (context_length): the prompt has about * tokens and the model's context 300; nothing*"]
+        ["*unsupported_schema (context_length): the prompt has about * tokens, and the model's context has 300; *"]
     )
     total = bench.run_json()["metrics"]
     assert (total["planned"], total["declined"], total["failed"], total["declared_coverage"]) == (2, 1, 0, 0.5)

@@ -396,7 +396,7 @@ def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
     twice = "def test_it(jsbench):\n    for _ in range(2):\n        ask(jsbench.endpoint.openai_url, GOOD, NUMBER)\n"
     bench.write({"test_one.py": UNSEEN.partition("def talk")[0] + twice, "answers.json": "{}"})
     if outcome == "skipped":
-        refused = Refused(MissingReason.LIMIT, "--jsbench-max-cost=1 would be passed")
+        refused = Refused(MissingReason.LIMIT, "--jsbench-max-cost=1 would be exceeded")
         monkeypatch.setattr(Runner, "attempt", Mock(side_effect=refused))
         args = asking(provider)
     else:

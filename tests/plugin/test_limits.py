@@ -47,7 +47,7 @@ def test_calls_stop_before_the_cost_limit_and_the_rest_is_reported(bench: Bench)
     result.assert_outcomes(passed=15, skipped=5)
     result.stdout.fnmatch_lines(
         [
-            "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
+            "SKIPPED * not run: --jsbench-max-cost=0.005 would be exceeded",
             "errors     5 of 20 attempts (not run, limit reached 5): the figures are",
         ]
     )

@@ -46,7 +46,7 @@ def test_attempt_over_a_limit_is_skipped_and_counted_as_missing(bench: Bench) ->
     assert (passed + skipped, metrics["planned"], metrics["missing"]) == (30, 30, skipped)
     result.stdout.fnmatch_lines_random(
         [
-            "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
+            "SKIPPED * not run: --jsbench-max-cost=0.005 would be exceeded",
             "E * --jsbench-max-cost: calls of engine 'standin' have no published price; remove the limit",
         ]
     )

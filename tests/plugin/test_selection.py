@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_jsbench.plugin.context import asked_for, dialect_mark, mark
+from pytest_jsbench.plugin.context import dialect_mark, mark, selects_schema_marks
 from tests.plugin.conftest import COUNTED, Bench, with_workers
 
 
@@ -96,7 +96,7 @@ def test_no_process_that_asks_holds_what_reads_parquet(bench: Bench) -> None:
     ],
 )
 def test_schemas_are_read_for_their_marks_only_where_one_is_named(markexpr: str, keyword: str, expected: bool) -> None:
-    assert asked_for(f"{markexpr} {keyword}") is expected
+    assert selects_schema_marks(f"{markexpr} {keyword}") is expected
 
 
 def test_a_mark_is_a_name_that_m_understands() -> None:

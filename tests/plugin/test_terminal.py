@@ -112,8 +112,10 @@ def test_first_ten_failed_answers_are_shown_and_all_with_v(bench: Bench) -> None
     verbose = bench.run("-v").stdout.str()
 
     assert (text.count('\n  answer:\n    {\n      "n": -1\n    }\n'), verbose.count("\n  answer:\n")) == (10, 11)
-    assert (text.count("answer: not shown from here on"), verbose.count("not shown")) == (1, 0)
-    assert re.search(r"\n  minimum at .*\n  answer: not shown from here on; -v shows each\n  next: ", text)
+    assert (text.count("further answers are not shown"), verbose.count("not shown")) == (1, 0)
+    assert re.search(
+        r"\n  minimum at .*\n  answer: this and further answers are not shown; -v shows them\n  next: ", text
+    )
     assert (text.count("\n  next:   "), verbose.count("\n  next:   ")) == (11, 11)
     assert (text.count("\n  user:\n"), verbose.count("\n  user:\n")) == (0, 11)
     parts = verbose.split("\nschema_violation")[1:]

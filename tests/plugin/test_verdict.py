@@ -247,7 +247,7 @@ def pytest_sessionfinish(session):
 @pytest.mark.parametrize(
     ("conftest", "exit_status", "reason"),
     [
-        (COUNTING, 1, "1 more failures than tests failed, such as --cov-fail-under counts"),
+        (COUNTING, 1, "1 failure in addition to failed tests, for example of --cov-fail-under"),
         (LAST_WORD, 7, "another plugin has set the exit status to 7"),
         (AT_LAST, 6, "another plugin has set the exit status to 6"),
     ],

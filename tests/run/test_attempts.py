@@ -406,7 +406,7 @@ def test_a_prompt_that_leaves_no_room_is_declined_without_a_call(context: int | 
         assert isinstance(record.generation, Declined)
         assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
         assert record.verdict.reason == "context_length"
-        assert "about 28 tokens and the model's context 28; nothing was sent" in record.verdict.message
+        assert "about 28 tokens, and the model's context has 28; nothing was sent" in record.verdict.message
 
 
 def test_an_engine_that_counts_tokens_is_believed(judge: Judge) -> None:

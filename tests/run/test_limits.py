@@ -128,7 +128,7 @@ def test_rate_limits_are_per_server_and_the_budget_is_shared(path: Path) -> None
 
     assert all(isinstance(permit, Permit) for permit in first)
     assert isinstance(again, float)
-    with pytest.raises(Refused, match="--jsbench-max-cost=1 would be passed"):
+    with pytest.raises(Refused, match="--jsbench-max-cost=1 would be exceeded"):
         shared.reserve(ESTIMATE, 1.5, "engine model", "openai c")
     assert isinstance(shared.reserve(ESTIMATE, 0.0, "engine free", "ours"), Permit)
     shared.close()
@@ -156,7 +156,7 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: 
     two.both[0].leave(two.enter(0), CallEnd(), usage=Usage(input_tokens=500, output_tokens=500))
     two.both[1].leave(two.enter(1), CallEnd(), usage=Usage(input_tokens=500, output_tokens=500))
 
-    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.03 would be passed") as refused:
+    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.03 would be exceeded") as refused:
         two.enter(0)
 
     assert refused.value.reason is MissingReason.LIMIT
@@ -175,7 +175,7 @@ def test_other_costs_reduce_the_limit_of_calls(path: Path, close: list[Admission
     permit = admission.enter(lambda: ESTIMATE)
     admission.leave(permit, CallEnd(), usage=Usage(input_tokens=100, output_tokens=900))
 
-    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be passed"):
+    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be exceeded"):
         admission.enter(lambda: ESTIMATE)
     assert shared.spent() == pytest.approx(0.045)
 
@@ -317,7 +317,7 @@ def test_unwritable_limits_keep_the_answer_and_stop_calls(
     monkeypatch.setattr(shared, "account", broken)
 
     assert admission.leave(permit, CallEnd()) == ProviderState()
-    with pytest.raises(Refused, match="can no longer be kept: OperationalError: unable to open") as refused:
+    with pytest.raises(Refused, match="can no longer be enforced: OperationalError: unable to open") as refused:
         admission.enter(lambda: ESTIMATE)
     assert refused.value.reason is MissingReason.EXHAUSTED
 
@@ -346,5 +346,5 @@ def test_a_full_disk_under_the_limits_is_said_as_one(path: Path, close: list[Adm
     close.append(admission)
 
     for _ in range(2):
-        with pytest.raises(Refused, match=r"can no longer be kept: OperationalError: database or disk is full$"):
+        with pytest.raises(Refused, match=r"can no longer be enforced: OperationalError: database or disk is full$"):
             admission.enter(lambda: ESTIMATE)

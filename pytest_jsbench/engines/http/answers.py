@@ -89,7 +89,9 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         if not line:
             if data:
                 yield name.decode(), b"\n".join(data).decode()
-            name, data, size = b"", [], 0
+            name = b""
+            data = []
+            size = 0
             continue
         size += len(line)
         if size > LONGEST_EVENT:
@@ -117,7 +119,8 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         if lines:
             if started:
                 lines[0] = b"".join([*started, lines[0]])
-                started, size = [], 0
+                started = []
+                size = 0
             lines[0] = lines[0].removeprefix(mark)
             mark = b""
             yield from lines

@@ -208,7 +208,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
             continue
         if name == own:
             schemas[name] = None
-        else:  # a tool without a schema still takes an object
+        else:  # the arguments of a tool without a schema must still be an object
             schemas[name] = schema if isinstance(schema, dict) else {"type": "object"}
     if not schemas:
         return None
@@ -238,7 +238,7 @@ class EnclosedError(Exception):
         self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""
     ) -> None:
         super().__init__(f"an error inside a response of status {status}")
-        #: What had arrived of the answer before the error, for a message; empty if nothing had.
+        #: The part of the answer that arrived before the error, for messages; empty if nothing arrived.
         self.after = after
         self.body = body
         self.status = status

@@ -80,7 +80,8 @@ class _TimedSocket:
         self._end = 0.0
         #: Number of bytes received.
         self.received = 0
-        self.close, self.fileno = sock.close, sock.fileno
+        self.close = sock.close
+        self.fileno = sock.fileno
         self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
 
     def settimeout(self, seconds: float) -> None:
@@ -230,7 +231,8 @@ class Response:
 
     def _end(self, *, whole: bool) -> None:
         self._raw.close()
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             self._client.give_back(connection, self._sock, whole=whole)
 

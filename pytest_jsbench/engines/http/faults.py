@@ -328,7 +328,8 @@ _STRUCTURED_OUTPUT_WORDS = r"response.?format|output.?config|structured|json|sch
 
 #: Errors about the request, whatever its schema.
 _REQUEST = (
-    # llama.cpp's, about the prompt alone; other servers send their names also if --jsbench-max-tokens is too high
+    # llama.cpp's name, which is about the prompt alone; other servers send their names also if --jsbench-max-tokens is
+    # too high
     _Rule(DeclineReason.CONTEXT_LENGTH, names="exceed_context_size_error"),
     _Rule(FaultKind.BAD_REQUEST, status={404, 405, 413}),
     _Rule(
@@ -384,7 +385,7 @@ _SCHEMA = (
 )
 
 _REST = (
-    # llama.cpp's parser cannot read what its own grammar allowed, mostly for a pattern; a retry would fail too
+    # llama.cpp's parser rejects text that its own grammar allowed, mostly because of a pattern; a retry would fail too
     _Rule(FaultKind.ENGINE, message=r"output that does not match the expected \S+ format"),
     # an error that the server finds in the body is not transient
     _Rule(FaultKind.BAD_REQUEST, status={500}, message=r"\bloc\W+body\b"),
@@ -429,7 +430,7 @@ def classify_error(
     if hint is not None:
         message = f"{message} (to fix it: {hint})"
     elif _lacks_format(rule, error, sent):
-        message = f"{message} ({route} has no {sent.response_format}: change --jsbench-response-format)"
+        message = f"{message} ({route} does not support {sent.response_format}: change --jsbench-response-format)"
     if rule.outcome is FaultKind.AUTH and secret == "":
         message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that contains it)"
     return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)

@@ -55,7 +55,7 @@ def _check_complete(word: str, text: str) -> None:
         ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
-        message = f"{ending}, and it is not one JSON document; {counted(len(text), 'character')} of it dropped"
+        message = f"{ending}, and its text is not one JSON document; {counted(len(text), 'character')} dropped"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message))
 
 

@@ -190,8 +190,8 @@ class RecordedFactory(UnsharedFactory):
 
     def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
         options = Options(config, self.options)
-        ways = "--jsbench-engine-option folder=DIR"
-        folder = Path(options.required("folder", "a directory written by --jsbench-record", ways))
+        remedy = "--jsbench-engine-option folder=DIR"
+        folder = Path(options.required("folder", "a directory written by --jsbench-record", remedy))
         if not folder.is_dir():
             message = f"no recorded answers: {folder} is not a directory; fill it with --jsbench-record and an engine"
             raise EngineError(message, found=str(folder), expected="a directory", option="replay")
@@ -242,8 +242,8 @@ class ReplayFactory(UnsharedFactory):
     def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
         """Return the path and the metadata of the run, or of the run's selected variant, and the options."""
         options = Options(config, self.options)
-        ways = "--jsbench-engine-option records=PATH, a run's records.jsonl or its directory"
-        path = Path(options.required("records", "records", ways))
+        remedy = "--jsbench-engine-option records=PATH, a run's records.jsonl or its directory"
+        path = Path(options.required("records", "records", remedy))
         with _errors_of(config):
             run = journal.read_header(path)
         names = [each.variant for each in run.variants]

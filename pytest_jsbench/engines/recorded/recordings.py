@@ -472,7 +472,9 @@ def _figures(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def _server(server: _Server) -> ServerAnswer:
     """Parse a server's answer; raise ValueError for a redirect, or a content type that could inject a header."""
-    body, status, kind = "\n".join(server.body), server.status, server.content_type
+    body = "\n".join(server.body)
+    status = server.status
+    kind = server.content_type
     if not (200 <= status < 300 or 400 <= status < 600):
         raise ValueError(f"server.status is {status}; expected 200 to 299, or 400 to 599")
     if kind and not MEDIA_TYPE.fullmatch(kind):

@@ -78,7 +78,7 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         ({"schema": True, "messages": []}, "messages is an empty list; expected a list of role and content"),
         (
             {"schema": True, "messages": [{"role": "tool", "tool_call_id": "a", "content": "lost"}]},
-            "messages[0].tool_call_id is 'a'; expected a call (none is open)",
+            "messages[0].tool_call_id is 'a'; expected a call before this result",
         ),
         ({"schema": True, "messages": ["hi"]}, "messages[0].role is None"),
         (

@@ -303,7 +303,7 @@ def test_missing_structured_output_is_not_an_unsupported_schema(provider: Provid
     provider.json(anthropic_wire.error_body(words), status=400)
     error = fault_of(anthropic_wire.configured(provider, model="claude-on-bedrock"))
     assert error.kind is FaultKind.BAD_REQUEST
-    named = f"(claude-on-bedrock at {provider.url} has no json_schema: change --jsbench-response-format)"
+    named = f"(claude-on-bedrock at {provider.url} does not support json_schema: change --jsbench-response-format)"
     assert error.message == f"{words} {named}"
 
 
