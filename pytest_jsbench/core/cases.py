@@ -166,7 +166,7 @@ PromptTemplate = Callable[[Case], Prompt]
 
 
 def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
-    """Return the case's own messages, or else those that the template renders."""
+    """Return the case's own messages if it has any; otherwise the messages that the template renders."""
     return Prompt(messages=case.messages) if case.messages else template(case)
 
 
@@ -174,7 +174,7 @@ def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
 class Template:
     """A prompt template with its identity."""
 
-    #: Name as the user gave it.
+    #: Name of the template, as the user gave it.
     name: str
     #: Digest of everything that determines the prompt, except for the case; None if unknown.
     digest: str | None

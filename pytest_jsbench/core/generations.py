@@ -92,7 +92,9 @@ class GenerationParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a replay needs to find the recording of a request: the request's place in its test, and its settings."""
+    """The data by which a replay finds the recording of a request: the request's place in its test, and its
+    settings.
+    """
 
     #: Key of the first question in the same test; None for a case of the dataset.
     first: CaseKey | None = None
@@ -110,7 +112,7 @@ class Origin:
     model: str | None = None
 
     @property
-    def said(self) -> dict[str, Mapping[str, Any]]:
+    def settings(self) -> dict[str, Mapping[str, Any]]:
         """Settings of the test and of the run, as a dict."""
         return {"test": self.test, "run": self.run}
 
@@ -361,7 +363,7 @@ class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     valid: bool
     #: Whether the grammar accepts the answer; None if undecidable, because the model has no tokens for the text.
     accepted: bool | None
-    #: Schema keywords that an accepted invalid answer violates, as far as the judge can determine them.
+    #: Schema keywords that an accepted invalid answer violates, if the judge can determine them.
     keywords: tuple[str, ...] = ()
 
     @property
@@ -481,10 +483,7 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Stopwatch:
-    """
-    A stopwatch for one call: it starts when created, marks reasoning and each content token, and
-    stops into a `Timing`.
-    """
+    """Measures the times of one call, from the creation of the stopwatch: reasoning, each content token, and the end."""
 
     __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
@@ -497,10 +496,7 @@ class Stopwatch:
         self._reasoning: tuple[float, object] | None = None
 
     def token(self, *, piece: object = None) -> float:
-        """
-        Mark the arrival of content and return its time; all content in one piece of a body has the
-        same arrival time.
-        """
+        """Record the arrival of content and return the time; all content in the same piece of a body has the same time."""
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
         self._last = time.perf_counter()
@@ -512,7 +508,7 @@ class Stopwatch:
         return self._last
 
     def reasoning(self, *, piece: object = None) -> None:
-        """Mark the arrival of reasoning, which is not content; only reasoning before the first content counts."""
+        """Record the arrival of reasoning, which is not content; only reasoning before the first content counts."""
         if self._reasoning is None and self._first is None:
             self._reasoning = time.perf_counter(), piece
 

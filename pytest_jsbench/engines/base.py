@@ -114,7 +114,7 @@ class EngineConfig:
     #: Options from `--jsbench-engine-option KEY=VALUE`; each value is parsed as JSON if possible.
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def said(self) -> dict[str, Any]:
+    def public_settings(self) -> dict[str, Any]:
         """Return the options that may change answers, without values that may contain a secret."""
         values = {
             "engine": self.name,

@@ -93,7 +93,11 @@ class Options:
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
-        return words if len(words) == len(listed) >= least else self._reject(name, f"one or a list of {', '.join(of)}")
+        return (
+            words
+            if len(words) == len(listed) >= least
+            else self._reject(name, f"one of {', '.join(of)}, or a list of these")
+        )
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """
@@ -267,7 +271,7 @@ def read_reasoning(options: Options, *, effort: str | None, budget: str | None) 
             option = f"{name.removeprefix('reasoning_')}_field"
             message = (
                 f"engine '{options.engine}' has no known parameter for {name}: "
-                f"name the server's with --jsbench-engine-option {option}=NAME, or remove the option"
+                f"name the server's parameter with --jsbench-engine-option {option}=NAME, or remove the option"
             )
             raise EngineError(message, found=name, expected=option, where=name)
         fields[tuple(place.split("."))] = value

@@ -215,7 +215,7 @@ class LocalEngine(OpenAIEngine):
                 schema = bounded_within(schema)
         except CannotBound as error:
             return unsupported(str(error))
-        # The server would compile a grammar for such a schema forever, and answer no other call in the meantime.
+        # The server would compile a grammar for such a schema forever, and would answer no other call.
         if problem := find_impossible_bound(schema):
             return unsupported(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
         sent = Sent(
@@ -285,10 +285,11 @@ def _with_schema_and_limit(
     path: str, body: Mapping[str, Any], _: str, *, max_tokens: int
 ) -> tuple[str, Mapping[str, Any]]:
     """
-    Add the schema's field of Chat Completions, and a token limit, to the body of an application's own call.
+    Add the field with the schema in Chat Completions' form, and a token limit, to the body of an application's own
+    call.
 
-    In Responses, llama.cpp ignores the schema in the field of that API, but applies the field of Chat Completions.
-    Without a limit, a small model that repeats itself fills the context, and the application's client retries.
+    llama.cpp ignores the schema in the form of Responses, but applies the form of Chat Completions there too. Without a
+    limit, a small model that repeats itself fills the context, and the application's client retries.
     """
     limit = "max_output_tokens" if path == RESPONSES_PATH else "max_tokens"
     if body.get(limit) is None and body.get("max_completion_tokens") is None:
@@ -318,7 +319,7 @@ class LocalFactory:
     default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
-    #: A low limit, because a small model that has not finished by then usually repeats itself.
+    #: A low limit, because a small model that has not finished after this number usually repeats itself.
     max_tokens = 192
     #: APIs that llama.cpp provides.
     passes_on = FORWARDABLE_APIS

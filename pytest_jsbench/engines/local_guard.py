@@ -182,7 +182,7 @@ class Supervisor:
 
 
 class RestartGuard:
-    """Makes the calls of one engine, and repeats those that a restart of the server interrupted."""
+    """Makes the calls of one engine, and repeats calls that a restart of the server interrupted."""
 
     def __init__(self, shared: SharedState, client: Client, probe: str, *, subject: str, start_timeout: float) -> None:
         """
@@ -199,7 +199,7 @@ class RestartGuard:
 
     def call(self, make: Callable[[], T], *, timeout: float, test: Hashable, repeatable: bool) -> T:
         """
-        Make a call, and repeat it alone if another call may have stopped the server in the meantime.
+        Make a call, and repeat it alone if another call may have stopped the server at the same time.
 
         Raise a CallError of kind hang or crash if this call stops the server. An interrupted call fails if it is not
         repeatable because part of its answer may have been passed on; the next call of the same test is then made

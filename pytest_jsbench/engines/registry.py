@@ -113,8 +113,8 @@ def _unsupported(
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
     """
-    Return the sampling parameters that the engine applies if `params` is requested, as far as the
-    engine reports them.
+    Return the sampling parameters that the engine applies if `params` is requested; if the engine does not report them,
+    return `params`.
     """
     return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 

@@ -90,7 +90,7 @@ class CaseEvaluation:
         source: Any = dataset.source
         labelled = None if values["instances"] is None else source
         strict = values["invalid_schemas"] == "strict"
-        self._plan = plan.over(Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict))
+        self._plan = plan.over(Cases(source=source, description=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
         #: Resolved before any paid call is made.
         self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]

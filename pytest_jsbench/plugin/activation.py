@@ -50,12 +50,12 @@ def activate(config: pytest.Config) -> None:
 def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     settings = Settings.from_config(config)
     given = WorkerInput.of(config)
-    secrecy.add_from_options(*settings.ways.values())
+    secrecy.add_from_options(*settings.variant_values.values())
     classify = config.hook.pytest_jsbench_classify
     suite = settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
-    plan = Plan.of(settings.values, settings.ways, suite=suite, hook=hook, workers=workers)
+    plan = Plan.of(settings.values, settings.variant_values, suite=suite, hook=hook, workers=workers)
     cases, marks = select(settings, {} if given is None else given.selected)
     plan = plan.over(cases)
     secrecy.add(*plan.engines)

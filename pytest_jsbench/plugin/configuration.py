@@ -149,7 +149,7 @@ class Settings:
     #: Values of all options by name.
     values: Values
     #: Values of all options by variant.
-    ways: Mapping[str, Values]
+    variant_values: Mapping[str, Values]
     #: Reason why the configured variants are not used; empty if they are used, or if none are configured.
     variants_left_out: str
     #: Whether a gate was given on the command line.
@@ -181,10 +181,10 @@ class Settings:
         named = {"variants": values["variants"]} if "variants" in given else {}
         folder = config.rootpath if config.inipath is None else config.inipath.parent
         here = config.invocation_params.dir
-        ways, left_out = resolve_variant_values(values, {**typed, **named}, folder=folder, here=here)
+        variant_values, left_out = resolve_variant_values(values, {**typed, **named}, folder=folder, here=here)
         return cls(
             values=values,
-            ways=ways,
+            variant_values=variant_values,
             variants_left_out=left_out,
             gates_typed=any(name in typed for name in GATES),
             selection=selection_of(values),

@@ -107,13 +107,13 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
 
         prepared = open_prepared(Path(handed["folder"]), reopen=_once(lambda: open_dataset(selection)))
         marks: Marks = {CaseKey.parse(key): names for key, names in handed["marks"].items()}
-        return Cases(source=prepared, said=description, strict=selection.strict), marks
+        return Cases(source=prepared, description=description, strict=selection.strict), marks
     from pytest_jsbench.datasets.selection import open_selected
 
     source = open_selected(selection)
     labelled = source if selection.labelled else None
     marks = _marks_of_schemas(source, selection.default_dialect) if selects_schema_marks(settings.expressions) else {}
-    return Cases(source=source, said=description, labelled=labelled, strict=selection.strict), marks
+    return Cases(source=source, description=description, labelled=labelled, strict=selection.strict), marks
 
 
 def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:

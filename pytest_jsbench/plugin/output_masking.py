@@ -49,7 +49,7 @@ class Secrecy:
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
-    def add_from_options(self, *ways: Mapping[str, Any]) -> None:
+    def add_from_options(self, *variant_values: Mapping[str, Any]) -> None:
         """
         Add the secrets in the options of each variant, before it is known whether the engine of the
         variant exists.
@@ -62,7 +62,7 @@ class Secrecy:
                     api_key_env=values["api_key_env"],
                     options=dict(values["engine_option"] or ()),
                 )
-                for values in ways
+                for values in variant_values
             )
         )
 

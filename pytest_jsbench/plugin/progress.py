@@ -140,7 +140,7 @@ class ProviderWatch:
     The activation creates one object next to the controller. The checks run in a separate thread, from the start of the
     test loop to the end of the session, since the main thread is idle while all calls wait. A provider that is down or
     given up is always reported, and a slow provider only if a person watches. If tests run in this process, pytest
-    captures output meanwhile, so the lines are written to a duplicate of the terminal's file handle.
+    captures their output, so the lines are written to a duplicate of the terminal's file handle.
     """
 
     def __init__(self, context: RunContext) -> None:

@@ -129,7 +129,7 @@ class TestAnswers:
         wording = ""
         if self.shared and question.given is None:
             prompt = None if question.prompt is None else question.prompt.to_messages()
-            wording = digest([question.case.schema, prompt, _json(question.terms.said())])
+            wording = digest([question.case.schema, prompt, _json(question.terms.recorded_settings())])
         key = self.key if self.shared else question.case.key
         with self._lock:
             numbers = (self.key.numbered(number) for number in itertools.count(2))
@@ -292,7 +292,7 @@ class ProjectRunners:
         """Return the sampling parameters of the test."""
         params = self._variant.params
         run = self._variant
-        if config.name != run.engine.name and not self._replays and "max_tokens" not in run.said:
+        if config.name != run.engine.name and not self._replays and "max_tokens" not in run.user_settings:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
@@ -306,7 +306,7 @@ class ProjectRunners:
         config = question.terms.engine_config(self._variant.engine)
         params = self._params(question, config).for_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
-        exchange = {} if question.exchange is None else {"exchange": question.exchange.said}
+        exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
 
     def _runner(self, question: Question) -> Runner:
@@ -330,7 +330,7 @@ class ProjectRunners:
             first=question.first,
             equal_before=question.equal_before,
             same_before=question.same_before,
-            test=terms.said(),
+            test=terms.recorded_settings(),
         )
         engine_config = run.engine if self._replays else config
         if question.exchange is not None:
@@ -355,7 +355,9 @@ class ProjectRunners:
             params=call.params(runner.params),
             adapter=None,
             context=None,
-            origin=replace(runner.origin, exchange=call, model=model, test={**runner.origin.test, **call.said}),
+            origin=replace(
+                runner.origin, exchange=call, model=model, test={**runner.origin.test, **call.recorded_settings}
+            ),
             admission=runner.admission if model is None else self._run.admission(self._variant.name, by, config),
         )
 

@@ -53,7 +53,7 @@ class ProjectTest:
         self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
         #: True while the repeats of a test run.
         self.repeating = False
-        #: True while the function of the test runs; a report that arrives meanwhile is the report of a subtest.
+        #: True while the function of the test runs; a report that arrives during this time is the report of a subtest.
         self.running = False
         #: Outcomes of the repeats that have ended, by number of the repeat.
         self._ended: dict[int, ProjectTestOutcome] = {}
@@ -296,7 +296,7 @@ class ProjectTests:
         check_subtests(item, terms)
         check_is_argument(item, terms)
         variant = variant_of(item)
-        self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, and cannot run once for each")
+        self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, so it cannot run for each")
         line = None if item.location[1] is None else item.location[1] + 1
         answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         answers = item.stash.setdefault(_ANSWERS, answers)
@@ -306,12 +306,14 @@ class ProjectTests:
 
     def shared(self, variant: str) -> SharedJSBench:
         """Return the object through which fixtures call the engine for several tests."""
-        self._require(variant, "jsbench_shared is requested at run time, and cannot be used once for each")
+        self._require(variant, "jsbench_shared is requested at run time, so it cannot be used for each")
         return SharedJSBench(partial(self._open_shared, variant))
 
     def _require(self, variant: str, problem: str) -> None:
         if variant not in self.runners:
-            pytest.fail(f"{problem} variant ({', '.join(self.runners)}): name it as an argument", pytrace=False)
+            pytest.fail(
+                f"{problem} variant ({', '.join(self.runners)}): make it an argument of the test", pytrace=False
+            )
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         key = CaseKey(task=SHARED, id=safe_name(name))

@@ -230,7 +230,7 @@ class LookAhead(Generic[T]):
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue the attempts of `item` and of the tests after it, as far as there is room."""
+        """Queue the attempts of `item` and of the tests after it, up to the maximum depth of each queue."""
         # A queued test may have been skipped, or may have failed, before it needed the result.
         if isinstance(self._latest, JSBenchCase):
             self._calls[self._latest.attempt.variant].drop(id(self._latest))

@@ -347,7 +347,7 @@ def _failure(error: CallError) -> Failed:
 
 @dataclass(slots=True, kw_only=True)
 class _Tries:
-    """The tries of an attempt so far, as far as they affect the next try."""
+    """The results of an attempt's earlier tries that affect the next try."""
 
     #: Seconds spent waiting for the limits.
     waited: float = 0.0

@@ -126,8 +126,8 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
         return {"source": _PROJECT_SOURCE, "cases": 0}
     keys = plan.cases.source.keys()  # the keys of all shards
     return {
-        **plan.cases.said,
-        "revision": revision_of(str(plan.cases.said["source"])),
+        **plan.cases.description,
+        "revision": revision_of(str(plan.cases.description["source"])),
         "cases": len(keys),
         "cases_digest": digest([str(key) for key in keys]),
         "shard": None if plan.shard is None else str(plan.shard),

@@ -392,7 +392,7 @@ class RunSession:
             params=variant.sampled,
             retries=self.plan.retries,
             adapter=adapter(variant.adapt),
-            origin=Origin(run=variant.said),
+            origin=Origin(run=variant.user_settings),
             context=variant.context or engine.info.context,
             comparers=self.plan.comparers,
             admission=self.admission(

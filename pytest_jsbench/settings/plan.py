@@ -69,7 +69,7 @@ class Cases:
 
     source: CaseSource
     #: Description of the selection in JSON values, for the run's metadata.
-    said: Mapping[str, object]
+    description: Mapping[str, object]
     #: The source with its labelled answers if no model is called; otherwise None.
     labelled: Listing | None = None
     #: Whether a misspelled keyword makes a schema invalid.
@@ -88,7 +88,7 @@ class Cases:
         return case
 
 
-_NO_CASES = Cases(source=Listing(entries={}), said={})
+_NO_CASES = Cases(source=Listing(entries={}), description={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Plan:
     def of(
         cls,
         values: Values,
-        ways: Mapping[str, Values],
+        variant_values: Mapping[str, Values],
         *,
         suite: bool = True,
         own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
@@ -153,7 +153,7 @@ class Plan:
         """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
-            variants=make_variants(ways, own_engines=own_engines, workers=workers),
+            variants=make_variants(variant_values, own_engines=own_engines, workers=workers),
             suite=suite,
             policy=policy_of(values),
             limits=_limits_of(values),

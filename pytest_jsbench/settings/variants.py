@@ -71,7 +71,7 @@ class Variant:
     factory: EngineFactory
     engine: EngineConfig
     #: Engine and sampling options that the user set, without secrets; they are stored with each recorded answer.
-    said: Mapping[str, Any]
+    user_settings: Mapping[str, Any]
     template: Template
     #: Number of examples in the prompt before the question.
     shots: int = 0
@@ -108,13 +108,13 @@ class Variant:
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
         # If answers are replayed, this is the engine of the ini file.
-        said = {} if values["engine"] is None else _engine(values).said()
+        user_settings = {} if values["engine"] is None else _engine(values).public_settings()
         sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
-        said |= {option: value for option, value in sampling.items() if value is not None}
+        user_settings |= {option: value for option, value in sampling.items() if value is not None}
         return cls(
             factory=factory,
             engine=engine,
-            said=said,
+            user_settings=user_settings,
             params=params,
             adapt=adaptation(mode, subset, engine=values["engine"] or "recorded"),
             context=values["context"],

@@ -181,7 +181,7 @@ def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
 
 def test_sampling_settings_are_recorded_as_by_the_plugin() -> None:
     with opened(echo, temperature=0.0, seed=0) as engine:
-        assert engine.variant.said == {"engine": "function", "temperature": 0.0, "seed": 0}
+        assert engine.variant.user_settings == {"engine": "function", "temperature": 0.0, "seed": 0}
 
 
 @pytest.mark.parametrize(

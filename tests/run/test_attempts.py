@@ -420,7 +420,7 @@ def test_an_engine_that_counts_tokens_is_believed(judge: Judge) -> None:
     unknown = replace(runner(engine, judge), context=1000, template=lambda _: _prompt("?")).attempt(CASE)
 
     assert long.prompt_length == PromptLength(tokens=1000, exact=True)
-    assert "the prompt has 1,000 tokens and" in long.verdict.message
+    assert "the prompt has 1,000 tokens, and" in long.verdict.message
     assert unknown.prompt_length == PromptLength(tokens=1, exact=False)
     assert len(engine.requests) == 1
 

@@ -15,7 +15,7 @@ def plan(
     pytester: pytest.Pytester, *args: str, workers: int = 1, hook: Callable[[object], object] | None = None
 ) -> Plan:
     settings = Settings.from_config(pytester.parseconfig("--jsbench-limit=1", *args))
-    return Plan.of(settings.values, settings.ways, hook=hook, workers=workers).over(select(settings, {})[0])
+    return Plan.of(settings.values, settings.variant_values, hook=hook, workers=workers).over(select(settings, {})[0])
 
 
 @pytest.mark.parametrize(

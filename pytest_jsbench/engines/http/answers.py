@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.http.client import Response
 
-#: Maximum size of an event in bytes; the longest is the last event of Responses, which repeats the whole answer.
+#: Maximum size of an event in bytes; the longest event is the last event of Responses, which repeats the whole answer.
 LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"

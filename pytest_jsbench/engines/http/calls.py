@@ -193,8 +193,8 @@ def parts(value: object) -> list[Any]:
 
 def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | None:
     """
-    Return the tools that the body declares, or None if there are none; the schema of the tool `own` is the case's
-    schema.
+    Return the tools that the body declares, or None if there are none; the schema of the tool `own` is None, which
+    means the case's schema.
     """
     declared = [tool for entry in items(body, "tools") for tool in items(entry, "functionDeclarations") or [entry]]
     schemas: dict[str, Schema | None] = {}

@@ -299,7 +299,7 @@ class Client:
         once: bool = False,
     ) -> Response:
         """
-        Send a request and return the response, whatever its status, with its body unread; the caller closes it.
+        Send a request, and return the response with any status and an unread body; the caller closes the response.
 
         The path is below the server's address, or a whole URL on the same server. With `once`, the request is not sent
         again if the server closes a reused connection. Raise CallError for a failed connection and for a redirect to

@@ -326,7 +326,7 @@ _NO_STRUCTURED_OUTPUT = _Rule(
 )
 _STRUCTURED_OUTPUT_WORDS = r"response.?format|output.?config|structured|json|schema|tool|strict|function|output"
 
-#: Errors about the request, whatever its schema.
+#: Errors about the request that do not depend on its schema.
 _REQUEST = (
     # llama.cpp's name, which is about the prompt alone; other servers send their names also if --jsbench-max-tokens is
     # too high

@@ -128,7 +128,7 @@ class ReplayEngine:
         sampled = {} if record.params is None else asdict(record.params)
         sampling = settings_of_repeat(self._requested_params, request.repeat)
         params = {name: sampling.get(name) if value is None else value for name, value in sampled.items()}
-        settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.said, repeat=request.repeat)
+        settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.settings, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
         if record.params is None and not settings:

@@ -71,8 +71,8 @@ def settings_change(
     """
     Describe the engine and sampling settings that differ from those of a recording; empty if they are equal.
 
-    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains the values, as far as known,
-    of settings that were not set. `repeat` counts from 0 and is added to the seed.
+    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains the known values of settings
+    that were not set. `repeat` counts from 0 and is added to the seed.
     """
     before = {**used, **settings_of_repeat({**then["run"], **then["test"]}, repeat)}
     after = settings_of_repeat({**now["run"], **now["test"]}, repeat)
@@ -183,7 +183,7 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: Sampling parameters of the recorded call, as far as they are known.
+    #: Sampling parameters of the recorded call; unknown parameters are absent.
     params: _Sampled = written(_Sampled())
     #: Settings of engine and sampling.
     said: _Settings
@@ -226,7 +226,7 @@ class Recording:
             response_format=info.response_format,
             streaming=info.streaming,
             params=cast("_Sampled", {name: value for name, value in params.items() if value is not None}),
-            said=cast("_Settings", request.origin.said),
+            said=cast("_Settings", request.origin.settings),
             messages=cast("list[_Turn]", turns),
             answer=values,
             server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
@@ -279,7 +279,7 @@ class Recording:
         file = self.file
         then = cast("Mapping[str, Mapping[str, Any]]", file.said)
         used = {"engine": file.engine, "model": file.model, "response_format": file.response_format.value}
-        return settings_change(then, {**used, **file.params}, request.origin.said, repeat=request.repeat)
+        return settings_change(then, {**used, **file.params}, request.origin.settings, repeat=request.repeat)
 
     def answer_to(self, request: Request) -> Completion | Declined:
         """Return the recorded answer, with its sampling parameters and the settings that have changed since."""

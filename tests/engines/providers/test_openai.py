@@ -209,7 +209,7 @@ def test_lm_studio_error_about_the_format_is_not_an_unsupported_schema(provider:
     provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
     error = fault_of(config)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert "has no json_object: change --jsbench-response-format" in error.message
+    assert "does not support json_object: change --jsbench-response-format" in error.message
 
 
 @pytest.fixture

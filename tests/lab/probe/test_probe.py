@@ -26,7 +26,7 @@ def variant(engine: str) -> Variant:
     return Variant(
         factory=find(engine),
         engine=config,
-        said={},
+        user_settings={},
         template=find_template("schema", shots=0),
         params=GenerationParams(max_tokens=10),
         concurrency=1,
