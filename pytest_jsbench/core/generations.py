@@ -483,7 +483,7 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Stopwatch:
-    """Measures the times of one call, from the creation of the stopwatch: reasoning, each content token, and the end."""
+    """Measures the times of one call, from its creation on: reasoning, each content token, and the end."""
 
     __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
@@ -496,7 +496,7 @@ class Stopwatch:
         self._reasoning: tuple[float, object] | None = None
 
     def token(self, *, piece: object = None) -> float:
-        """Record the arrival of content and return the time; all content in the same piece of a body has the same time."""
+        """Record the arrival of content and return the time; content in the same piece of a body has the same time."""
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
         self._last = time.perf_counter()

@@ -24,9 +24,9 @@ _ROUNDS = 3
 #: Minimum fraction of the concurrency that remains after one round of refusals; also the maximum while no call is
 #: answered.
 _MIN_SHARE = 1 / 4
-#: Seconds without a refusal in which the concurrency rises from zero to its maximum. It rises with the third power of the
-#: time: slowly near the number of calls that the provider accepted and faster later, since the provider may then accept
-#: more calls.
+#: Seconds without a refusal in which the concurrency rises from zero to its maximum. It rises with the third power of
+#: the time: slowly near the number of calls that the provider accepted and faster later, since the provider may then
+#: accept more calls.
 _RECOVERY = 16.0
 #: Seconds between checks whether another call may be in flight.
 _CHECK_INTERVAL = 0.02
