@@ -10,7 +10,7 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart
 
-#: Maximum depth of references and `allOf` to follow; deeper schemas are treated as ones that may reject something.
+#: Maximum depth of references and `allOf` to follow; a deeper schema is treated as if it rejected something.
 _DEEPEST = 8
 #: Patterns that match every string in each dialect of regular expressions.
 _PATTERNS = frozenset({"", "^", "$", ".*", "^.*", ".*$", "()", "(?:)", r"[\s\S]*", r"^[\s\S]*", r"^[\s\S]*$"})

@@ -32,7 +32,7 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A keyword with alternatives, each a conjunction of subschemas; one of them must be valid."""
+    """Keyword with alternatives; an instance must conform to all subschemas of at least one alternative."""
 
     keyword: str
     path: Path
@@ -41,28 +41,28 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Values that every step of one adaptation uses."""
+    """Values that all steps of one adaptation share."""
 
     subset: Subset
     document: SchemaDocument
     ledger: Ledger
-    #: Function that adapts the conjunction of the parts.
+    #: Function that returns one adapted schema for several subschemas of the same instance.
     place: Callable[[tuple[SchemaPart, ...], Path], Node]
-    #: Places of the omitted properties.
+    #: Places of properties to omit, since they would have no finite value.
     omitted: frozenset[Path]
-    #: Optional properties that the subset requires, as the adapted schema and its place.
+    #: Adapted schema and place of each optional property that was made required.
     made_required: list[tuple[Node, Path]] = field(default_factory=list)
 
 
 class Rules:
-    """Nodes and choices that an instance must meet, all of them."""
+    """Nodes and choices that an instance must all conform to."""
 
     def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
         self.nodes = nodes
         self.choices: list[Choice] = []
         #: Keywords of the original that were removed because they accept every instance.
         self.always_true: set[str] = set()
-        #: Place in the original for reported changes.
+        #: Place in the original schema that changes are reported for.
         self.path = nodes[0].path if nodes else path
         self.context = context
         self.subset = context.subset
@@ -78,7 +78,7 @@ class Rules:
         return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
 
     def _where(self, keyword: str) -> Path:
-        """Return the place of the first node with the keyword; of the first node if none has it."""
+        """Return the place of the first node with the keyword, or of the first node if no node has the keyword."""
         return next((path for _, path in self.values_of(keyword)), self.path)
 
     def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
@@ -144,10 +144,10 @@ class Rules:
 
 
 def _common_kinds(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
-    met = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
+    common = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
     if "number" in kinds and "integer" in others and "number" not in others:
-        met.append("integer")
-    return tuple(dict.fromkeys(met))
+        common.append("integer")
+    return tuple(dict.fromkeys(common))
 
 
 def flatten(parts: Iterable[SchemaPart], path: Path, context: Context) -> Rules:
@@ -249,7 +249,7 @@ class _Flattening:
         self._choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
     def _exclusive_alternatives(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
-        """Return the alternatives, with guards so that no two of them can be valid at once."""
+        """Return the branches of a `oneOf`, with guards that make each of them exclude the others."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
         required = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
@@ -312,22 +312,25 @@ class _Flattening:
             self._ledger.note("tightened", "not", path, "the other types")
             self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
             return
-        self._ledger.give_up("not", path, "the subset cannot express what an answer must not be")
+        self._ledger.give_up("not", path, "the subset cannot express this negation")
 
     def _add_condition(self, part: SchemaPart) -> None:
-        """Add a choice of `if` with `then`, or `then` with `else`; each of them satisfies the condition."""
+        """
+        Replace a condition by a choice of `if` with `then`, or `then` with `else`; each alternative satisfies the
+        condition.
+        """
         then = (part.below("then"),) if "then" in part.schema else ()
         otherwise = (part.below("else"),) if "else" in part.schema else ()
         if not then and not otherwise:
             return
-        self._ledger.note("tightened", "if", part.path, "what satisfies it whether `if` is valid or not")
+        self._ledger.note("tightened", "if", part.path, "replaced by schemas that satisfy the condition")
         if not otherwise:
             self._pending += then
         else:
             self._add_choice("if", part, [(part.below("if"), *then), (*then, *otherwise)])
 
     def _add_dependencies(self) -> bool:
-        """Add the schemas that depend on properties named here; return whether any are pending."""
+        """Add the schemas that depend on named properties; return whether subschemas are pending."""
         names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
@@ -346,7 +349,7 @@ def _names_of_types(value: Any) -> list[str]:
 
 
 def _distinguishing_property(own: Outline, other: Outline) -> str | None:
-    """Return a property whose values differ between the two, so that no object is valid for both."""
+    """Return a property that has no value in common in the two outlines, so that no object is valid for both."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
 

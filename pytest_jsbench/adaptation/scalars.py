@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.keywords import BY_KIND
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: Maximum number of integers that replace bounds which the subset lacks.
+#: Maximum number of integers to list instead of bounds that the subset lacks.
 _MOST_LISTED = 64
 
 _ATOM = (
@@ -36,7 +36,7 @@ def string_keywords(rules: Rules) -> Node:
 
 
 def _text_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a string, except its lengths, each with its only value."""
+    """Return the supported keywords of a string, except its lengths."""
     keywords: Node = {}
     for pattern, path in rules.values_of("pattern"):
         if not isinstance(pattern, str):
@@ -119,7 +119,7 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
     unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
     if unsupported and whole and lower and upper and not step:
-        # exclusive bounds that the subset lacks are inclusive at this point
+        # `_bound` made the exclusive bounds that the subset lacks inclusive
         least = math.ceil(bounds["minimum"])
         most = math.floor(bounds["maximum"])
         if most < least:
@@ -150,7 +150,7 @@ def _step(rules: Rules, *, whole: bool) -> Node:
 
 
 def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
-    """Return the strictest bound on that side, as one keyword."""
+    """Return the strictest of all lower or upper bounds, as one keyword."""
     exclusive = "exclusive" + keyword.capitalize()
     sign = -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
@@ -176,12 +176,12 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
 
 
 def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
-    """Return the exclusive bounds of draft 4, which marks them with a boolean."""
+    """Return the exclusive bounds of a draft 4 schema, where a boolean makes `minimum` or `maximum` exclusive."""
     bounds = []
     for node in rules.nodes:
         flag = node.schema.get(exclusive, False)
         if not isinstance(flag, bool):
-            rules.ledger.refuse(exclusive, node.path, "not a flag, as in draft 4")
+            rules.ledger.refuse(exclusive, node.path, "not a boolean, which draft 4 requires")
         if flag and keyword in node.schema:
             bounds.append(node.schema[keyword])
         elif exclusive in node.schema:
@@ -190,7 +190,7 @@ def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
 
 
 def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
-    """Return alternatives that together list the values that all nodes allow."""
+    """Return one or more alternatives that together list the values that all nodes allow."""
     keyword = "enum" if rules.values_of("enum") else "const"
     kept = [value for value in values if _has_type(value, kinds) and _is_within_bounds(value, rules)]
     if not kept:
@@ -205,8 +205,8 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
     if kinds is None and not rules.subset.typed:
         return [_list_values(rules, kept)]
     if kinds is None:
-        met = dict.fromkeys(map(kind_of, kept))
-        kinds = tuple(kind for kind in met if kind != "integer" or "number" not in met)
+        present = dict.fromkeys(map(kind_of, kept))
+        kinds = tuple(kind for kind in present if kind != "integer" or "number" not in present)
         rules.note("rewritten", "type", "the types of the values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
         rules.note("rewritten", "type", "one alternative for each type")
@@ -263,7 +263,7 @@ def _is_within_bounds(value: Any, rules: Rules) -> bool:
 
 
 def _meets_exclusive_bound(value: float, rules: Rules, keyword: str) -> bool:
-    """Return whether the value is within that exclusive bound, in any draft."""
+    """Return whether the value is within the exclusive bound of this keyword, in any draft."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()
     for node in rules.nodes:

@@ -12,7 +12,7 @@ from pytest_jsbench.adaptation.document import KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetLimits:
-    """Documented limits for one schema; None if none is documented."""
+    """Limits for the size of one schema; None for a size without a limit."""
 
     properties: int | None = None
     #: Levels of nested objects and arrays.
@@ -55,13 +55,14 @@ class Subset:
     recursion: Literal["any", "optional", "none"] = "any"
     #: True if `enum` and `const` must not contain arrays or objects.
     scalar_values: bool = True
+    #: Largest supported `minItems`; None for any.
     most_min_items: int | None = None
     #: Matches the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: Largest number that the adaptation writes in `{n,m}`.
+    #: Largest number of repetitions that the adaptation writes in a pattern, as in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
-    #: Undocumented sizes from which the provider is likely to reject a schema as too complex.
+    #: Undocumented limits above which the provider is likely to reject a schema as too complex.
     likely: SubsetLimits = SubsetLimits()
 
     @property
@@ -70,7 +71,7 @@ class Subset:
         return f"{self.name}@{self.date}"
 
     def accepts(self, schema: Any, *, deepest: int = 60) -> bool:
-        """Return whether a schema without references is in the subset unchanged; its size is not checked."""
+        """Return whether a schema without references is already in the subset; its size is not checked."""
         if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _DOCUMENT_KEYWORDS):
             return False
         if not all(isinstance(schema.get(keyword, kind()), kind) for keyword, kind in _SHAPES.items()):
@@ -120,7 +121,8 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: Limits of the providers with documented ones, for the others, which only report "too complex" or "too many states".
+#: Limits assumed for providers that document no limits, and report only "too complex" or "too many states". The values
+#: are those that other providers document.
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(
@@ -140,7 +142,7 @@ OPENAI = Subset(
     ),
 )
 
-#: The first version, which Azure still documents.
+#: First version of OpenAI's subset, which Azure still documents.
 OPENAI_2024 = replace(
     OPENAI,
     date="2024-08",
@@ -168,7 +170,7 @@ ANTHROPIC = Subset(
     limits=SubsetLimits(optional=24, unions=16),
 )
 
-#: Claude's subset, which applies to all of its APIs.
+#: Subset of the Claude models on Amazon Bedrock, for all of its APIs.
 BEDROCK = replace(
     ANTHROPIC,
     name="bedrock",
@@ -188,7 +190,7 @@ GEMINI = Subset(
     recursion="optional",
 )
 
-#: Strict mode only. "minItems is not supported" is the answer to such keywords.
+#: Subset of Groq's strict mode, which rejects other keywords with errors such as "minItems is not supported".
 GROQ = Subset(
     name="groq",
     date="2026-11",
@@ -202,7 +204,7 @@ GROQ = Subset(
     typed=True,
 )
 
-#: Objects are closed by default, and `oneOf` is read as `anyOf`.
+#: Subset of xAI, which closes objects by default and reads `oneOf` as `anyOf`.
 XAI = Subset(
     name="xai",
     date="2026-11",
@@ -214,7 +216,7 @@ XAI = Subset(
     recursion="none",
 )
 
-#: Other keywords are silently ignored.
+#: Subset of Fireworks AI, which silently ignores other keywords.
 FIREWORKS = Subset(
     name="fireworks",
     date="2026-11",
@@ -224,7 +226,7 @@ FIREWORKS = Subset(
     formats=frozenset(),
 )
 
-#: The subset that the provider's own clients write; the provider documents no list of keywords.
+#: Subset that Mistral's own clients write; Mistral documents no list of keywords.
 MISTRAL = Subset(
     name="mistral",
     date="2026-11",
