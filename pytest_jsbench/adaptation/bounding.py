@@ -58,11 +58,11 @@ _ROOT = ("$defs", "root")
 class _Care(IntEnum):
     """Parts of a subschema that may be narrowed."""
 
-    #: Neither the node itself nor its subschemas.
+    #: Neither the node itself nor its subschemas may be narrowed.
     FROZEN = 0
-    #: Only its subschemas.
+    #: Only the node's subschemas may be narrowed.
     LOOSE = 1
-    #: The node itself and its subschemas.
+    #: The node itself and its subschemas may be narrowed.
     FREE = 2
 
 

@@ -45,9 +45,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             for name in {**was, **now}:
                 forbids = was.get(name) is False
-                if (
-                    name not in now and forbids and path[-1:] == ("properties",)
-                ):  # additionalProperties or propertyNames forbids it
+                # additionalProperties or propertyNames forbids the removed property instead
+                if name not in now and forbids and path[-1:] == ("properties",):
                     note = "the engine removed a property that is forbidden"
                     ledger.note("rewritten", "properties", path[:-1], note)
                 elif name not in now:

@@ -1,8 +1,8 @@
 """
 Read labelled answers: schemas with instances that are known to be valid or invalid.
 
-They are part of the built-in schemas, or come from two JSON Lines files or from the official JSON Schema Test Suite. In
-the suite, each file is a task, named for the feature that it tests.
+The answers are part of the built-in schemas, or are read from two JSON Lines files or the official JSON Schema Test
+Suite. Each file of the suite is a task, named after the feature that it tests.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _DRAFTS = {f"draft{name.removeprefix('draft-0')}": uri for name, uri in NAMES.it
 
 
 def _parse_case(text: str, key: CaseKey) -> Case:
-    """Return the case of a schema that is kept as text, which takes a tenth of the memory."""
+    """Return the case with the schema in the text. Schemas are kept as text, since this takes a tenth of the memory."""
     return Case(key=key, schema=as_schema(json.loads(text)))
 
 
 def open_labelled(selection: Selection) -> Listing:
-    """Return the labelled answers of `builtin` or of a directory; raise DatasetError with what was found instead."""
+    """Return the labelled answers of `builtin` or of a directory; raise DatasetError if there are none."""
     if selection.source == BUILTIN:
         return open_builtin_answers(selection)
     folder = Path(selection.source).expanduser()
@@ -65,7 +65,7 @@ def open_labelled(selection: Selection) -> Listing:
 
 
 def open_builtin_answers(selection: Selection) -> Listing:
-    """Return the built-in schemas with their valid instances, and their invalid ones without extra fields."""
+    """Return the built-in schemas with their valid instances, and with the invalid ones that violate the schema."""
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
         data = load_builtin(key)
@@ -78,9 +78,9 @@ def open_builtin_answers(selection: Selection) -> Listing:
 
 def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
-    Return the selected cases of a directory, without schemas that have no answers.
+    Return the selected schemas of a directory that have answers.
 
-    Its files contain lines of `{schema_id, task, schema}` and of `{id, schema_id, valid, data}`, gzipped or not.
+    One file has lines of `{schema_id, task, schema}`, the other `{id, schema_id, valid, data}`; both may be gzipped.
     """
     instances: dict[str, list[Instance]] = {}
     for row in _rows(folder, INSTANCES):
@@ -105,7 +105,7 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
 
 def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[Instance]:
     r"""
-    Return the instances, and invalid ones again with escaped field names, as in `{"\u0061": 1}` for `{"a": 1}`.
+    Return the instances, and copies of invalid ones with escaped field names, as in `{"\u0061": 1}` for `{"a": 1}`.
 
     An escaped name is the same JSON value, so the label stays true. A grammar may mistake such a name for one that the
     schema does not declare, and accept any value.
@@ -157,7 +157,7 @@ def is_suite(folder: Path) -> bool:
     """Return whether the directory's first file is a list of cases with tests, as in the suite."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
-        cases = first and FileReader(root=folder, error=DatasetError).read_json(first)
+        cases = None if first is None else FileReader(root=folder, error=DatasetError).read_json(first)
     except DatasetError:
         return False
     return bool(cases) and isinstance(cases, list) and all(isinstance(case, dict) and "tests" in case for case in cases)
@@ -214,7 +214,7 @@ def _is_test(test: object) -> bool:
 
 
 def _remotes_reader(folder: Path) -> Retrieve:
-    """Return the function that reads references to `remotes`, if that directory is next to the tests."""
+    """Return a function that reads documents of the directory `remotes`, if a parent directory contains it."""
     remotes = next((above / _REMOTES for above in folder.parents if (above / _REMOTES).is_dir()), None)
     reader = FileReader(root=remotes, error=DatasetError)
 
@@ -228,7 +228,7 @@ def _remotes_reader(folder: Path) -> Retrieve:
 
 
 def _read_suite_case(text: str, dialect: str, retrieve: Retrieve, key: CaseKey) -> Case:
-    """Return the case of a schema, with its dialect, which the suite gives only in the directory's name."""
+    """Return the case with the schema in the text, and with the dialect of the suite's directory as `$schema`."""
     schema = as_schema(json.loads(text))
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": dialect, **schema}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words in files that may be more than a schema, in lower case; only such files are parsed before their cases are read.
+#: Words, in lower case, in files that may contain more than a schema; only these files are parsed before a case is read.
 _WORDS = tuple(
     b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
     b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
@@ -114,7 +114,10 @@ def _find_in_document(
 
 
 def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:
-    """Return the `nextCursor` of a list of tools; empty if it has none, None if the file is not a list of tools."""
+    """
+    Return the `nextCursor` of a list of tools; empty if the list has none, None if the file is not
+    a list of tools.
+    """
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         return None
     document = _more_than_a_schema(folder, path)
@@ -147,11 +150,11 @@ def _find_in_api(
         read = partial(_read_unsupported_api, folder, path)
         yield ListedCase(task=file_task, name=path.stem, where=str(path), read=read)
     else:
-        yield SkippedPart(f"{path}: no cases, as this OpenAPI document has no schemas of components or JSON bodies")
+        yield SkippedPart(f"{path}: no cases, as this OpenAPI document has no component schemas and no JSON bodies")
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
-    """Return the document if it may be more than a schema; None for a schema and for unreadable files."""
+    """Return the document in a file if it may contain more than a schema; None for schemas and unreadable files."""
     try:
         if _has_words_of_other_documents(folder.data(path, largest=LARGEST_DOCUMENT)):
             return folder.document(path)
