@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import json_text, printable
 if TYPE_CHECKING:
     import jsonschema_rs
 
-#: Replaces the value in the validator's messages.
+#: Placeholder for the value in the validator's messages.
 _VALUE = "the value"
 _LONGEST_VALUE = 40
 _LONE = re.compile("[\ud800-\udfff]")
@@ -24,7 +24,10 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Published JSON Schema, or a part of one. Readers may have defaults for required fields, so these are optional."""
+    """
+    Published JSON Schema, or a part of one. Missing fields are accepted by default, since readers
+    may have defaults.
+    """
 
     name: str
     part: tuple[str | int, ...] = ()
@@ -62,7 +65,7 @@ METRICS = Format("run", ("$defs", "metrics"))
 
 @functools.cache
 def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
-    import jsonschema_rs  # slow to import, and most runs read no file
+    import jsonschema_rs  # slow to import, and most runs check no file
 
     whole = published(form.name)
     schema: Any = whole
@@ -94,10 +97,7 @@ def _without_required(schema: Any) -> Any:
 
 
 def _find_innermost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """
-    Return the innermost error; if the value matches no branch, use the branch with the type that
-    the value declares.
-    """
+    """Return the error in the branch that fits the value best, if the value matches no branch of a choice."""
     here = len(error.instance_path)
     for branch in getattr(error.kind, "context", ()):
         if not any(len(problem.instance_path) == here or problem.kind.name == "const" for problem in branch):

@@ -64,7 +64,10 @@ def _oversize(node: Mapping[str, Any]) -> str:
 
 
 def _open_range(node: Mapping[str, Any]) -> str:
-    """Describe an integer range that begins at a bound of many digits and is unbounded away from zero."""
+    """
+    Describe an integer range that begins at a bound of many digits and is unbounded away from zero;
+    empty if none.
+    """
     if not _declares_integer(node):
         return ""
     for keyword, exclusive, other, sign in (
@@ -87,7 +90,7 @@ def _declares_integer(node: Mapping[str, Any]) -> bool:
 
 
 def _allows(node: Mapping[str, Any], kind: str) -> bool:
-    """Return whether the node's own `type` allows a type."""
+    """Return whether the node's own `type` allows values of a type."""
     declared = node.get("type")
     if declared is None:
         return True

@@ -26,7 +26,7 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """A published draft of JSON Schema, or a dialect defined by an embedded metaschema."""
+    """Published draft of JSON Schema, or dialect that an embedded metaschema defines."""
 
     #: `$schema` URI of the dialect, as in its specification.
     uri: str
@@ -36,13 +36,13 @@ class Dialect:
     id_keyword: str = "$id"
     #: Keywords of the dialect that can make an instance invalid; other keywords have no effect.
     keywords: frozenset[str]
-    #: Whether keywords next to `$ref` are ignored.
+    #: True if keywords next to `$ref` are ignored.
     lone_references: bool = False
-    #: Whether `format` is asserted; None if the policy decides, since the published drafts leave it open.
+    #: True if `format` is asserted, False if not; None if the judge's policy decides, as for the published drafts.
     asserts_formats: bool | None = None
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of the schema that this dialect reads: keywords that can make an instance invalid."""
+        """Return the keywords of a schema that have an effect in this dialect and can make an instance invalid."""
         if self.lone_references and "$ref" in schema:
             return {"$ref": schema["$ref"]}
         return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}

@@ -12,7 +12,7 @@ from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
 from pytest_jsbench.schemas.references import References, cycle
 
-#: Keywords that give a schema a feature, by feature; one of them is enough.
+#: Keywords that cause a feature, by feature; a schema with any of these keywords has the feature.
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     "ref": REFERENCES,
     "union": frozenset({"anyOf", "oneOf"}),
@@ -46,11 +46,11 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 class SchemaFeatures:
     """Facts of a schema that are known before any call."""
 
-    #: `draft-04` to `2020-12`, or `unknown`.
+    #: Name of the dialect, `draft-04` to `2020-12`, or `unknown`.
     dialect: str
     #: Size of the schema in bytes, as UTF-8 JSON without white space.
     size: int
-    #: Number of nested schemas, including the outermost.
+    #: Number of schemas nested in each other, including the outermost.
     depth: int
     keywords: frozenset[str]
     features: frozenset[str]

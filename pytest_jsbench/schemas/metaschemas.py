@@ -74,7 +74,7 @@ def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None
 
 
 def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
-    """Return the resource with this URI in the document."""
+    """Return the metaschema with this URI in the schema's document; None if the document does not contain it."""
     for draft in (DRAFT_2020_12, DRAFT_4):
         resource = References(schema, draft).resolve(schema, uri)
         # a name such as `#` or `schema.json` is not a URI that `$schema` could refer to

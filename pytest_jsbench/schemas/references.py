@@ -40,7 +40,7 @@ Path = tuple[str | int, ...]
 
 
 class References:
-    """Resolves references inside a schema; targets outside the document are not found."""
+    """Resolver for the references in a schema; targets outside the document are not found."""
 
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: Length of the longest list of schemas for the first items of an array.
@@ -233,7 +233,10 @@ class SchemaPlaces:
         self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
 
     def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Return the places, and those of the schemas that they apply to the same value."""
+        """
+        Return the places, and those of all schemas that apply to the same value through references
+        or applicators.
+        """
         return self._reach(places, self._of_same_value)
 
     def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
@@ -255,7 +258,7 @@ class SchemaPlaces:
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Return the places among these that may describe a value of an instance, but of unknown position."""
+        """Return those places whose schemas may describe a value in an instance, but at an unknown position."""
         certain = self._reach([()], lambda place: [*self._of_same_value(place), *self._places_in(place, _PARTS)])
         possible = self._reach([()], lambda place: [*self._referred(place), *self._places_in(place, _READ)])
         return [place for place in places if place in possible and place not in certain]
