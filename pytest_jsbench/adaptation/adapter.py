@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: `narrow`: the adapted schema accepts no more than the original; `relax`: keywords that the subset lacks may be
 #: removed.
 Mode = Literal["narrow", "relax"]
-#: Effect of a change: the schema accepts less, accepts the same, has one annotation less, or accepts more.
+#: Effects of a change, in this order: the schema accepts fewer instances, the same instances, the same instances but
+#: without an annotation, or more instances.
 ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 
@@ -43,7 +44,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """A schema that the provider supports, and its differences from the original."""
+    """Schema that the provider supports, with its changes from the original schema."""
 
     schema: Schema
     changes: tuple[Change, ...] = ()
@@ -103,7 +104,7 @@ class Ledger:
         raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
-        """Return the current number of changes, for `rollback`."""
+        """Return a mark for `rollback`: the current number of changes."""
         return len(self._changes)
 
     def rollback(self, mark: int) -> None:

@@ -78,7 +78,7 @@ def _accepts_everything(schema: object) -> bool:
 
 
 def _is_ineffective(schema: Mapping[str, Any]) -> bool:
-    """Return whether `patternProperties` has no effect on properties, neither itself nor through other keywords."""
+    """Return whether `patternProperties` restricts no property, neither itself nor through other keywords."""
     patterns = schema["patternProperties"]
     if not isinstance(patterns, Mapping):
         return False

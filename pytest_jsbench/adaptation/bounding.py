@@ -9,8 +9,8 @@ original. To ensure this, a subschema stays unchanged if narrowing it would make
 with another node (`allOf`, `$ref` with siblings) is not narrowed itself, because the two nodes together could then
 reject every instance.
 
-After that, boolean subschemas are replaced by equivalent ones, since llama.cpp does not support them, and references
-are written as JSON pointers, the only ones that it follows.
+After that, boolean subschemas are replaced by equivalent objects, and references are written as JSON pointers, since
+llama.cpp supports neither boolean subschemas nor other references.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
 LONGEST_STRING = 40
-#: Maximum length of strings with a format: an address is longer than a word.
+#: Maximum length of strings with a format, such as e-mail addresses and URIs.
 LONGEST_FORMATTED = 64
 LONGEST_ARRAY = 2
-#: Formats that have a rule of fixed length in llama.cpp.
+#: Formats that llama.cpp matches with a rule of fixed length.
 _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
 #: Smallest value that is not treated as a bound.
 _ABSURD = 10**9
@@ -78,14 +78,15 @@ _OPENERS = REFERENCES | {
 _OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
 #: Keywords with a list of subschemas that llama.cpp supports.
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-#: Care for the single subschema of a keyword, which applies to a part of the instance or to the whole instance.
+#: Parts that may be narrowed below a keyword with one subschema, which applies to a part of the instance or to all of
+#: it.
 _CARE_OF_ONE = {
     **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _Care.FREE),
     **dict.fromkeys(("then", "else"), _Care.LOOSE),
     **dict.fromkeys(("not", "if", "propertyNames"), _Care.FROZEN),
 }
-#: Care for each subschema of a keyword with several subschemas.
+#: Parts that may be narrowed below a keyword with several subschemas.
 _CARE_OF_EACH = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
     **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
@@ -143,7 +144,8 @@ class _Walk:
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            for reference in _texts_under(schema, REFERENCES):  # following too many references only freezes more
+            # this also follows texts in data, which only freezes more subschemas than necessary
+            for reference in _texts_under(schema, REFERENCES):
                 self._lower_limit(reference, _Care.FROZEN)
             return schema
         # the subschema in a node's only keyword does not share the instance with another one
@@ -268,7 +270,7 @@ def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
 
 
 def _end_after_tuple(node: dict[str, Any]) -> None:
-    """Limit an array to its `prefixItems`, since llama.cpp ignores `items` next to them."""
+    """Limit an array to its `prefixItems`, since llama.cpp ignores `items` next to `prefixItems`."""
     listed = node.get("prefixItems")
     items = node.get("items")
     if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:

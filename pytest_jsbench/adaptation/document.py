@@ -35,14 +35,14 @@ class SchemaPart:
 
 
 class SchemaDocument:
-    """The whole original schema."""
+    """The whole original schema, with a resolver for its references."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         #: Dialect of the schema; the newest one if the declared dialect is unknown.
         self.dialect = (isinstance(root, dict) and dialect_of(root, DRAFT_2020_12)) or DRAFT_2020_12
         self._references = CertainReferences(root)
-        #: Outlines computed so far, by place, identity and depth.
+        #: Cached outlines by the subschema's place and id(), and by the depth that was analyzed.
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def is_only_a_reference(self, schema: Any) -> bool:
@@ -59,7 +59,7 @@ class SchemaDocument:
 
 
 def names_in(value: Any) -> list[str]:
-    """Return the texts in a list; empty for other values."""
+    """Return the strings in a list; an empty list for other values."""
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
@@ -67,7 +67,7 @@ def names_in(value: Any) -> list[str]:
 class Outline:
     """Some facts that are true for all valid instances of a schema."""
 
-    #: Types of the instances; None for any type. Integers are numbers here.
+    #: Types of the instances; None for any type. Integers have the type `number` here.
     kinds: frozenset[str] | None = None
     #: All possible values as canonical JSON; None if the schema does not list its values.
     values: frozenset[str] | None = None

@@ -30,7 +30,7 @@ _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "m
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
     ledger = Ledger("relax")
-    # the user's own schema may already have this form
+    # the user's schema may already have been below $defs
     was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
     moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:
@@ -39,8 +39,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
         )
         after = moved
     places: list[tuple[Path, Any, Any]] = [((), before, after)]
-    for path, was, now in places:  # the list grows during the loop
-        if was is now:  # a part that both schemas share
+    for path, was, now in places:  # the loop appends the subschemas to the list
+        if was is now:  # both schemas contain the same object here
             continue
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             for name in {**was, **now}:
@@ -101,7 +101,7 @@ def _pairs_of_replaced(name: str, was: Mapping[str, Any], now: Mapping[str, Any]
     Each entry is the path below the node, the value before, and the value after.
     """
     value = was[name]
-    if name == "allOf" and _are_mappings(value):  # its branches may be merged with the node
+    if name == "allOf" and _are_mappings(value):  # the branches of `allOf` may be merged with the node
         return [((name, str(at)), {**now, **branch}, now) for at, branch in enumerate(value)]
     chosen: Any = now.get("anyOf")
     are_pairs = _are_mappings(value) and _are_mappings(chosen) and len(value) == len(chosen)

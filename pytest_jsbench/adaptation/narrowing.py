@@ -66,7 +66,7 @@ class Narrowing:
         self._places = 0
 
     def root(self) -> Node:
-        """Return the adapted schema without its definitions."""
+        """Return the adapted schema, but without the definitions that it refers to."""
         root = SchemaPart(schema=self._document.root, path=())
         if not self._subset.object_root:
             return self.place((root,), ())
@@ -200,7 +200,7 @@ class Narrowing:
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
     def _write_alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
-        """Return the alternatives that can be valid, each once."""
+        """Return the distinct alternatives that have a valid instance."""
         nodes: dict[str, Node] = {}
         # write equal alternatives once; otherwise their number would double with each choice in a chain
         distinct: dict[str, tuple[SchemaPart, ...]] = {}
@@ -249,7 +249,7 @@ class Narrowing:
                     self._ledger.note("rewritten", keyword, node.path, f"has no effect without the type {kind}")
 
     def _write_bodies(self, rules: Rules, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
-        """Return each type that can be valid, with its keywords."""
+        """Return each type that a valid instance can have, with the keywords for this type."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
             mark = self._ledger.mark()
@@ -357,7 +357,7 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
 
 
 def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
-    """Yield each limit that the adapted schema exceeds: the keyword, the count, and the limit."""
+    """Yield the keyword, the count and the limit for each limit that the adapted schema exceeds."""
     nodes = [node for node, _ in _walk(schema)]
     names = [name for node in nodes for keyword in ("properties", *_DEFINITIONS) for name in node.get(keyword, {})]
     enums = [node["enum"] for node in nodes if "enum" in node]
@@ -425,7 +425,7 @@ def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def _unavoidable(node: Node) -> Iterator[str]:
-    """Yield the references in the node, except those within optional properties."""
+    """Yield the references in the node, except references within optional properties."""
     if "$ref" in node:
         yield node["$ref"]
     required = node.get("required", ())
@@ -455,7 +455,7 @@ def _is_finite(node: Node, finite: Collection[str]) -> bool:
 
 
 def _mandatory_parts(kind: str, node: Node) -> list[Node]:
-    """Return the parts that every object or array of the schema contains."""
+    """Return the subschemas of the properties or items that every object or array of the schema contains."""
     if kind == "object":
         properties = node.get("properties", {})
         return [properties[name] for name in node.get("required", ()) if name in properties]

@@ -1,9 +1,9 @@
 """
 Collect the constraints on one location: all subschemas that apply to it, and their combined requirements.
 
-A reference is replaced by its target, and the branches of `allOf` are added to the others. The result consists of nodes
-without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`), which require one
-of their alternatives.
+A reference is replaced by its target, and the branches of `allOf` are added to the other subschemas. The result
+consists of nodes without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`),
+which require one of their alternatives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 
-#: Maximum number of subschemas for one instance; more of them result from a cycle of references.
+#: Maximum number of subschemas for one instance; a larger number is the result of a cycle of references.
 _MOST_PARTS = 400
 
 Node = dict[str, Any]
@@ -118,7 +118,7 @@ class Rules:
         return kinds
 
     def values(self) -> list[Any] | None:
-        """Return the values that are in every `enum` and `const`; None if there is neither."""
+        """Return the values that are in every `enum` and `const`; None if no node has either keyword."""
         lists: list[list[Any]] = [[value] for value, _ in self.values_of("const")]
         for listed, path in self.values_of("enum"):
             if not isinstance(listed, list):
@@ -151,7 +151,7 @@ def _common_kinds(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
 
 
 def flatten(parts: Iterable[SchemaPart], path: Path, context: Context) -> Rules:
-    """Return the rules of the parts, which accept no more than the parts do together."""
+    """Return the combined rules of the parts; an instance that conforms to the rules conforms to all parts."""
     return _Flattening(context).run(list(parts), path)
 
 

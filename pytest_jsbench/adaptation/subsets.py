@@ -17,24 +17,24 @@ class SubsetLimits:
     properties: int | None = None
     #: Levels of nested objects and arrays.
     depth: int | None = None
-    #: Characters in the names of properties and definitions, and in enum and const values.
+    #: Number of characters in the names of properties and definitions, and in enum and const values.
     characters: int | None = None
-    #: Enum values in the whole schema.
+    #: Number of enum values in the whole schema.
     enum_values: int | None = None
     #: Number of enum values above which the total length is limited to `long_enum_characters`.
     long_enum: int | None = None
     long_enum_characters: int | None = None
     optional: int | None = None
-    #: Subschemas with `anyOf` or a list of types.
+    #: Number of subschemas with `anyOf` or a list of types.
     unions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that a provider supports at a given date; annotations count as keywords."""
+    """The part of JSON Schema that a provider supports at a given date; its keywords include annotations."""
 
     name: str
-    #: Month of the documentation.
+    #: Month of the provider's documentation, such as `2026-08`.
     date: str
     source: str
     keywords: frozenset[str]
@@ -57,7 +57,7 @@ class Subset:
     scalar_values: bool = True
     #: Largest supported `minItems`; None for any.
     most_min_items: int | None = None
-    #: Matches the unsupported parts of a pattern.
+    #: Regular expression for the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
     #: Largest number of repetitions that the adaptation writes in a pattern, as in `{n,m}`.
     longest_repeat: int = 0
@@ -237,7 +237,7 @@ MISTRAL = Subset(
     closed=True,
 )
 
-#: All subsets; those of one provider from the oldest to the newest.
+#: All subsets; the subsets of one provider are in the order of their dates.
 _ALL = (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
 PROFILES = {subset.version: subset for subset in _ALL}
 #: Newest subset of each provider.
@@ -245,5 +245,5 @@ SUBSETS = {subset.name: subset for subset in PROFILES.values()}
 
 
 def find_subset(text: str) -> Subset | None:
-    """Return the subset with this name and date, or the newest with this name; None if there is none."""
+    """Return the subset with this name and date, or the newest subset with this name; None if the name is unknown."""
     return PROFILES.get(text) or SUBSETS.get(text)

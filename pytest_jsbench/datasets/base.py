@@ -26,7 +26,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The part of a source that a run uses."""
+    """Source of cases, and the part of it that a run uses."""
 
     source: str = "builtin"
     #: Sources that form one suite; empty if there is only one source. `source` then contains all of their names.
@@ -34,13 +34,13 @@ class Selection:
     #: Names of tasks; None for all tasks.
     tasks: tuple[str, ...] | None = None
     split: str = "test"
-    #: Number of cases to take from the start of each task; None for all.
+    #: Number of cases to take from the start of each task; None for all cases.
     limit: int | None = None
     #: True to skip cases with a broken schema, as for published datasets; False if the user is expected to fix them.
     skips_invalid: bool = True
     #: True to treat a schema with a misspelled keyword as broken, too.
     strict: bool = False
-    #: True to use labelled answers (`datasets.labelled`).
+    #: True to read labelled answers with the cases (`datasets.labelled`).
     labelled: bool = False
     #: Conditions (`conditions`) that each case must meet.
     where: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Instance:
 
     id: str
     valid: bool
-    #: The document as json.dumps writes it.
+    #: The answer as JSON text.
     text: str
 
     @classmethod
@@ -129,7 +129,7 @@ class ListedCase:
     #: File and line or name of the case, for messages.
     where: str
     read: Read
-    #: Function that returns the schema as text, for cases that consist only of it.
+    #: Function that returns the schema as text, for cases that consist only of a schema.
     text: Callable[[], object] | None = None
     #: Answers that are known to be valid or invalid.
     instances: Sequence[Instance] = ()

@@ -48,7 +48,7 @@ _WORDS: Mapping[str, frozenset[str]] = {
 }
 #: Attribute of `SchemaFeatures` that contains the words of a schema, by field.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: A field without a value.
+#: Field that is a condition by itself, without a value.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: Example words for messages.
@@ -105,7 +105,7 @@ class Subject:
         return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
 
 
-#: Function that evaluates a condition on a case; None if the case has no schema to evaluate it on.
+#: Function that evaluates a condition on a case; it returns None if the case has no schema.
 Condition = Callable[[Subject], bool | None]
 
 
@@ -120,7 +120,7 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def _combine(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
-    """Combine conditions. The result is `decisive` if any of them is; otherwise it is unknown if any is unknown."""
+    """Combine conditions: with `or` if `decisive` is True, with `and` if False; unknown results (None) are kept."""
     if len(conditions) == 1:
         return conditions[0]
 

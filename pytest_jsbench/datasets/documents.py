@@ -167,10 +167,10 @@ def has_outside_references(schema: object) -> bool:
 
 def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
     """
-    Return the schema with everything that it refers to in other documents; unchanged if there is nothing.
+    Return the schema with the schemas that it refers to in other documents; unchanged if it refers to none.
 
     References become pointers from the root, so that every engine can follow them. References that cannot be resolved
-    stay unchanged: the judge knows the published metaschemas, and reports the others as unresolvable.
+    stay unchanged: the judge knows the published metaschemas, and reports all other such references as unresolvable.
     """
     try:
         return _Bundle(place, retrieve).schema()
@@ -293,7 +293,7 @@ class _Bundle:
         return copy
 
     def _rewrite_reference(self, reference: str, resolver: Any, *, foreign: bool) -> str:
-        """Return the reference as a pointer from the root; unchanged if only the judge can report it."""
+        """Return the reference as a pointer from the root; unchanged if it cannot be resolved here."""
         target = self._resolve(reference, resolver)
         full = joined(_base_of(resolver), reference) if target else ""
         if full.partition("#")[0] in self._foreign:
@@ -380,7 +380,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
-    """Yield each object in the value once. This is twice as fast as `_paths`, and it runs on every file."""
+    """
+    Yield each object in the value once. For speed, since every file is checked, this does not use
+    the slower `_paths`.
+    """
     pending = [value]
     seen = set()
     while pending:

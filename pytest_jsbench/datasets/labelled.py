@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts.extra_fields import all_names
 
-#: Maximum number of invalid answers per schema that are repeated with escaped names.
+#: Maximum number of invalid answers per schema that are added again with escaped names.
 _MOST_ESCAPED = 3
 SCHEMAS = "schemas.jsonl"
 INSTANCES = "instances.jsonl"
@@ -154,7 +154,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def is_suite(folder: Path) -> bool:
-    """Return whether the directory's first file is a list of cases with tests, as in the suite."""
+    """Return whether the directory's first JSON file is a list of cases with tests, as in the suite."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
         cases = None if first is None else FileReader(root=folder, error=DatasetError).read_json(first)
@@ -165,7 +165,7 @@ def is_suite(folder: Path) -> bool:
 
 def open_suite(selection: Selection, folder: Path) -> Listing:
     """
-    Return the selected cases of one directory of the suite: one draft's features, its optional ones, or its formats.
+    Return the selected cases of one directory of the suite: a draft's features, optional features, or formats.
 
     Referenced schemas from `remotes` are included. Raise DatasetError if the directory belongs to no supported draft.
     """

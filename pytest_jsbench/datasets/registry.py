@@ -54,7 +54,10 @@ def open_dataset(selection: Selection) -> Listing:
 
 
 def _open_several(selection: Selection) -> Listing:
-    """Open each source and return the cases of all; prefix a task that several sources have with its source."""
+    """
+    Open each source and return all cases; if several sources have a task of the same name, prefix
+    it with the source.
+    """
     listings = {
         source: _open(replace(selection, source=source, sources=(), tasks=None)) for source in selection.sources
     }

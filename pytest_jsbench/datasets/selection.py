@@ -92,7 +92,7 @@ def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
 
 
 def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
-    """Group cases by task, with tasks and cases in order."""
+    """Group cases by task, with tasks and cases in their original order."""
     groups: dict[str, list[CaseKey]] = {}
     for key in keys:
         groups.setdefault(key.task, []).append(key)
@@ -154,7 +154,7 @@ _SCHEDULERS = (
 class Shard:
     """One of `count` disjoint parts of a dataset."""
 
-    #: Number of the shard, from 1.
+    #: Number of the shard, starting at 1.
     number: int
     count: int
     #: Environment variable with the number, as NAME=VALUE; empty if the user set the number.
@@ -188,7 +188,8 @@ class Shard:
         ((job, number),) = numbers.items()
         origin = f"{job.variable}={environ[job.variable]}"
         jobs = environ.get(job.jobs, "")
-        if jobs not in ("", str(count)):  # for example if a job was resubmitted alone: its number is then not its shard
+        # a single job that was resubmitted has another job count, and its number is not a shard
+        if jobs not in ("", str(count)):
             message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: set the shard, such as 2/{count}"
             raise ValueError(message)
         if not 1 <= number <= count:

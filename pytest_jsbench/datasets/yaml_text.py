@@ -56,7 +56,7 @@ class _Builder:
         self._open: list[Any] = []
         #: For each open container, the key whose value comes next.
         self._keys: list[Any] = []
-        #: For each open container, the number of values in it, including itself, and of their characters.
+        #: For each open container, the number of values and characters in it; the container itself counts as a value.
         self._sizes: list[_Size] = []
         self._names: list[str | None] = []
         self._anchors: dict[str, tuple[Any, _Size]] = {}

@@ -105,7 +105,7 @@ def _find_in_document(
     if len(joined) > 1:
         file_task = joined[0].relative_to(folder.root).with_suffix("").as_posix()
     if path != joined[-1]:
-        definitions.cursor = ""  # its next page is among the files
+        definitions.cursor = ""  # the next page is one of the files
     for definition in definitions.schemas:
         read = partial(_read_definition, folder, path, definition)
         name = path.stem if definition.name is None else definition.name

@@ -1,10 +1,10 @@
 """
 Read datasets of the Hugging Face hub in JSONSchemaBench's layout, by name or from disk.
 
-The layout has one config per task, splits, and rows of `json_schema` and `unique_id`. A directory in exactly this
-layout is read file by file, as other Parquet files are. Hub names, and directories in other layouts, are read with the
-`datasets` library, which takes a second and 100 MB to import, and copies what it reads. A directory is first checked
-for references to files outside of it.
+In this layout, each task is a config with splits, and each row has the columns `json_schema` and `unique_id`. A
+directory in exactly this layout is read file by file, as other Parquet files are. Hub names, and directories in other
+layouts, are read with the `datasets` library, which takes a second and 100 MB to import, and copies what it reads. A
+directory is first checked for references to files outside of it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
         raise _missing_library_error(source)
-    import datasets  # slow: takes 2 s
+    import datasets  # slow to import: 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
     with _hide_output(), _offline_if_unreachable(repository, revision):
@@ -179,7 +179,7 @@ def _hide_output() -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise DatasetError if the directory has a link to a file outside of it, or its card names such a file."""
+    """Raise DatasetError if a link in the directory, or its dataset card, refers to a file outside of the directory."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
             raise DatasetError(f"{printable(str(path))}: leads out of {folder}")

@@ -30,7 +30,7 @@ from pytest_jsbench.schemas.modes import MODES, read_mode
 if TYPE_CHECKING:
     from pytest_jsbench.schemas.modes import Mode
 
-#: Task of cases that do not name one.
+#: Task of cases without a task of their own.
 TASK = "cases"
 _TABLE = "the table"
 #: Keywords that distinguish a schema from a mapping of names to schemas, if all its values are objects.
@@ -75,7 +75,7 @@ def open_in_memory(selection: Selection, value: object) -> Listing:
 
 def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | SkippedPart]:
     source = selection.source
-    if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # by split
+    if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # a mapping of splits to tables
         splits = choose_splits(selection, TASK, list(value))
         return (entry for split in splits for entry in _rows_of_table(source, value[split]))
     if _is_table(value):

@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 class Group(StrEnum):
-    """A group of a document's schemas; each group is a task."""
+    """Group of schemas in an OpenAPI document; each group is a task."""
 
     SCHEMAS = "schemas"
     REQUESTS = "requests"
@@ -61,7 +61,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
     """
     Yield the schemas of the document in order: components, then request and response bodies.
 
-    Bodies that only refer to the same component are one case per task, named for the first operation with it.
+    If several bodies in a task only refer to the same component, they are one case, named after the first operation.
     """
     for name in _mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))

@@ -1,5 +1,5 @@
 """
-Read rows of a table, or the lines of a JSON Lines file.
+Read cases from the rows of a table or the lines of a JSON Lines file.
 
 Each row is a schema, or an object with a schema and optionally its id, task, messages, expected instance, reference and
 tags.

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})", re.DOTALL)
-#: Directory of a numbered file, its name before the number, and its suffix.
+#: Series of numbered files: their directory, the part of their names before the number, and their suffix.
 _Series = tuple[Path, str, str]
 
 
@@ -23,7 +23,7 @@ def _position(path: Path) -> tuple[_Series, int] | None:
 
 class ToolPages:
     """
-    Order of the pages of a tool list when each page is a file of its own.
+    Pages of tool lists in the right order, if each page is a separate file.
 
     A response does not contain the cursor of its request. Therefore, files are treated as pages of one list only if
     their names end in consecutive numbers, all but the last have a `nextCursor`, and all of these cursors differ.

@@ -110,7 +110,7 @@ _ANSWERS = (
     _Shape(("structured_outputs", "json"), "vLLM"),
     _Shape(("guided_json",), "vLLM before structured_outputs"),
 )
-#: Fields of a standalone configuration, which has no name. All checked in November 2026.
+#: Fields with the answer's schema in a configuration that is a document by itself. All checked in November 2026.
 _ANSWERS_OF_CONFIGS = (
     _Shape(("responseJsonSchema",), "Gemini: generationConfig"),
     _Shape(("responseSchema",), "Gemini: generationConfig"),
@@ -119,7 +119,7 @@ _ANSWERS_OF_CONFIGS = (
 )
 _NESTED = ("functionDeclarations", "function_declarations", "tools")
 _CURSORS = ("nextCursor", "next_cursor")
-#: Entries of a tool list that are not tools: they mark where a prompt cache ends.
+#: Entries of a tool list that are not tools, but mark the end of a cached prompt.
 _NOT_TOOLS = ("cachePoint", "cache_point")
 #: Fields of a schema that no tool list or request has at its top level.
 _SCHEMA_KEYWORDS = frozenset(
@@ -504,7 +504,7 @@ def _arguments_schema(arguments: object) -> object:
     return {"type": "object", "properties": properties, "required": required}
 
 
-#: Gemini's type names.
+#: Type names in Gemini's notation.
 _GEMINI_TYPES = frozenset(name.upper() for name in _JSON_TYPES)
 _GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _GEMINI_SPELLING = {
