@@ -174,14 +174,14 @@ def _required_by_count(rules: Rules, names: list[str], required: list[str], *, c
 
 
 def _additional_properties(rules: Rules, *, closing: bool) -> Node:
-    stated = rules.values_of("additionalProperties")
+    declared = rules.values_of("additionalProperties")
     if closing:
         if rules.values_of("patternProperties"):
             rules.note("tightened", "patternProperties", "only the named properties are allowed")
-        if not stated or any(value is not False for value, _ in stated):
+        if not declared or any(value is not False for value, _ in declared):
             rules.note("tightened", "additionalProperties", "only the named properties are allowed")
         return {"additionalProperties": False}
-    if not stated:
+    if not declared:
         return {}
     node = next(node for node in rules.nodes if "additionalProperties" in node.schema)
     others = node.schema["additionalProperties"]
@@ -277,10 +277,10 @@ def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
 
 def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
     """Return the maximum number of items that `uniqueItems` allows."""
-    stated = rules.values_of("uniqueItems")
-    if not stated:
+    declared = rules.values_of("uniqueItems")
+    if not declared:
         return most
-    if not any(value is True for value, _ in stated) or most <= 1:
+    if not any(value is True for value, _ in declared) or most <= 1:
         rules.note("rewritten", "uniqueItems", "removed, as every remaining array satisfies it")
     elif rules.ledger.mode == "narrow" and least <= 1 and rules.has_keyword("maxItems"):
         rules.note("tightened", "uniqueItems", "maxItems 1")

@@ -199,9 +199,9 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
         rules.note("rewritten", keyword, "without the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
         kept = _without_containers(kept, rules, keyword)
-    for stated in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
-        if rules.values_of(stated):
-            rules.note("rewritten", stated, "removed, as the listed values satisfy it")
+    for keyword_of_type in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
+        if rules.values_of(keyword_of_type):
+            rules.note("rewritten", keyword_of_type, "removed, as the listed values satisfy it")
     if kinds is None and not rules.subset.typed:
         return [_list_values(rules, kept)]
     if kinds is None:

@@ -52,7 +52,7 @@ class Selection:
     default_dialect: str = DRAFT_2020_12.uri
 
     @classmethod
-    def over(cls, sources: Sequence[str], **chosen: Any) -> Selection:
+    def from_sources(cls, sources: Sequence[str], **chosen: Any) -> Selection:
         """Return a selection from one source, or from several that form one suite; repeated sources are ignored."""
         names = tuple(dict.fromkeys(sources))
         return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
@@ -115,7 +115,7 @@ class Instance:
     text: str
 
     @classmethod
-    def of(cls, value: object, *, name: str, valid: bool) -> Instance:
+    def from_value(cls, value: object, *, name: str, valid: bool) -> Instance:
         """Return an instance with this JSON value."""
         return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
 
@@ -151,7 +151,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[ListedCase | SkippedPart]) -> Listing:
+    def from_entries(cls, selection: Selection, entries: Iterable[ListedCase | SkippedPart]) -> Listing:
         """Return the selected entries, with tasks in the order of their first entries."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
@@ -176,7 +176,7 @@ class Listing:
         return cls(entries=selected, notes=tuple(notes))
 
     @classmethod
-    def over(cls, dataset: CaseSource) -> Listing:
+    def from_source(cls, dataset: CaseSource) -> Listing:
         """Return the cases of any dataset as a listing."""
         if isinstance(dataset, Listing):
             return dataset

@@ -102,7 +102,7 @@ class Subject:
         """Features of the schema; None if the case has no schema."""
         if isinstance(self._case, BrokenCase):
             return None
-        return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
+        return SchemaFeatures.from_schema(self._case.schema, default_dialect=self._default_dialect)
 
 
 #: Function that evaluates a condition on a case; it returns None if the case has no schema.

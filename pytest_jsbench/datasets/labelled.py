@@ -69,9 +69,9 @@ def open_builtin_answers(selection: Selection) -> Listing:
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
         data = load_builtin(key)
-        valid = [Instance.of(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
+        valid = [Instance.from_value(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
         wrong = [case["instance"] for case in data["invalid"] if case["failure_type"] == "schema_violation"]
-        invalid = [Instance.of(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]
+        invalid = [Instance.from_value(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]
         entries[key] = replace(entry, instances=[*valid, *invalid])
     return Listing(entries=entries)
 
@@ -84,7 +84,7 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
     instances: dict[str, list[Instance]] = {}
     for row in _rows(folder, INSTANCES):
-        instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"])
+        instance = Instance.from_value(row["data"], name=str(row["id"]), valid=row["valid"])
         instances.setdefault(row["schema_id"], []).append(instance)
     entries: list[ListedCase] = []
     for row in _rows(folder, SCHEMAS):
@@ -96,7 +96,7 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
             read = partial(_parse_case, json.dumps(row["schema"]))
             entries.append(ListedCase(task=row["task"], name=name, where=name, read=read, instances=answers))
     entries.sort(key=lambda entry: (safe_name(entry.task), safe_name(entry.name)))
-    listing = Listing.of(selection, entries)
+    listing = Listing.from_entries(selection, entries)
     if not listing.entries:
         message = f"no schema in {folder} has an answer: expected schema_ids of {INSTANCES} that are in {SCHEMAS}"
         raise DatasetError(message)
@@ -182,13 +182,14 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
             where=f"{path} {case['description']}",
             read=partial(_read_suite_case, json.dumps(case["schema"]), dialect, retrieve),
             instances=[
-                Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]
+                Instance.from_value(test["data"], name=test["description"], valid=test["valid"])
+                for test in case["tests"]
             ],
         )
         for path in sorted(folder.glob("*.json"))
         for case in _suite_cases(path)
     ]
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
 def _suite_cases(path: Path) -> list[dict[str, Any]]:

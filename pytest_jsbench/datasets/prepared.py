@@ -47,7 +47,7 @@ def _read(rows: Path, place: int, key: CaseKey) -> Case:
 
 def prepare(dataset: CaseSource, folder: Path) -> None:
     """Write a selection to a directory: its keys, and the schemas' texts if the dataset has them."""
-    dataset = Listing.over(dataset)
+    dataset = Listing.from_source(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in dataset.keys()))}
     places: dict[CaseKey, int] = {}
     with private(folder / _ROWS).open("wb") as file:

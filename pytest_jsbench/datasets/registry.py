@@ -69,7 +69,7 @@ def _open_several(selection: Selection) -> Listing:
         for key, entry in listing.entries.items():
             task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
 def _label_sources(sources: Sequence[str]) -> dict[str, str]:
@@ -135,7 +135,7 @@ def open_builtin(selection: Selection) -> Listing:
         for name in sorted(file.name for file in _SCHEMAS.joinpath(task).iterdir())
         if name.endswith(".json")
     )
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
 def load_builtin(key: CaseKey) -> Mapping[str, Any]:
@@ -236,8 +236,8 @@ def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
     """Open the dataset that an installed package registers under this name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
-        found = kind_of(opened)
-        message = f"dataset '{point.name}': {origin(point)} is {found}; expected a callable that accepts a Selection"
+        kind = kind_of(opened)
+        message = f"dataset '{point.name}': {origin(point)} is {kind}; expected a callable that accepts a Selection"
         raise DatasetError(message)
     with _dataset_errors_about(f"dataset '{point.name}' cannot be opened by {origin(point)}"):
         dataset: CaseSource = opened(selection)
@@ -258,8 +258,8 @@ def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
             case: object = dataset.case(key)
         if isinstance(case, Case | BrokenCase):
             return case
-        found = kind_of(case)
-        raise DatasetError(f"dataset '{point.name}': {origin(point)} returned {found} for {key}; expected a Case")
+        kind = kind_of(case)
+        raise DatasetError(f"dataset '{point.name}': {origin(point)} returned {kind} for {key}; expected a Case")
 
     entries = {key: ListedCase(task=key.task, name=key.id, where=str(key), read=read) for key in keys}
     return Listing(entries=entries)

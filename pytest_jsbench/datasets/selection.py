@@ -41,18 +41,18 @@ def open_selected(selection: Selection, objects: object = None) -> Listing:
         return dataset
     keys = list(dataset.keys())
     if condition is not None:
-        met = meeting(condition, dataset, default_dialect=selection.default_dialect)
-        if not met:
+        matching = find_matching(condition, dataset, default_dialect=selection.default_dialect)
+        if not matching:
             conditions = "', '".join(selection.where)
             total = counted(len(keys), "case")
             raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; it has {total}")
-        keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
+        keys = [key for group in group_by_task(matching).values() for key in group[: selection.limit]]
     if selection.sample is not None:
-        keys = sampled(keys, selection.sample)
+        keys = draw_sample(keys, selection.sample)
     return dataset.only(keys)
 
 
-def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
+def find_matching(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """Return the cases of a dataset that meet a condition, in order."""
     from pytest_jsbench.datasets.conditions import Subject
     from pytest_jsbench.verdicts import Judge, JudgePolicy
@@ -76,14 +76,14 @@ def _condition(where: Sequence[str]) -> Condition | None:
         raise ConditionError(message, found=error.found, expected=error.expected, option="where") from None
 
 
-def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
+def draw_sample(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
     """
     Draw a sample of the cases in proportion to the tasks' sizes (largest remainder method), and keep their order.
 
     Only the hash of seed and key decides which cases of a task are drawn, not the order of the cases, the machine or
     the version of Python. A larger dataset changes a sample as little as possible.
     """
-    groups = by_task(keys)
+    groups = group_by_task(keys)
     shares = _shares([len(group) for group in groups.values()], sample.size)
     drawn: set[CaseKey] = set()
     for group, share in zip(groups.values(), shares, strict=True):
@@ -91,7 +91,7 @@ def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
     return [key for key in keys if key in drawn]
 
 
-def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
+def group_by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
     """Group cases by task, with tasks and cases in their original order."""
     groups: dict[str, list[CaseKey]] = {}
     for key in keys:

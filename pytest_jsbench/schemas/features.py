@@ -56,7 +56,7 @@ class SchemaFeatures:
     features: frozenset[str]
 
     @classmethod
-    def of(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
+    def from_schema(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
         """Compute the facts of a schema; `default_dialect` is the `$schema` URI of schemas that declare none."""
         keywords = used_keywords(schema)
         uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect

@@ -55,7 +55,7 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
     pages = ToolPages(ordered, partial(_cursor_of, folder))
-    return Listing.of(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
+    return Listing.from_entries(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
 
 
 def _expectations(paths: Iterable[Path]) -> set[Path]:

@@ -50,7 +50,7 @@ def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str],
     whole = selection.tasks is not None and _WHOLE in selection.tasks and _WHOLE in configs
     tasks = choose_tasks(selection.source, parts, None if whole else selection.tasks)
     entries = (entry for task in tasks for entry in islice(find(task), selection.limit))
-    return Listing.of(replace(selection, tasks=None), entries)
+    return Listing.from_entries(replace(selection, tasks=None), entries)
 
 
 def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:

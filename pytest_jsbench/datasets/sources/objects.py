@@ -53,7 +53,7 @@ def open_object(selection: Selection) -> Listing:
     except ImportFailed as error:
         raise DatasetError(str(error)) from error
     module, _, name = reference.partition(":")
-    return Listing.of(selection, _schemas_of(source, value, task=module, name=name, mode=mode))
+    return Listing.from_entries(selection, _schemas_of(source, value, task=module, name=name, mode=mode))
 
 
 def _split_mode(source: str) -> tuple[str, Mode | None]:
@@ -70,7 +70,7 @@ def _split_mode(source: str) -> tuple[str, Mode | None]:
 
 def open_in_memory(selection: Selection, value: object) -> Listing:
     """Open the cases of a program's objects; an iterable is consumed once, immediately."""
-    return Listing.of(selection, _find_cases(selection, value))
+    return Listing.from_entries(selection, _find_cases(selection, value))
 
 
 def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | SkippedPart]:
