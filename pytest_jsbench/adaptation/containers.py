@@ -48,7 +48,7 @@ def object_keywords(rules: Rules) -> Node:
             closing = True
             continue
         if name not in properties:
-            rules.note("rewritten", "required", f"{name!r} is among the properties", path=rules.path)
+            rules.note("rewritten", "required", f"added {name!r} to the properties", path=rules.path)
         places.append((adapted[name], place))
     required = _required_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
@@ -90,7 +90,7 @@ def _required_names(rules: Rules) -> list[str]:
     possible = {*properties, *required}
     for keyword in ("dependentRequired", "dependencies"):
         for value, path in rules.values_of(keyword):
-            rules.ledger.note("rewritten", keyword, path, "properties that depend on others are required in any case")
+            rules.ledger.note("rewritten", keyword, path, "the dependent properties are always required")
             changed = True
             while changed:
                 added = {other for name in possible & value.keys() for other in names_in(value[name])}
@@ -211,7 +211,7 @@ def array_keywords(rules: Rules) -> Node:
         try:
             body["items"] = rules.context.place(tuple(rest), rules.path)
         except Contradiction:
-            rules.note("rewritten", "items", "maxItems")
+            rules.note("rewritten", "items", "replaced by maxItems")
             most = min(most, len(first))
             if rules.subset.typed and not first:
                 body["items"] = rules.context.place((), rules.path)
@@ -283,7 +283,7 @@ def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
     if not any(value is True for value, _ in declared) or most <= 1:
         rules.note("rewritten", "uniqueItems", "removed, as every remaining array satisfies it")
     elif rules.ledger.mode == "narrow" and least <= 1 and rules.has_keyword("maxItems"):
-        rules.note("tightened", "uniqueItems", "maxItems 1")
+        rules.note("tightened", "uniqueItems", "replaced by maxItems 1")
         return 1
     else:
         rules.give_up("uniqueItems", "uniqueItems is not supported")

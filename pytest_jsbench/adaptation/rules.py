@@ -201,7 +201,7 @@ class _Flattening:
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:
-                self._ledger.give_up(keyword, part.path, "its target depends on the dynamic scope")
+                self._ledger.give_up(keyword, part.path, "the target of the reference depends on the dynamic scope")
         self._nodes.append(self._without_always_true(part))
         if "allOf" in schema:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
@@ -280,7 +280,9 @@ class _Flattening:
                 note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
-        self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both be valid")
+        self._ledger.note(
+            "rewritten", "oneOf", part.path, "replaced by anyOf, as no two alternatives can both be valid"
+        )
         return alternatives
 
     def _add_negation(self, negated: SchemaPart, path: Path) -> None:
@@ -297,7 +299,7 @@ class _Flattening:
             return
         names = names_in(schema["required"]) if asserted == {"required"} else []
         if names:
-            self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
+            self._ledger.note("tightened", "not", path, f"replaced by an object without {', '.join(map(repr, names))}")
             guards = [(_object_without(name, negated.path),) for name in names]
             self._add_choice("not", negated, list(guards))
             return
@@ -309,7 +311,7 @@ class _Flattening:
             elif "integer" in kinds:
                 excluded.add("number")
             others = [kind for kind in KINDS if kind not in excluded]
-            self._ledger.note("tightened", "not", path, "the other types")
+            self._ledger.note("tightened", "not", path, "replaced by the other types")
             self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
             return
         self._ledger.give_up("not", path, "the subset cannot express this negation")

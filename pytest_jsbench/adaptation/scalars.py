@@ -80,7 +80,7 @@ def _lengths(rules: Rules, pattern: str | None) -> Node:
         return {}
     upper = "" if longest is None else str(int(min(longest, longest_repeat)))
     implied = f"^.{{{math.ceil(shortest)},{upper}}}$"
-    rules.note("tightened", keyword, f"pattern {implied!r}, which matches no line breaks")
+    rules.note("tightened", keyword, f"replaced by the pattern {implied!r}, which matches no line breaks")
     return {"pattern": implied}
 
 
@@ -125,7 +125,7 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
         if most < least:
             raise Contradiction
         if most - least < _MOST_LISTED:
-            rules.note("rewritten", unsupported[0], "the numbers between the bounds")
+            rules.note("rewritten", unsupported[0], "replaced by an enum of the numbers between the bounds")
             return kind, {"enum": list(range(least, most + 1))}
     for keyword in unsupported:
         rules.give_up(keyword, f"{keyword} is not supported")
@@ -138,14 +138,14 @@ def _step(rules: Rules, *, whole: bool) -> Node:
     if not steps:
         return {}
     if steps == [1] and not rules.has_keyword("multipleOf"):
-        note = "removed, as every integer is a multiple" if whole else "type integer"
+        note = "removed, as every integer is a multiple of 1" if whole else "replaced by the type integer"
         rules.note("rewritten" if whole else "tightened", "multipleOf", note)
         return {"multipleOf": 1}
     if not rules.has_keyword("multipleOf"):
         rules.give_up("multipleOf", "multipleOf is not supported")
         return {}
     if len(steps) > 1:
-        rules.give_up("multipleOf", "multipleOf twice for one number")
+        rules.give_up("multipleOf", "two values of multipleOf for one number")
     return {"multipleOf": steps[0]}
 
 
@@ -165,11 +165,11 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     name = keyword if inclusive else exclusive
     if inclusive or (rules.has_keyword(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
-            rules.note("rewritten", name, "the stricter bound")
+            rules.note("rewritten", name, "only the strictest bound")
         return {name: value}
     if whole:
         value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
-        rules.note("rewritten", exclusive, f"{keyword} {value}")
+        rules.note("rewritten", exclusive, f"replaced by {keyword} {value}")
     else:
         rules.give_up(exclusive, f"{exclusive} is not supported")
     return {keyword: value}
@@ -207,7 +207,7 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
     if kinds is None:
         present = dict.fromkeys(map(kind_of, kept))
         kinds = tuple(kind for kind in present if kind != "integer" or "number" not in present)
-        rules.note("rewritten", "type", "the types of the values", path=rules.path)
+        rules.note("rewritten", "type", "added the types of the listed values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
         rules.note("rewritten", "type", "one alternative for each type")
         groups = [(kind, [value for value in kept if _has_type(value, (kind,))]) for kind in kinds]
@@ -236,7 +236,7 @@ def _list_values(rules: Rules, values: list[Any]) -> Node:
         listed = {"const": copy.deepcopy(values[0])}
     else:
         if rules.values_of("const"):
-            rules.note("rewritten", "const", "an enum of one value")
+            rules.note("rewritten", "const", "replaced by an enum of one value")
         listed = {"enum": copy.deepcopy(values)}
     return {**listed, **(_text_keywords(rules) if any(isinstance(value, str) for value in values) else {})}
 

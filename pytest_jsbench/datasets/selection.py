@@ -45,7 +45,7 @@ def open_selected(selection: Selection, objects: object = None) -> Listing:
         if not matching:
             conditions = "', '".join(selection.where)
             total = counted(len(keys), "case")
-            raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; it has {total}")
+            raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; the dataset has {total}")
         keys = [key for group in group_by_task(matching).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = draw_sample(keys, selection.sample)

@@ -52,7 +52,7 @@ def test_sample_is_drawn_after_conditions_and_limit(schemas: Path) -> None:
 
 
 def test_conditions_that_nothing_meets_are_one_line(schemas: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no case of '.*' meets 'size>1000'; it has 40 cases"):
+    with pytest.raises(DatasetError, match=r"no case of '.*' meets 'size>1000'; the dataset has 40 cases"):
         open_selected(Selection(source=str(schemas), where=("size>1000",)))
 
 

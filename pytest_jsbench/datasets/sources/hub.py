@@ -98,7 +98,7 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
         if missing := {_SCHEMA, _ID} - set(columns):
             message = (
                 f"dataset '{source}' has no column {', '.join(sorted(missing))} in {task}; "
-                f"expected {_SCHEMA} and {_ID}, as JSONSchemaBench has"
+                f"expected {_SCHEMA} and {_ID}, as in JSONSchemaBench"
             )
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
         yield from table_cases(table, task=task, place=f"{source} {safe_name(task)}")
