@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words, in lower case, in files that may contain more than a schema; only these files are parsed before a case is read.
+#: Words, in lower case, in files that may be more than a schema; only these files are parsed before a case is read.
 _WORDS = tuple(
     b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
     b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
