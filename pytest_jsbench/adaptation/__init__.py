@@ -1,8 +1,9 @@
 """
 Adapt a schema to the subset of JSON Schema that a provider accepts, and list each change.
 
-`adapter` runs `narrowing`, with one of the `subsets`, and `bounding`, which narrows a schema for a small model, in a
-child process. `engine_changes` lists what an engine changed. Most runs send schemas unchanged and import none of them.
+`adapter` calls two modules in a child process: `narrowing`, which uses one of the `subsets`, and `bounding`, which
+narrows a schema for a small model. `engine_changes` lists the changes that an engine made. Most runs send schemas
+unchanged and import none of these modules.
 """
 
 from __future__ import annotations

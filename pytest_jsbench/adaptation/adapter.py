@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 #: `narrow`: the adapted schema accepts no more than the original; `relax`: keywords that the subset lacks may be
 #: removed.
 Mode = Literal["narrow", "relax"]
-#: Accepts less · accepts the same · removed an annotation · accepts more.
+#: Effects of a change, in this order: the schema accepts fewer instances, the same instances, the same instances but
+#: without an annotation, or more instances.
 ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change: what was done to a keyword at one place of the original."""
+    """Change of a keyword at one place in the original schema."""
 
     #: Effect of the change on the instances that the schema accepts.
     kind: ChangeKind
     #: Keyword that was changed.
     keyword: str
-    #: JSON pointer to the schema with the keyword, in the original.
+    #: JSON pointer to the subschema with the keyword, in the original schema.
     path: str
     #: Short description of the change.
     note: str
@@ -43,11 +44,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """A schema that the provider supports, and its differences from the original."""
+    """Schema that the provider supports, with its changes from the original schema."""
 
     schema: Schema
     changes: tuple[Change, ...] = ()
-    #: Reasons why the provider is likely to reject it anyway.
+    #: Reasons why the provider is likely to reject the adapted schema anyway.
     foretold: tuple[str, ...] = ()
 
     @property
@@ -58,10 +59,10 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inexpressible:
-    """The first keyword that prevents the schema from being expressed in the provider's subset."""
+    """First keyword that prevents the schema from being expressed in the provider's subset."""
 
     keyword: str
-    #: JSON pointer to the schema with the keyword, in the original.
+    #: JSON pointer to the subschema with the keyword, in the original schema.
     path: str
     message: str
 
@@ -79,14 +80,14 @@ class Contradiction(Exception):
 
 
 class Ledger:
-    """List of the changes, each once; in `relax` mode also of the removed keywords."""
+    """Log of the changes of one adaptation, each listed once."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode = mode
         self._changes: dict[Change, None] = {}
 
     def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
-        """Add one change."""
+        """Add a change to the log."""
         self._changes[Change(kind=kind, keyword=keyword, path=pointer_of(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
@@ -99,11 +100,11 @@ class Ledger:
         self.note("widened", keyword, path, message)
 
     def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
-        """End the adaptation, because the subset cannot express this in either mode."""
+        """End the adaptation, because the subset cannot express the keyword in either mode."""
         raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
-        """Return the current number of changes, for `rollback`."""
+        """Return a mark for `rollback`: the current number of changes."""
         return len(self._changes)
 
     def rollback(self, mark: int) -> None:
@@ -116,16 +117,16 @@ class Ledger:
         return tuple(self._changes)
 
 
-#: Maximum time in seconds; the largest real schemas take half a second.
+#: Time limit for one schema in seconds; the largest published schemas take half a second.
 SECONDS = 10.0
 
 
 class CannotBound(EngineError):
-    """A schema that cannot be narrowed for a small model within the limits; the message names the limit."""
+    """Raised if narrowing a schema for a small model exceeds a limit; the message names the limit."""
 
 
 def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
-    """Narrow the schema for a small model in the child process; raise CannotBound if it exceeds a limit."""
+    """Narrow the schema for a small model in the child process; raise CannotBound if that exceeds a limit."""
     try:
         narrowed: Schema = _call_child("bounding:for_llama_cpp", schema, seconds=seconds)
     except BoundExceeded as exceeded:

@@ -10,7 +10,7 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart
 
-#: Maximum depth of references and `allOf` to follow; deeper schemas are treated as ones that may reject something.
+#: Maximum depth of references and `allOf` to follow; a deeper schema is treated as if it rejected something.
 _DEEPEST = 8
 #: Patterns that match every string in each dialect of regular expressions.
 _PATTERNS = frozenset({"", "^", "$", ".*", "^.*", ".*$", "()", "(?:)", r"[\s\S]*", r"^[\s\S]*", r"^[\s\S]*$"})
@@ -78,7 +78,7 @@ def _accepts_everything(schema: object) -> bool:
 
 
 def _is_ineffective(schema: Mapping[str, Any]) -> bool:
-    """Return whether `patternProperties` has no effect on properties, neither itself nor through other keywords."""
+    """Return whether `patternProperties` restricts no property, neither itself nor through other keywords."""
     patterns = schema["patternProperties"]
     if not isinstance(patterns, Mapping):
         return False

@@ -1,15 +1,16 @@
 """
 Narrow a schema so that a small model finishes its answer.
 
-A 135M model fills an open schema until the token limit, with invented properties, endless arrays and strings. So
-objects without `additionalProperties` are closed, strings get a `maxLength` of at most 40 and arrays a `maxItems` of at
-most 2, or more if the schema requires it. The narrowing is sound: every instance of the result is valid for the
-original. So a subschema stays unchanged if a narrower one would make the schema wider (in `not`, `if`, a `oneOf` whose
-branches may overlap, and what they refer to). A node that shares its instance with another one (`allOf`, `$ref` with
-siblings) is not narrowed itself, because both together could then reject everything.
+With an open schema, a 135M model generates invented properties and endless arrays and strings until the token limit.
+Therefore, objects without `additionalProperties` are closed, strings get a `maxLength` of at most 40 and arrays a
+`maxItems` of at most 2, or more if the schema requires more. Every instance of the narrowed schema is valid for the
+original. To ensure this, a subschema stays unchanged if narrowing it would make the whole schema wider (in `not`, in
+`if`, in a `oneOf` whose branches may overlap, and in the targets of their references). A node that shares its instance
+with another node (`allOf`, `$ref` with siblings) is not narrowed itself, because the two nodes together could then
+reject every instance.
 
-After that, boolean subschemas are replaced by equivalent ones, since llama.cpp does not support them, and references
-are written as JSON pointers, the only ones that it follows.
+After that, boolean subschemas are replaced by equivalent objects, and references are written as JSON pointers, since
+llama.cpp supports neither boolean subschemas nor other references.
 """
 
 from __future__ import annotations
@@ -41,26 +42,27 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
 LONGEST_STRING = 40
-#: Maximum length of strings with a format: an address is longer than a word.
+#: Maximum length of strings with a format, such as e-mail addresses and URIs.
 LONGEST_FORMATTED = 64
 LONGEST_ARRAY = 2
-#: Formats that have a rule of fixed length in llama.cpp.
+#: Formats that llama.cpp matches with a rule of fixed length.
 _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
-#: Values from here on (including infinity) are not treated as bounds.
+#: Smallest value that is not treated as a bound.
 _ABSURD = 10**9
-#: A step that llama.cpp reads literally: it does not support escapes.
+#: Step of a JSON pointer without escapes, which llama.cpp does not support.
 _PLAIN = re.compile(r"[\w.$-]+")
 _POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
 _ROOT = ("$defs", "root")
 
 
 class _Care(IntEnum):
-    """How far a place in a schema may be narrowed."""
+    """Parts of a subschema that may be narrowed."""
 
-    #: Neither the place nor anything below it.
+    #: Neither the node itself nor its subschemas may be narrowed.
     FROZEN = 0
-    #: Only the places below it.
+    #: Only the node's subschemas may be narrowed.
     LOOSE = 1
+    #: The node itself and its subschemas may be narrowed.
     FREE = 2
 
 
@@ -72,18 +74,19 @@ _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
-#: Those of them that often accept every object, as `propertyNames: {"type": "string"}` does.
+#: Keywords in `_OPENERS` that often accept every object, such as `propertyNames: {"type": "string"}`.
 _OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
 #: Keywords with a list of subschemas that llama.cpp supports.
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-#: How far the single subschema of a keyword may be narrowed; it applies to a part of the instance, or shares all of it.
+#: Parts that may be narrowed below a keyword with one subschema, which applies to a part of the instance or to all of
+#: it.
 _CARE_OF_ONE = {
     **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _Care.FREE),
     **dict.fromkeys(("then", "else"), _Care.LOOSE),
     **dict.fromkeys(("not", "if", "propertyNames"), _Care.FROZEN),
 }
-#: How far each of a keyword's subschemas may be narrowed.
+#: Parts that may be narrowed below a keyword with several subschemas.
 _CARE_OF_EACH = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
     **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
@@ -91,7 +94,7 @@ _CARE_OF_EACH = {
 
 
 def bounded(schema: Schema) -> Schema:
-    """Return the narrowed schema as a copy."""
+    """Return a narrowed copy of the schema."""
     if not isinstance(schema, Mapping):
         return schema
     original: Mapping[str, Any] = schema
@@ -111,7 +114,7 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
-    # in a subschema with its own identifier, references have another root than the one assumed here
+    # in a subschema with its own identifier, references start at that subschema, but are followed from the root here
     embedded = (_texts_under(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     tuples = "prefixItems" in document.dialect.keywords
@@ -120,12 +123,15 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
 
 
 def for_llama_cpp(schema: Schema) -> Schema:
-    """Return the narrowed schema with references that llama.cpp follows."""
+    """Return the narrowed schema, with references in the only form that llama.cpp supports."""
     return with_pointers(bounded(schema))
 
 
 class _Walk:
-    """One pass over the schema; a reference from a delicate place restricts its target and requires another pass."""
+    """
+    One pass over the schema. If a node with a reference may not be narrowed, this also restricts the reference's target
+    and requires another pass.
+    """
 
     def __init__(self, document: SchemaDocument, limits: dict[Path, _Care]) -> None:
         self._document = document
@@ -138,10 +144,11 @@ class _Walk:
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            for reference in _texts_under(schema, REFERENCES):  # following too many references only freezes more
+            # this also follows texts in data, which only freezes more subschemas than necessary
+            for reference in _texts_under(schema, REFERENCES):
                 self._lower_limit(reference, _Care.FROZEN)
             return schema
-        # if the node has only one keyword, its subschema does not share the instance
+        # the subschema in a node's only keyword does not share the instance with another one
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
@@ -151,9 +158,9 @@ class _Walk:
         return result
 
     def _is_closable(self, schema: Mapping[str, Any], path: Path) -> bool:
-        """Return whether the object has only the properties that it names, unless another node adds some."""
+        """Return whether no keyword of the node itself requires or allows properties that the node does not name."""
         openers = _OPENERS & schema.keys()
-        if openers and openers <= _OFTEN_TRUE:  # a slow check that only few nodes need
+        if openers and openers <= _OFTEN_TRUE:  # this check is slow, but only few nodes need it
             openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
         return not openers and _has_enough_names(schema)
 
@@ -196,8 +203,9 @@ class _Walk:
 
 def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
     """
-    Replace booleans in the node, a copy, as llama.cpp does not support them; `tuples`:
-    `prefixItems` is a keyword.
+    Replace boolean subschemas in the node, which is a copy, since llama.cpp does not support them.
+
+    `tuples` is true if the dialect has the keyword `prefixItems`.
     """
     for keyword, value in node.items():
         if keyword in _LISTS and isinstance(value, list):
@@ -224,7 +232,7 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
 
 
 def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
-    """Keep the stricter of two bounds of a side, since llama.cpp reads only one of them."""
+    """Remove the less strict of the inclusive and the exclusive bound, since llama.cpp reads only one of them."""
     exclusive = f"exclusive{inclusive.capitalize()}"
     bounds = [node.get(inclusive), node.get(exclusive)]
     if not all(map(is_number, bounds)):
@@ -233,7 +241,7 @@ def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
 
 
 def _texts_under(value: Any, keywords: Collection[str]) -> Iterator[str]:
-    """Yield all texts under these keywords, including those in data."""
+    """Yield all text values of these keywords at any depth, including texts in data such as `enum`."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key in keywords and isinstance(member, str):
@@ -262,7 +270,7 @@ def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
 
 
 def _end_after_tuple(node: dict[str, Any]) -> None:
-    """Limit an array to its `prefixItems`, since llama.cpp ignores `items` next to them."""
+    """Limit an array to its `prefixItems`, since llama.cpp ignores `items` next to `prefixItems`."""
     listed = node.get("prefixItems")
     items = node.get("items")
     if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:
@@ -273,14 +281,14 @@ def _end_after_tuple(node: dict[str, Any]) -> None:
 
 
 def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
-    """Set the node's bound, unless it has a lower one."""
+    """Set this upper bound of the node, unless the node has a lower bound."""
     given = node.get(keyword)
     if given is None or (isinstance(given, int | float) and given > most):
         node[keyword] = most
 
 
 def _has_enough_names(node: Mapping[str, Any]) -> bool:
-    """Return whether an instance without other properties can have all that are required."""
+    """Return whether the named properties are enough to satisfy `required` and `minProperties`."""
     properties = node.get("properties", {})
     required = node.get("required", [])
     return (
@@ -301,29 +309,29 @@ def _are_disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
 
 
 def _bound_of(value: Any) -> int:
-    """Return a bound of the schema; 0 for invalid values."""
+    """Return a keyword's value as a whole number; 0 for a value that is not a valid bound."""
     is_valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _ABSURD
     return int(value) if is_valid else 0
 
 
 def schema_below_defs(schema: Mapping[str, Any]) -> Any:
-    """Return the schema that `with_pointers` has moved below `$defs`; None if it has not."""
+    """Return the schema that `with_pointers` moved below `$defs`; None if the schema was not moved."""
     return follow(schema, _ROOT) if schema.get("$ref") == f"#{pointer_of(_ROOT)}" else None
 
 
 def with_pointers(schema: Schema) -> Schema:
     """
-    Return the schema with each `$ref` as a pointer into it; unchanged if one of them cannot be written so.
+    Return the schema with each `$ref` as a JSON pointer; unchanged if a reference cannot be written as a pointer.
 
-    llama.cpp follows `#/$defs/node`, but no anchor, no URI and not `#`. If there is a `#`, the schema is moved into
-    `$defs`.
+    llama.cpp follows `#/$defs/node`, but neither anchors nor URIs nor `#`. If a reference is `#`, the schema is moved
+    below `$defs`.
     """
     dialect = dialect_of(schema, DIALECTS[-1]) if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or dialect is None:
         return schema
     parts = list(located(schema))
     referring: dict[Tokens, Any] = {path: part for path, part in parts if isinstance(part.get("$ref"), str)}
-    # below another identifier, pointers start there
+    # pointers in a subschema with its own identifier start at that subschema
     nested = any(isinstance(part.get(name), str) for _, part in parts[1:] for name in ("$id", "id"))
     if not nested and all(_POINTER.fullmatch(part["$ref"]) for part in referring.values()):
         return schema
@@ -338,7 +346,7 @@ def with_pointers(schema: Schema) -> Schema:
     for path, target in targets.items():
         follow(result, path)["$ref"] = f"#{pointer_of((*prefix, *(target or ())))}"
     for path, _ in parts if prefix else parts[1:]:
-        for name in ("$id", "id"):  # pointers would start there
+        for name in ("$id", "id"):  # with an identifier, pointers would start at this subschema
             if isinstance(follow(result, path).get(name), str):
                 del follow(result, path)[name]
     if not prefix:

@@ -22,7 +22,7 @@ _PLAIN_PATTERN = re.compile(r"[\w^$.*+\-]*", re.ASCII)
 
 def object_keywords(rules: Rules) -> Node:
     """Return the keywords of an object that meets all rules."""
-    _check(rules)
+    _check_keywords(rules)
     properties = _property_names(rules)
     required = _required_names(rules)
     closing = rules.subset.closed or _must_close(rules)
@@ -31,11 +31,11 @@ def object_keywords(rules: Rules) -> Node:
     adapted: Node = {}
     places: list[tuple[Node, Path]] = []
     for name in dict.fromkeys([*properties, *required]):
-        parts = _subschemas(rules, name)
+        parts = _subschemas_for(rules, name)
         where = (*rules.path, "properties", name)
         place = (*where, *(token for part in parts for token in part.path))
         if place in rules.context.omitted and name not in required:
-            rules.note("tightened", "properties", f"without {name!r}, which would be infinite", path=rules.path)
+            rules.note("tightened", "properties", f"without {name!r}, which has no finite value", path=rules.path)
             continue
         try:
             if any(part.schema is False for part in parts):
@@ -48,7 +48,7 @@ def object_keywords(rules: Rules) -> Node:
             closing = True
             continue
         if name not in properties:
-            rules.note("rewritten", "required", f"{name!r} is among the properties", path=rules.path)
+            rules.note("rewritten", "required", f"added {name!r} to the properties", path=rules.path)
         places.append((adapted[name], place))
     required = _required_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
@@ -64,7 +64,7 @@ def object_keywords(rules: Rules) -> Node:
     return {**body, **_additional_properties(rules, closing=closing)}
 
 
-def _check(rules: Rules) -> None:
+def _check_keywords(rules: Rules) -> None:
     for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
         for value, path in rules.values_of(keyword):
             if not isinstance(value, Mapping):
@@ -90,7 +90,7 @@ def _required_names(rules: Rules) -> list[str]:
     possible = {*properties, *required}
     for keyword in ("dependentRequired", "dependencies"):
         for value, path in rules.values_of(keyword):
-            rules.ledger.note("rewritten", keyword, path, "properties that depend on others are required in any case")
+            rules.ledger.note("rewritten", keyword, path, "the dependent properties are always required")
             changed = True
             while changed:
                 added = {other for name in possible & value.keys() for other in names_in(value[name])}
@@ -100,10 +100,10 @@ def _required_names(rules: Rules) -> list[str]:
     without_schema = possible - properties
     for value, _ in rules.values_of("dependencies"):
         if any(isinstance(value[name], Mapping | bool) for name in without_schema & value.keys()):
-            rules.refuse("dependencies", "on a property that has no schema")
+            rules.refuse("dependencies", "depends on a property that has no schema")
     for value, path in rules.values_of("dependentSchemas"):
         if without_schema & value.keys():
-            rules.ledger.refuse("dependentSchemas", path, "on a property that has no schema")
+            rules.ledger.refuse("dependentSchemas", path, "depends on a property that has no schema")
     return list(required)
 
 
@@ -115,16 +115,19 @@ def _must_close(rules: Rules) -> bool:
 
 
 def _check_map(rules: Rules, properties: list[str]) -> None:
-    """End the adaptation if closing an object that has only additional properties would leave no property."""
+    """
+    End the adaptation if an object with only additional properties must be closed, and so would
+    have no properties.
+    """
     if properties or rules.ledger.mode == "relax":
         return
     for keyword in ("patternProperties", "additionalProperties"):
         for value, path in rules.values_of(keyword):
             if isinstance(value, Mapping) and value:
-                rules.ledger.refuse(keyword, path, "if closed, as is required, the object would have no properties")
+                rules.ledger.refuse(keyword, path, "the object must be closed, and would then have no properties")
 
 
-def _subschemas(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
+def _subschemas_for(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
     """Return the subschemas that apply to the property."""
     parts = []
     for node in rules.nodes:
@@ -140,7 +143,7 @@ def _subschemas(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
 
 
 def _may_match(pattern: str, name: str) -> bool:
-    """Return whether the name may match; true if dialects of regular expressions differ."""
+    """Return whether the name may match the pattern; True if regular expression engines may disagree."""
     if _PLAIN_PATTERN.fullmatch(pattern) is None:
         return True
     try:
@@ -150,15 +153,15 @@ def _may_match(pattern: str, name: str) -> bool:
 
 
 def _required_by_count(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
-    """Return the required properties, with as many more as `minProperties` needs."""
+    """Return the required properties, and as many others as `minProperties` demands."""
     least = max(rules.numbers("minProperties"), default=0)
     most = min(rules.numbers("maxProperties"), default=math.inf)
     if closing and not names and least <= 0 and not rules.values_of("maxProperties"):
         return required
     if least > len(names):
-        rules.give_up("minProperties", f"there are {len(names)} named properties")
+        rules.give_up("minProperties", f"there are only {len(names)} named properties")
     elif least > len(required):
-        rules.note("tightened", "minProperties", "as many properties are required")
+        rules.note("tightened", "minProperties", "replaced by the same number of required properties")
         others = [name for name in names if name not in required]
         required = required + others[: math.ceil(least) - len(required)]
     elif rules.values_of("minProperties"):
@@ -171,14 +174,14 @@ def _required_by_count(rules: Rules, names: list[str], required: list[str], *, c
 
 
 def _additional_properties(rules: Rules, *, closing: bool) -> Node:
-    stated = rules.values_of("additionalProperties")
+    declared = rules.values_of("additionalProperties")
     if closing:
         if rules.values_of("patternProperties"):
             rules.note("tightened", "patternProperties", "only the named properties are allowed")
-        if not stated or any(value is not False for value, _ in stated):
+        if not declared or any(value is not False for value, _ in declared):
             rules.note("tightened", "additionalProperties", "only the named properties are allowed")
         return {"additionalProperties": False}
-    if not stated:
+    if not declared:
         return {}
     node = next(node for node in rules.nodes if "additionalProperties" in node.schema)
     others = node.schema["additionalProperties"]
@@ -208,7 +211,7 @@ def array_keywords(rules: Rules) -> Node:
         try:
             body["items"] = rules.context.place(tuple(rest), rules.path)
         except Contradiction:
-            rules.note("rewritten", "items", "maxItems")
+            rules.note("rewritten", "items", "replaced by maxItems")
             most = min(most, len(first))
             if rules.subset.typed and not first:
                 body["items"] = rules.context.place((), rules.path)
@@ -240,20 +243,22 @@ def _item_schemas(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart
             listed[position] if position < len(listed) else rest for listed, rest in zip(tuples, rests, strict=True)
         ]
         first.append([part for part in parts if part is not None])
-    # if its tuple cannot be written, the rest of a node would apply to the first items, too
+    # if a node's schemas for the first items cannot be written, its schema for the rest would apply to them, too
     kept = [rest for listed, rest in zip(tuples, rests, strict=True) if rest is not None and (has_tuples or not listed)]
     return first, kept
 
 
 def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
     if "prefixItems" not in rules.document.dialect.keywords and rules.has_keyword("prefixItems"):
-        rules.ledger.give_up(keyword, path, "the schema's draft has no prefixItems, which would be supported")
+        rules.ledger.give_up(
+            keyword, path, "prefixItems is supported, but the schema's draft does not have this keyword"
+        )
     elif not rules.has_keyword("prefixItems") or keyword == "items":
-        rules.ledger.give_up(keyword, path, "one schema for each of the first items is not supported")
+        rules.ledger.give_up(keyword, path, "separate schemas for the first items are not supported")
 
 
 def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
-    """Apply `contains` to every item, and return the minimum number of items."""
+    """Add the schemas of `contains` to the schemas for every item in `rest`, and return the minimum number of items."""
     least = 0
     for node in rules.nodes:
         if "contains" not in node.schema:
@@ -272,13 +277,13 @@ def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
 
 def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
     """Return the maximum number of items that `uniqueItems` allows."""
-    stated = rules.values_of("uniqueItems")
-    if not stated:
+    declared = rules.values_of("uniqueItems")
+    if not declared:
         return most
-    if not any(value is True for value, _ in stated) or most <= 1:
+    if not any(value is True for value, _ in declared) or most <= 1:
         rules.note("rewritten", "uniqueItems", "removed, as every remaining array satisfies it")
     elif rules.ledger.mode == "narrow" and least <= 1 and rules.has_keyword("maxItems"):
-        rules.note("tightened", "uniqueItems", "maxItems 1")
+        rules.note("tightened", "uniqueItems", "replaced by maxItems 1")
         return 1
     else:
         rules.give_up("uniqueItems", "uniqueItems is not supported")

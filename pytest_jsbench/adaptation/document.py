@@ -1,4 +1,4 @@
-"""Describe the original schema: its dialect, places, targets of references, and outlines of its instances."""
+"""Provide the original schema with its dialect, subschemas, targets of references, and outlines of its instances."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pytest_jsbench.schemas.references import CertainReferences, follow
 
 Path = tuple[str, ...]
 
-#: Formats used in real schemas; other names are not asserted.
+#: Formats that published schemas use; other names have no effect on validity.
 FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPart:
-    """A subschema with its place in the original."""
+    """Subschema with its place in the original schema."""
 
     schema: Any
     path: Path
 
     def below(self, *tokens: str) -> SchemaPart:
-        """Return the subschema at the path of these tokens below this one."""
+        """Return the subschema at this path, relative to this subschema."""
         value = self.schema
         for token in tokens:
             value = value[int(token)] if isinstance(value, list) else value[token]
@@ -35,45 +35,45 @@ class SchemaPart:
 
 
 class SchemaDocument:
-    """The whole original schema."""
+    """The whole original schema, with a resolver for its references."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         #: Dialect of the schema; the newest one if the declared dialect is unknown.
         self.dialect = (isinstance(root, dict) and dialect_of(root, DRAFT_2020_12)) or DRAFT_2020_12
         self._references = CertainReferences(root)
-        #: Outlines computed so far, by place, identity and depth.
+        #: Cached outlines by the subschema's place and id(), and by the depth that was analyzed.
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def is_only_a_reference(self, schema: Any) -> bool:
-        """Return whether only `$ref` affects validity."""
+        """Return whether `$ref` is the schema's only keyword that affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
         return self.dialect.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
-        """Return the target of the reference; None if it is uncertain or outside of the document."""
+        """Return the target of a reference in the part; None if the target is uncertain or outside of the document."""
         path = self._references.find(part.path, reference)
         schema = None if path is None else follow(self.root, path)
         return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
 
 
 def names_in(value: Any) -> list[str]:
-    """Return the texts in a list; empty for other values."""
+    """Return the strings in a list; an empty list for other values."""
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """Facts that are true for all instances of a schema; the list is not complete."""
+    """Some facts that are true for all valid instances of a schema."""
 
-    #: Types of the instances; None for any type. Integers are numbers here.
+    #: Types of the instances; None for any type. Integers have the type `number` here.
     kinds: frozenset[str] | None = None
-    #: All possible values in canonical form; None if there are many.
+    #: All possible values as canonical JSON; None if the schema does not list its values.
     values: frozenset[str] | None = None
     #: Required properties of an object.
     required: frozenset[str] = frozenset()
-    #: Values of an object's properties that have few.
+    #: Possible values of each property whose values are listed.
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
 def canonical(value: Any) -> str:
-    """Return the same text for values that are equal in JSON Schema."""
+    """Return canonical JSON, which is the same for all values that are equal in JSON Schema."""
     return json.dumps(_normalized(value), sort_keys=True)
 
 
@@ -102,7 +102,7 @@ def kind_of(value: Any) -> str:
 
 
 def disjoint(first: Outline, second: Outline) -> bool:
-    """Return whether certainly no instance is valid for both."""
+    """Return whether no instance can be valid for both schemas; False if uncertain."""
     if first.kinds is not None and second.kinds is not None and not first.kinds & second.kinds:
         return True
     if first.values is not None and second.values is not None and not first.values & second.values:
@@ -114,11 +114,11 @@ def disjoint(first: Outline, second: Outline) -> bool:
 
 
 def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
-    """Return the outline of the part, which is computed once for all references to it."""
+    """Return the outline of the part, which is computed only once."""
     key = (part.path, id(part.schema), deepest)
     entry = document.outlines.get(key)
     if entry is None:
-        # the part is kept, so that its identity stays unique
+        # keep the part, so that its id() stays unique
         entry = (part, _outline(document, part, deepest))
         document.outlines[key] = entry
     return entry[1]

@@ -15,11 +15,11 @@ from pytest_jsbench.core.cases import Schema
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
 
-#: Keywords that identify schemas for references; after their removal, references are pointers.
+#: Keywords that identify a schema or its draft; an engine removes them if it writes references as pointers.
 _NAMES_OF_PLACES = frozenset({"$schema", "$id", "id"})
 #: Keywords whose value is a set: a list in any order, or one type.
 _SETS = (("required",), ("enum",), ("type",))
-#: Sign of a change by which a bound accepts less.
+#: Direction in which a bound becomes stricter: 1 for larger values, -1 for smaller values.
 _SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), 1),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), -1),
@@ -30,7 +30,7 @@ _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "m
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
     ledger = Ledger("relax")
-    # the user's own schema may already have this form
+    # the user's schema may already have been below $defs
     was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
     moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:
@@ -39,13 +39,14 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
         )
         after = moved
     places: list[tuple[Path, Any, Any]] = [((), before, after)]
-    for path, was, now in places:  # the list grows during the loop
-        if was is now:  # a part that both schemas share
+    for path, was, now in places:  # the loop appends the subschemas to the list
+        if was is now:  # both schemas contain the same object here
             continue
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             for name in {**was, **now}:
                 forbids = was.get(name) is False
-                if name not in now and forbids and path[-1:] == ("properties",):  # another keyword has the same effect
+                # additionalProperties or propertyNames forbids the removed property instead
+                if name not in now and forbids and path[-1:] == ("properties",):
                     note = "the engine removed a property that is forbidden"
                     ledger.note("rewritten", "properties", path[:-1], note)
                 elif name not in now:
@@ -67,38 +68,40 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
 
 
 def _effect(keyword: str, was: object, now: object) -> ChangeKind:
-    """Return the effect of a keyword's changed value; `rewritten` if the two values do not show another effect."""
+    """Return the effect of changing a keyword's value; `rewritten` if the values do not show any other effect."""
     if now is False:
         return "tightened"
     if was is False:
         return "rewritten" if now == {"not": {}} else "widened"
     if is_number(was) and is_number(now) and keyword in _SIGNS:
-        before, after = cast("float", was), cast("float", now)
+        before = cast("float", was)
+        after = cast("float", now)
         return "tightened" if _SIGNS[keyword] * after > _SIGNS[keyword] * before else "widened"
     if (keyword,) not in _SETS:
         return "rewritten"
-    left, right = _members(was), _members(now)
-    if keyword == "required":  # more names accept less, but more values or types accept more
-        left, right = right, left
-    if left == right:
+    before_members = _members(was)
+    after_members = _members(now)
+    if before_members == after_members:
         return "rewritten"
-    return "tightened" if right <= left else "widened"
+    if keyword == "required":  # more required names accept less, but more values or types accept more
+        return "tightened" if before_members <= after_members else "widened"
+    return "tightened" if after_members <= before_members else "widened"
 
 
 def _members(value: object) -> frozenset[str]:
-    """Return the members of a keyword's list as JSON; a number's type includes the integers."""
+    """Return the members of a keyword's list as JSON; the type `number` includes `integer`."""
     members = frozenset(map(canonical, value if isinstance(value, list) else [value]))
     return members | {'"integer"'} if '"number"' in members else members
 
 
 def _pairs_of_replaced(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[Path, Any, Any]]:
     """
-    Return pairs of schemas or values to compare where other keywords replace a removed one; empty if none do.
+    Return the schemas or values to compare if other keywords replace a removed keyword; empty if they do not.
 
-    Each pair has the path below the node, the value before, and the value after.
+    Each entry is the path below the node, the value before, and the value after.
     """
     value = was[name]
-    if name == "allOf" and _are_mappings(value):  # its branches may be merged with the node
+    if name == "allOf" and _are_mappings(value):  # the branches of `allOf` may be merged with the node
         return [((name, str(at)), {**now, **branch}, now) for at, branch in enumerate(value)]
     chosen: Any = now.get("anyOf")
     are_pairs = _are_mappings(value) and _are_mappings(chosen) and len(value) == len(chosen)
@@ -141,5 +144,5 @@ def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bo
 
 
 def _bound_note(value: object) -> str:
-    """Return the value of a bound as the end of a note; empty for other values, which are in the recorded schema."""
+    """Return the end of a note with the value of a bound; empty for other values, which the recorded schema shows."""
     return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""

@@ -19,20 +19,23 @@ _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
 }
 
-#: Keywords of an object that can be written in each of its alternatives instead.
+#: Keywords of objects that can be moved into each branch of an `anyOf` or `oneOf` in the same node.
 _OF_OBJECTS = (BY_KIND["object"] - {"unevaluatedProperties"}) | {"type"}
-#: Those of them next to which a property can be forbidden without another consequence.
+#: Keywords in `_OF_OBJECTS` that keep their effect if a property of the node is forbidden.
 _SIMPLE = frozenset({"type", "properties", "required", "additionalProperties"})
-#: References whose target stays where it is.
+#: References to the root or to a definition, whose places do not change.
 _UNMOVED = re.compile(r"#(?:/(?:\$defs|definitions)/[^/]+)?")
 _NAMES = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
-#: Keywords by which a schema may accept more when a subschema accepts less, or share an instance with it.
+#: Keywords that may make a schema accept more when a subschema accepts less, or that share the instance with another
+#: subschema.
 _NOT_MONOTONE = frozenset(
     {"not", "if", "propertyNames", "maxContains", "allOf", "dependentSchemas", "dependencies", "unevaluatedItems",
      "unevaluatedProperties", "$dynamicRef", "$recursiveRef"}
 )  # fmt: skip
-#: Maximum number of alternatives, and of characters of the keywords that are written in each of them.
-_MOST_BRANCHES, _MOST_WRITTEN = 16, 20_000
+#: Maximum number of branches into which keywords are moved.
+_MOST_BRANCHES = 16
+#: Maximum number of characters that the moved keywords have in all branches together.
+_MOST_WRITTEN = 20_000
 
 
 def merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_flag(node: Mapping[str, Any]) -> bool:
-    """Return whether an exclusive bound is a flag of its neighbour, as in draft 4."""
+    """Return whether an exclusive bound is a boolean, as in draft 4."""
     return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
 
 
@@ -68,7 +71,7 @@ def is_number(value: object) -> bool:
 
 
 def can_move_properties(schema: Mapping[str, Any]) -> bool:
-    """Return whether no reference needs a subschema of a property to stay where it is."""
+    """Return whether the schemas of properties can be moved without breaking a reference."""
     for path, part in located(schema):
         if path and any(isinstance(part.get(name), str | bool) for name in _NAMES):
             return False
@@ -79,12 +82,15 @@ def can_move_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
-    """Return whether alternatives of a `oneOf` can be excluded: no part of the schema negates or counts its matches."""
+    """
+    Return whether branches of each `oneOf` may be narrowed: no keyword negates matches or counts
+    other subschemas.
+    """
     for _, part in located(schema):
         branches = part.get("oneOf", [])
         if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):
             return False
-        # a node in such a branch is counted
+        # `oneOf` counts the matches of a subschema in its branch
         if not all(isinstance(branch, Mapping) and branch.keys() <= {"required"} | _DESCRIBING for branch in branches):
             return False
     return True
@@ -92,10 +98,11 @@ def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
 
 def spread_alternatives(node: dict[str, Any], *, exclusive: bool) -> dict[str, Any]:
     """
-    Write the keywords next to `anyOf` or `oneOf` into each branch, since llama.cpp ignores them where they are.
+    Move the keywords next to `anyOf` or `oneOf` into each branch, since llama.cpp ignores them otherwise.
 
-    The result is equivalent, but if `exclusive`, each branch of a `oneOf` of required properties forbids one property
-    of every other branch, so that no object conforms to two of them.
+    The result is equivalent, with one exception: if `exclusive` is true and the branches of a `oneOf` only list
+    required properties, each branch forbids a property of every other branch, so that no object conforms to two
+    branches.
     """
     keyword = "anyOf" if "anyOf" in node else "oneOf"
     branches = node.get(keyword)
@@ -117,7 +124,7 @@ def spread_alternatives(node: dict[str, Any], *, exclusive: bool) -> dict[str, A
 
 
 def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | None:
-    """Merge the keywords of an object with one of its alternatives; None if that is not possible in general."""
+    """Merge the keywords of an object with a branch of its `anyOf` or `oneOf`; None if that is not always possible."""
     if not isinstance(branch, Mapping) or not branch.keys() <= {"type", "properties", "required"} | _DESCRIBING:
         return None
     if not _well_formed(shared) or not _well_formed(branch):
@@ -129,7 +136,7 @@ def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | No
     if required:
         merged["required"] = list(dict.fromkeys(required))
     properties = dict(shared.get("properties", {}))
-    # the keywords for unnamed properties would no longer apply to a property that only the alternative names
+    # the keywords for unnamed properties would no longer apply to a property that only the branch names
     closed = not shared.keys().isdisjoint({"additionalProperties", "patternProperties"})
     for name, schema in branch.get("properties", {}).items():
         if name not in properties and closed:
@@ -143,32 +150,32 @@ def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | No
     return merged
 
 
-def _merge_schemas(one: Any, other: Any) -> Any:
-    """Merge two schemas of the same instance; None if that is not possible in general."""
-    if one is True or canonical(one) == canonical(other):
-        return other
-    if other is True:
-        return one
-    merged = merge_scalars({"allOf": [one, other]})
+def _merge_schemas(first: Any, second: Any) -> Any:
+    """Merge two schemas for the same instance; None if that is not always possible."""
+    if first is True or canonical(first) == canonical(second):
+        return second
+    if second is True:
+        return first
+    merged = merge_scalars({"allOf": [first, second]})
     return None if "allOf" in merged else merged
 
 
 def _exclude_each_other(
     shared: Mapping[str, Any], branches: Sequence[Any], merged: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Forbid in each branch a property that another one requires; empty if that is not possible in general."""
+    """Forbid in each branch a property that another branch requires; empty if that is not always possible."""
     properties = shared.get("properties", {})
     if not shared.keys() <= _SIMPLE or shared.get("additionalProperties", False) is not False:
         return []
     if shared.get("type") != "object" or any("properties" in branch for branch in branches):
         return []
     forbidden: list[set[str]] = [set() for _ in branches]
-    for one, other in itertools.permutations(range(len(branches)), 2):
-        own = merged[one].get("required", [])
+    for number, other in itertools.permutations(range(len(branches)), 2):
+        own = merged[number].get("required", [])
         wanted = [name for name in branches[other].get("required", []) if name not in own]
         if not wanted:
             return []
-        forbidden[one].add(wanted[0])
+        forbidden[number].add(wanted[0])
     exclusive = []
     for branch, names in zip(merged, forbidden, strict=True):
         left = {name: schema for name, schema in properties.items() if name not in names}
@@ -179,9 +186,9 @@ def _exclude_each_other(
 
 
 def are_exclusive(branches: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether no instance conforms to two of the branches, as after `spread_alternatives`."""
+    """Return whether no instance conforms to two of the branches, as in the result of `spread_alternatives`."""
     pairs = itertools.combinations(branches, 2)
-    return all(_forbids_required(one, other) or _forbids_required(other, one) for one, other in pairs)
+    return all(_forbids_required(first, second) or _forbids_required(second, first) for first, second in pairs)
 
 
 def _forbids_required(branch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

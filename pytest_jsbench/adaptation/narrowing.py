@@ -1,13 +1,13 @@
 """
 Adapt a schema to a subset of JSON Schema, place by place.
 
-There are two steps at each place. `rules` collects all subschemas of the instance, so that closing an object never
-makes two of them contradict each other, and combines their requirements keyword by keyword. `scalars` and `containers`
-write the keywords of each type that the subset has; for the inner subschemas, `containers` calls `Narrowing.place`
+Each place is adapted in two steps. First, `rules` collects all subschemas that apply to the same instance, and combines
+their requirements keyword by keyword; otherwise, two closed objects could contradict each other. Then `scalars` and
+`containers` write the supported keywords of each type; for inner subschemas, `containers` calls `Narrowing.place`
 again.
 
-No keyword of the result accepts more when one of its subschemas accepts less (it contains no `not`, `if` or `oneOf`).
-So it is enough that each place accepts no more than the original.
+Since the result contains no `not`, `if` or `oneOf`, it accepts no more than the original if none of its subschemas
+does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
     from pytest_jsbench.core.cases import Schema
 
-#: Maximum number of alternatives of one place, after all choices are combined.
+#: Maximum number of alternatives at one place, after all choices are combined.
 _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
@@ -66,7 +66,7 @@ class Narrowing:
         self._places = 0
 
     def root(self) -> Node:
-        """Return the adapted schema without its definitions."""
+        """Return the adapted schema, but without the definitions that it refers to."""
         root = SchemaPart(schema=self._document.root, path=())
         if not self._subset.object_root:
             return self.place((root,), ())
@@ -75,23 +75,26 @@ class Narrowing:
             self._ledger.refuse("type", (), "the root must be an object")
         if tuple(kinds or ()) != ("object",):
             self._ledger.note("tightened", "type", (), "the root is an object")
-        return self._conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
+        return self._write_conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """Return the adapted conjunction of the parts; raise Contradiction if no instance can be valid."""
+        """Return one adapted schema for all of the parts; raise Contradiction if no instance can be valid."""
         constraining = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
             if len(constraining) == 1:
-                described = self._described_reference(constraining[0])
+                described = self._find_reference(constraining[0])
                 if described is not None:
-                    return self._reference(described, constraining[0])
-            return self._conjunction(constraining, path)
+                    return self._write_reference(described, constraining[0])
+            return self._write_conjunction(constraining, path)
         finally:
             self._depth -= 1
 
-    def _described_reference(self, part: SchemaPart) -> SchemaPart | None:
-        """Return the reference if only it affects validity, including as the only branch of an `anyOf`."""
+    def _find_reference(self, part: SchemaPart) -> SchemaPart | None:
+        """
+        Return the part or the only branch of its `anyOf`, if this is a reference and nothing else
+        affects validity.
+        """
         if self._document.is_only_a_reference(part.schema):
             return part
         if not isinstance(part.schema, Mapping) or part.schema.keys() & KEYWORDS != {"anyOf"}:
@@ -102,17 +105,17 @@ class Narrowing:
         branch = part.below("anyOf", "0")
         return branch if self._document.is_only_a_reference(branch.schema) else None
 
-    def _reference(self, part: SchemaPart, described: SchemaPart) -> Node:
+    def _write_reference(self, part: SchemaPart, described: SchemaPart) -> Node:
         """
         Write a reference and its annotations, which are in `described`: the reference itself or the
         schema around it.
         """
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
-            return self._conjunction((described,), described.path)
+            return self._write_conjunction((described,), described.path)
         if target.path in self._open and self._subset.recursion == "none":
             self._ledger.give_up("$ref", part.path, "recursion is not supported")
-            return self._conjunction((), part.path)
+            return self._write_conjunction((), part.path)
         if target.path in self._open:
             self._recursed.add(target.path)
         if target.path not in self._names:
@@ -158,10 +161,10 @@ class Narrowing:
         finally:
             self._open.pop()
 
-    def _conjunction(self, parts: tuple[SchemaPart, ...], path: Path, *, only_one: bool = False) -> Node:
+    def _write_conjunction(self, parts: tuple[SchemaPart, ...], path: Path, *, only_one: bool = False) -> Node:
         self._places += 1
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
-            self._ledger.refuse("", path, "too deep or too large with its references and alternatives expanded")
+            self._ledger.refuse("", path, "too deep or too large after references and alternatives are expanded")
         schema = parts[0].schema if len(parts) == 1 else None
         if isinstance(schema, Mapping) and "allOf" in schema and self._subset.accepts(schema):
             return copy.deepcopy(dict(schema))
@@ -182,9 +185,9 @@ class Narrowing:
         first = rules.choices[0]
         if siblings or len(rules.choices) > 1:
             self._ledger.note(
-                "rewritten", first.keyword, first.path, "its sibling keywords are repeated in each of them"
+                "rewritten", first.keyword, first.path, "sibling keywords are repeated in each alternative"
             )
-        nodes = self._alternatives(combined, path, only_one=only_one)
+        nodes = self._write_alternatives(combined, path, only_one=only_one)
         if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
             return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
@@ -193,20 +196,20 @@ class Narrowing:
         return _any_of(nodes[:1] if only_one else nodes, annotations)
 
     def origin(self, reference: str) -> Path:
-        """Return the place in the original of an adapted reference's target."""
+        """Return the place in the original schema that an adapted reference leads to."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
-    def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
-        """Return the alternatives that can be valid, each once."""
+    def _write_alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
+        """Return the distinct alternatives that have a valid instance."""
         nodes: dict[str, Node] = {}
-        # write equal alternatives once; otherwise a chain of such choices would double with each
+        # write equal alternatives once; otherwise their number would double with each choice in a chain
         distinct: dict[str, tuple[SchemaPart, ...]] = {}
         for parts in combined:
             distinct.setdefault(canonical([part.schema for part in parts]), parts)
         for parts in distinct.values():
             mark = self._ledger.mark()
             try:
-                node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
+                node = self._write_conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
             except Contradiction:
                 self._ledger.rollback(mark)
                 self._ledger.note(
@@ -229,15 +232,15 @@ class Narrowing:
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
-            note = "the types that the other keywords apply to" if kinds else "a value without parts"
+            note = "only the types that the other keywords apply to" if kinds else "only types without parts"
             kinds = kinds or _SCALARS
             rules.note("tightened", "type", note, path=rules.path)
         elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.values_of("type")[:1]):
-            rules.note("rewritten", "type", "the types that all of them allow", path=rules.path)
-        self._note_vacuous(rules, kinds)
-        return _any_of(self._with_types(rules, self._bodies(rules, kinds)), annotations)
+            rules.note("rewritten", "type", "only the types that all subschemas allow", path=rules.path)
+        self._note_ineffective(rules, kinds)
+        return _any_of(self._add_types(rules, self._write_bodies(rules, kinds)), annotations)
 
-    def _note_vacuous(self, rules: Rules, kinds: tuple[str, ...]) -> None:
+    def _note_ineffective(self, rules: Rules, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
             if kind in kinds or (kind == "number" and "integer" in kinds):
                 continue
@@ -245,13 +248,13 @@ class Narrowing:
                 for keyword in sorted(keywords & node.schema.keys()):
                     self._ledger.note("rewritten", keyword, node.path, f"has no effect without the type {kind}")
 
-    def _bodies(self, rules: Rules, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
-        """Return each type that can be valid, with its keywords."""
+    def _write_bodies(self, rules: Rules, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
+        """Return each type that a valid instance can have, with the keywords for this type."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
             mark = self._ledger.mark()
             try:
-                bodies.append(_body(rules, kind))
+                bodies.append(_write_body(rules, kind))
             except Contradiction:
                 self._ledger.rollback(mark)
                 rules.note("rewritten", "type", f"no {kind} is valid", path=rules.path)
@@ -259,7 +262,7 @@ class Narrowing:
             raise Contradiction
         return bodies
 
-    def _with_types(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
+    def _add_types(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
         listed = any(isinstance(value, list) for value, _ in rules.values_of("type")[:1])
         if len(kinds) == 1:
@@ -271,7 +274,7 @@ class Narrowing:
         return [{"type": kind, **body} for kind, body in bodies]
 
 
-def _body(rules: Rules, kind: str) -> tuple[str, Node]:
+def _write_body(rules: Rules, kind: str) -> tuple[str, Node]:
     match kind:
         case "object":
             return kind, object_keywords(rules)
@@ -299,7 +302,7 @@ def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
-    """Adapt the schema to the subset; the result lists the changes, or names the first obstacle."""
+    """Adapt the schema to the subset; return it with its changes, or return the keyword that prevents this."""
     try:
         adapted, ledger = _adapt_to_finite(schema, subset, mode)
         exceeded = list(_excess(adapted, subset.limits))
@@ -337,7 +340,7 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
     if reference_cycle is not None and mode == "relax":
         return _adapt_to_finite(schema, replace(subset, recursion="none"), mode)
     if reference_cycle is not None:
-        message = "it refers to itself without an optional property in between"
+        message = "the schema refers to itself through required properties only"
         ledger.refuse("$ref", narrowing.origin(reference_cycle), message)
     head = {}
     if isinstance(schema, Mapping) and "$schema" in schema:
@@ -354,7 +357,7 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
 
 
 def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
-    """Yield each limit that the adapted schema exceeds: the keyword, the count, and the limit."""
+    """Yield the keyword, the count and the limit for each limit that the adapted schema exceeds."""
     nodes = [node for node, _ in _walk(schema)]
     names = [name for node in nodes for keyword in ("properties", *_DEFINITIONS) for name in node.get(keyword, {})]
     enums = [node["enum"] for node in nodes if "enum" in node]
@@ -379,7 +382,10 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
-    """Yield every schema of an adapted schema, and its depth in objects and arrays, including itself."""
+    """
+    Yield every subschema of an adapted schema, with the number of objects and arrays that enclose
+    it, including itself.
+    """
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
     yield node, depth
@@ -419,7 +425,7 @@ def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def _unavoidable(node: Node) -> Iterator[str]:
-    """Yield the references in the node, except those within optional properties."""
+    """Yield the references in the node, except references within optional properties."""
     if "$ref" in node:
         yield node["$ref"]
     required = node.get("required", ())
@@ -438,7 +444,7 @@ def _finite_references(places: Mapping[str, Node]) -> set[str]:
 
 
 def _is_finite(node: Node, finite: Collection[str]) -> bool:
-    """Return whether the part has a finite instance if the parts that these references name have one."""
+    """Return whether the node has a finite instance, if the targets of the references in `finite` have one."""
     if "$ref" in node:
         return node["$ref"] in finite
     if "anyOf" in node:
@@ -449,7 +455,7 @@ def _is_finite(node: Node, finite: Collection[str]) -> bool:
 
 
 def _mandatory_parts(kind: str, node: Node) -> list[Node]:
-    """Return the parts that every object or array of the schema contains."""
+    """Return the subschemas of the properties or items that every object or array of the schema contains."""
     if kind == "object":
         properties = node.get("properties", {})
         return [properties[name] for name in node.get("required", ()) if name in properties]

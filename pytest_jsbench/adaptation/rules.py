@@ -1,9 +1,9 @@
 """
 Collect the constraints on one location: all subschemas that apply to it, and their combined requirements.
 
-A reference is replaced by its target, and the branches of `allOf` are added to the others. The result consists of nodes
-without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`), which require one
-of their alternatives.
+A reference is replaced by its target, and the branches of `allOf` are added to the other subschemas. The result
+consists of nodes without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`),
+which require one of their alternatives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 
-#: Maximum number of subschemas for one instance; more of them result from a cycle of references.
+#: Maximum number of subschemas for one instance; a larger number is the result of a cycle of references.
 _MOST_PARTS = 400
 
 Node = dict[str, Any]
@@ -32,7 +32,7 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A keyword with alternatives, each a conjunction of subschemas; one of them must be valid."""
+    """Keyword with alternatives; an instance must conform to all subschemas of at least one alternative."""
 
     keyword: str
     path: Path
@@ -41,28 +41,28 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Values that every step of one adaptation uses."""
+    """Values that all steps of one adaptation share."""
 
     subset: Subset
     document: SchemaDocument
     ledger: Ledger
-    #: Function that adapts the conjunction of the parts.
+    #: Function that returns one adapted schema for several subschemas of the same instance.
     place: Callable[[tuple[SchemaPart, ...], Path], Node]
-    #: Places of the omitted properties.
+    #: Places of properties to omit, since they would have no finite value.
     omitted: frozenset[Path]
-    #: Optional properties that the subset requires, as the adapted schema and its place.
+    #: Adapted schema and place of each optional property that was made required.
     made_required: list[tuple[Node, Path]] = field(default_factory=list)
 
 
 class Rules:
-    """Nodes and choices that an instance must meet, all of them."""
+    """Nodes and choices that an instance must all conform to."""
 
     def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
         self.nodes = nodes
         self.choices: list[Choice] = []
         #: Keywords of the original that were removed because they accept every instance.
         self.always_true: set[str] = set()
-        #: Place in the original for reported changes.
+        #: Place in the original schema that changes are reported for.
         self.path = nodes[0].path if nodes else path
         self.context = context
         self.subset = context.subset
@@ -78,7 +78,7 @@ class Rules:
         return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
 
     def _where(self, keyword: str) -> Path:
-        """Return the place of the first node with the keyword; of the first node if none has it."""
+        """Return the place of the first node with the keyword, or of the first node if no node has the keyword."""
         return next((path for _, path in self.values_of(keyword)), self.path)
 
     def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
@@ -118,7 +118,7 @@ class Rules:
         return kinds
 
     def values(self) -> list[Any] | None:
-        """Return the values that are in every `enum` and `const`; None if there is neither."""
+        """Return the values that are in every `enum` and `const`; None if no node has either keyword."""
         lists: list[list[Any]] = [[value] for value, _ in self.values_of("const")]
         for listed, path in self.values_of("enum"):
             if not isinstance(listed, list):
@@ -144,14 +144,14 @@ class Rules:
 
 
 def _common_kinds(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
-    met = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
+    common = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
     if "number" in kinds and "integer" in others and "number" not in others:
-        met.append("integer")
-    return tuple(dict.fromkeys(met))
+        common.append("integer")
+    return tuple(dict.fromkeys(common))
 
 
 def flatten(parts: Iterable[SchemaPart], path: Path, context: Context) -> Rules:
-    """Return the rules of the parts, which accept no more than the parts do together."""
+    """Return the combined rules of the parts; an instance that conforms to the rules conforms to all parts."""
     return _Flattening(context).run(list(parts), path)
 
 
@@ -201,7 +201,7 @@ class _Flattening:
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:
-                self._ledger.give_up(keyword, part.path, "its target depends on the dynamic scope")
+                self._ledger.give_up(keyword, part.path, "the target of the reference depends on the dynamic scope")
         self._nodes.append(self._without_always_true(part))
         if "allOf" in schema:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
@@ -249,7 +249,7 @@ class _Flattening:
         self._choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
     def _exclusive_alternatives(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
-        """Return the alternatives, with guards so that no two of them can be valid at once."""
+        """Return the branches of a `oneOf`, with guards that make each of them exclude the others."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
         required = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
@@ -280,7 +280,9 @@ class _Flattening:
                 note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
-        self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both be valid")
+        self._ledger.note(
+            "rewritten", "oneOf", part.path, "replaced by anyOf, as no two alternatives can both be valid"
+        )
         return alternatives
 
     def _add_negation(self, negated: SchemaPart, path: Path) -> None:
@@ -297,7 +299,7 @@ class _Flattening:
             return
         names = names_in(schema["required"]) if asserted == {"required"} else []
         if names:
-            self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
+            self._ledger.note("tightened", "not", path, f"replaced by an object without {', '.join(map(repr, names))}")
             guards = [(_object_without(name, negated.path),) for name in names]
             self._add_choice("not", negated, list(guards))
             return
@@ -309,25 +311,28 @@ class _Flattening:
             elif "integer" in kinds:
                 excluded.add("number")
             others = [kind for kind in KINDS if kind not in excluded]
-            self._ledger.note("tightened", "not", path, "the other types")
+            self._ledger.note("tightened", "not", path, "replaced by the other types")
             self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
             return
-        self._ledger.give_up("not", path, "the subset cannot express what an answer must not be")
+        self._ledger.give_up("not", path, "the subset cannot express this negation")
 
     def _add_condition(self, part: SchemaPart) -> None:
-        """Add a choice of `if` with `then`, or `then` with `else`; each of them satisfies the condition."""
+        """
+        Replace a condition by a choice of `if` with `then`, or `then` with `else`; each alternative satisfies the
+        condition.
+        """
         then = (part.below("then"),) if "then" in part.schema else ()
         otherwise = (part.below("else"),) if "else" in part.schema else ()
         if not then and not otherwise:
             return
-        self._ledger.note("tightened", "if", part.path, "what satisfies it whether `if` is valid or not")
+        self._ledger.note("tightened", "if", part.path, "replaced by schemas that satisfy the condition")
         if not otherwise:
             self._pending += then
         else:
             self._add_choice("if", part, [(part.below("if"), *then), (*then, *otherwise)])
 
     def _add_dependencies(self) -> bool:
-        """Add the schemas that depend on properties named here; return whether any are pending."""
+        """Add the schemas that depend on named properties; return whether subschemas are pending."""
         names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
@@ -346,7 +351,7 @@ def _names_of_types(value: Any) -> list[str]:
 
 
 def _distinguishing_property(own: Outline, other: Outline) -> str | None:
-    """Return a property whose values differ between the two, so that no object is valid for both."""
+    """Return a property that has no value in common in the two outlines, so that no object is valid for both."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
 

@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.keywords import BY_KIND
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: Maximum number of integers that replace bounds which the subset lacks.
+#: Maximum number of integers to list instead of bounds that the subset lacks.
 _MOST_LISTED = 64
 
 _ATOM = (
@@ -36,7 +36,7 @@ def string_keywords(rules: Rules) -> Node:
 
 
 def _text_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a string, except its lengths, each with its only value."""
+    """Return the supported keywords of a string, except its lengths."""
     keywords: Node = {}
     for pattern, path in rules.values_of("pattern"):
         if not isinstance(pattern, str):
@@ -80,7 +80,7 @@ def _lengths(rules: Rules, pattern: str | None) -> Node:
         return {}
     upper = "" if longest is None else str(int(min(longest, longest_repeat)))
     implied = f"^.{{{math.ceil(shortest)},{upper}}}$"
-    rules.note("tightened", keyword, f"pattern {implied!r}, which matches no line breaks")
+    rules.note("tightened", keyword, f"replaced by the pattern {implied!r}, which matches no line breaks")
     return {"pattern": implied}
 
 
@@ -119,13 +119,13 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
     unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
     if unsupported and whole and lower and upper and not step:
-        # exclusive bounds that the subset lacks are inclusive at this point
+        # `_bound` made the exclusive bounds that the subset lacks inclusive
         least = math.ceil(bounds["minimum"])
         most = math.floor(bounds["maximum"])
         if most < least:
             raise Contradiction
         if most - least < _MOST_LISTED:
-            rules.note("rewritten", unsupported[0], "the numbers between the bounds")
+            rules.note("rewritten", unsupported[0], "replaced by an enum of the numbers between the bounds")
             return kind, {"enum": list(range(least, most + 1))}
     for keyword in unsupported:
         rules.give_up(keyword, f"{keyword} is not supported")
@@ -138,19 +138,19 @@ def _step(rules: Rules, *, whole: bool) -> Node:
     if not steps:
         return {}
     if steps == [1] and not rules.has_keyword("multipleOf"):
-        note = "removed, as every integer is a multiple" if whole else "type integer"
+        note = "removed, as every integer is a multiple of 1" if whole else "replaced by the type integer"
         rules.note("rewritten" if whole else "tightened", "multipleOf", note)
         return {"multipleOf": 1}
     if not rules.has_keyword("multipleOf"):
         rules.give_up("multipleOf", "multipleOf is not supported")
         return {}
     if len(steps) > 1:
-        rules.give_up("multipleOf", "multipleOf twice for one number")
+        rules.give_up("multipleOf", "two values of multipleOf for one number")
     return {"multipleOf": steps[0]}
 
 
 def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
-    """Return the strictest bound on that side, as one keyword."""
+    """Return the strictest of all lower or upper bounds, as one keyword."""
     exclusive = "exclusive" + keyword.capitalize()
     sign = -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
@@ -165,23 +165,23 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     name = keyword if inclusive else exclusive
     if inclusive or (rules.has_keyword(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
-            rules.note("rewritten", name, "the stricter bound")
+            rules.note("rewritten", name, "only the strictest bound")
         return {name: value}
     if whole:
         value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
-        rules.note("rewritten", exclusive, f"{keyword} {value}")
+        rules.note("rewritten", exclusive, f"replaced by {keyword} {value}")
     else:
         rules.give_up(exclusive, f"{exclusive} is not supported")
     return {keyword: value}
 
 
 def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
-    """Return the exclusive bounds of draft 4, which marks them with a boolean."""
+    """Return the exclusive bounds of a draft 4 schema, where a boolean makes `minimum` or `maximum` exclusive."""
     bounds = []
     for node in rules.nodes:
         flag = node.schema.get(exclusive, False)
         if not isinstance(flag, bool):
-            rules.ledger.refuse(exclusive, node.path, "not a flag, as in draft 4")
+            rules.ledger.refuse(exclusive, node.path, "not a boolean, which draft 4 requires")
         if flag and keyword in node.schema:
             bounds.append(node.schema[keyword])
         elif exclusive in node.schema:
@@ -190,7 +190,7 @@ def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
 
 
 def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
-    """Return alternatives that together list the values that all nodes allow."""
+    """Return one or more alternatives that together list the values that all nodes allow."""
     keyword = "enum" if rules.values_of("enum") else "const"
     kept = [value for value in values if _has_type(value, kinds) and _is_within_bounds(value, rules)]
     if not kept:
@@ -199,15 +199,15 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
         rules.note("rewritten", keyword, "without the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
         kept = _without_containers(kept, rules, keyword)
-    for stated in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
-        if rules.values_of(stated):
-            rules.note("rewritten", stated, "removed, as the listed values satisfy it")
+    for keyword_of_type in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
+        if rules.values_of(keyword_of_type):
+            rules.note("rewritten", keyword_of_type, "removed, as the listed values satisfy it")
     if kinds is None and not rules.subset.typed:
         return [_list_values(rules, kept)]
     if kinds is None:
-        met = dict.fromkeys(map(kind_of, kept))
-        kinds = tuple(kind for kind in met if kind != "integer" or "number" not in met)
-        rules.note("rewritten", "type", "the types of the values", path=rules.path)
+        present = dict.fromkeys(map(kind_of, kept))
+        kinds = tuple(kind for kind in present if kind != "integer" or "number" not in present)
+        rules.note("rewritten", "type", "added the types of the listed values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
         rules.note("rewritten", "type", "one alternative for each type")
         groups = [(kind, [value for value in kept if _has_type(value, (kind,))]) for kind in kinds]
@@ -236,7 +236,7 @@ def _list_values(rules: Rules, values: list[Any]) -> Node:
         listed = {"const": copy.deepcopy(values[0])}
     else:
         if rules.values_of("const"):
-            rules.note("rewritten", "const", "an enum of one value")
+            rules.note("rewritten", "const", "replaced by an enum of one value")
         listed = {"enum": copy.deepcopy(values)}
     return {**listed, **(_text_keywords(rules) if any(isinstance(value, str) for value in values) else {})}
 
@@ -263,7 +263,7 @@ def _is_within_bounds(value: Any, rules: Rules) -> bool:
 
 
 def _meets_exclusive_bound(value: float, rules: Rules, keyword: str) -> bool:
-    """Return whether the value is within that exclusive bound, in any draft."""
+    """Return whether the value is within the exclusive bound of this keyword, in any draft."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()
     for node in rules.nodes:

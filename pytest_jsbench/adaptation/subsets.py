@@ -12,29 +12,29 @@ from pytest_jsbench.adaptation.document import KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetLimits:
-    """Documented limits for one schema; None if none is documented."""
+    """Limits for the size of one schema; None for a size without a limit."""
 
     properties: int | None = None
     #: Levels of nested objects and arrays.
     depth: int | None = None
-    #: Characters in the names of properties and definitions, and in enum and const values.
+    #: Number of characters in the names of properties and definitions, and in enum and const values.
     characters: int | None = None
-    #: Enum values in the whole schema.
+    #: Number of enum values in the whole schema.
     enum_values: int | None = None
     #: Number of enum values above which the total length is limited to `long_enum_characters`.
     long_enum: int | None = None
     long_enum_characters: int | None = None
     optional: int | None = None
-    #: Subschemas with `anyOf` or a list of types.
+    #: Number of subschemas with `anyOf` or a list of types.
     unions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that a provider supports at a given date; annotations count as keywords."""
+    """The part of JSON Schema that a provider supports at a given date; its keywords include annotations."""
 
     name: str
-    #: Month of the documentation.
+    #: Month of the provider's documentation, such as `2026-08`.
     date: str
     source: str
     keywords: frozenset[str]
@@ -55,13 +55,14 @@ class Subset:
     recursion: Literal["any", "optional", "none"] = "any"
     #: True if `enum` and `const` must not contain arrays or objects.
     scalar_values: bool = True
+    #: Largest supported `minItems`; None for any.
     most_min_items: int | None = None
-    #: Matches the unsupported parts of a pattern.
+    #: Regular expression for the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: Largest number that the adaptation writes in `{n,m}`.
+    #: Largest number of repetitions that the adaptation writes in a pattern, as in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
-    #: Undocumented sizes from which the provider is likely to reject a schema as too complex.
+    #: Undocumented limits above which the provider is likely to reject a schema as too complex.
     likely: SubsetLimits = SubsetLimits()
 
     @property
@@ -70,7 +71,7 @@ class Subset:
         return f"{self.name}@{self.date}"
 
     def accepts(self, schema: Any, *, deepest: int = 60) -> bool:
-        """Return whether a schema without references is in the subset unchanged; its size is not checked."""
+        """Return whether a schema without references is already in the subset; its size is not checked."""
         if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _DOCUMENT_KEYWORDS):
             return False
         if not all(isinstance(schema.get(keyword, kind()), kind) for keyword, kind in _SHAPES.items()):
@@ -120,7 +121,8 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: Limits of the providers with documented ones, for the others, which only report "too complex" or "too many states".
+#: Limits assumed for providers that document no limits, and report only "too complex" or "too many states". The values
+#: are those that other providers document.
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(
@@ -140,7 +142,7 @@ OPENAI = Subset(
     ),
 )
 
-#: The first version, which Azure still documents.
+#: First version of OpenAI's subset, which Azure still documents.
 OPENAI_2024 = replace(
     OPENAI,
     date="2024-08",
@@ -168,7 +170,7 @@ ANTHROPIC = Subset(
     limits=SubsetLimits(optional=24, unions=16),
 )
 
-#: Claude's subset, which applies to all of its APIs.
+#: Subset of the Claude models on Amazon Bedrock, for all of its APIs.
 BEDROCK = replace(
     ANTHROPIC,
     name="bedrock",
@@ -188,7 +190,7 @@ GEMINI = Subset(
     recursion="optional",
 )
 
-#: Strict mode only. "minItems is not supported" is the answer to such keywords.
+#: Subset of Groq's strict mode, which rejects other keywords with errors such as "minItems is not supported".
 GROQ = Subset(
     name="groq",
     date="2026-11",
@@ -202,7 +204,7 @@ GROQ = Subset(
     typed=True,
 )
 
-#: Objects are closed by default, and `oneOf` is read as `anyOf`.
+#: Subset of xAI, which closes objects by default and reads `oneOf` as `anyOf`.
 XAI = Subset(
     name="xai",
     date="2026-11",
@@ -214,7 +216,7 @@ XAI = Subset(
     recursion="none",
 )
 
-#: Other keywords are silently ignored.
+#: Subset of Fireworks AI, which silently ignores other keywords.
 FIREWORKS = Subset(
     name="fireworks",
     date="2026-11",
@@ -224,7 +226,7 @@ FIREWORKS = Subset(
     formats=frozenset(),
 )
 
-#: The subset that the provider's own clients write; the provider documents no list of keywords.
+#: Subset that Mistral's own clients write; Mistral documents no list of keywords.
 MISTRAL = Subset(
     name="mistral",
     date="2026-11",
@@ -235,7 +237,7 @@ MISTRAL = Subset(
     closed=True,
 )
 
-#: All subsets; those of one provider from the oldest to the newest.
+#: All subsets; the subsets of one provider are in the order of their dates.
 _ALL = (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
 PROFILES = {subset.version: subset for subset in _ALL}
 #: Newest subset of each provider.
@@ -243,5 +245,5 @@ SUBSETS = {subset.name: subset for subset in PROFILES.values()}
 
 
 def find_subset(text: str) -> Subset | None:
-    """Return the subset with this name and date, or the newest with this name; None if there is none."""
+    """Return the subset with this name and date, or the newest subset with this name; None if the name is unknown."""
     return PROFILES.get(text) or SUBSETS.get(text)

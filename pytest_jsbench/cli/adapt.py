@@ -81,7 +81,7 @@ def add_adapt(commands: Any) -> None:
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
     """Adapt every schema to each subset and print the outcomes; return whether all can be adapted."""
-    selection = Selection.over(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
+    selection = Selection.from_sources(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     dataset = open_dataset(selection)
     named = tuple(SUBSETS) if options.subset is None else (options.subset,)
     subsets = [subset.version for name in named if (subset := find_subset(name)) is not None]

@@ -1,1 +1,1 @@
-"""Datasets: read cases, from one module per kind of source."""
+"""Read cases from datasets: files, rows, tables, OpenAPI documents, tools, Python objects and the hub."""

@@ -1,4 +1,4 @@
-"""Datasets: ordered sources of cases. The schema of a case is parsed only when the case is read."""
+"""Define datasets, which are ordered sources of cases. The schema of a case is parsed only when the case is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_jsbench.values import expecting, without_comparers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A random sample over all tasks, in proportion. Its seed is not the model's seed."""
+    """Random sample of cases, in proportion to the tasks' sizes. Its seed is independent of the model's seed."""
 
     size: int
     seed: int = 0
@@ -26,23 +26,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The part of a source that a run uses."""
+    """Source of cases, and the part of it that a run uses."""
 
     source: str = "builtin"
-    #: Sources that form one suite, which `source` names together; empty if `source` is the only one.
+    #: Sources that form one suite; empty if there is only one source. `source` then contains all of their names.
     sources: tuple[str, ...] = ()
     #: Names of tasks; None for all tasks.
     tasks: tuple[str, ...] | None = None
     split: str = "test"
-    #: Number of cases to take from the start of each task; None for all.
+    #: Number of cases to take from the start of each task; None for all cases.
     limit: int | None = None
     #: True to skip cases with a broken schema, as for published datasets; False if the user is expected to fix them.
     skips_invalid: bool = True
-    #: True if a misspelled keyword makes a schema broken, too.
+    #: True to treat a schema with a misspelled keyword as broken, too.
     strict: bool = False
-    #: True to use labelled answers (`datasets.labelled`).
+    #: True to read labelled answers with the cases (`datasets.labelled`).
     labelled: bool = False
-    #: Conditions (`conditions`) that a case must meet, all of them.
+    #: Conditions (`conditions`) that each case must meet.
     where: tuple[str, ...] = ()
     #: Random sample to draw; None for all cases.
     sample: Sample | None = None
@@ -52,8 +52,8 @@ class Selection:
     default_dialect: str = DRAFT_2020_12.uri
 
     @classmethod
-    def over(cls, sources: Sequence[str], **chosen: Any) -> Selection:
-        """Return a selection from one source, or from several that form one suite; each counts once."""
+    def from_sources(cls, sources: Sequence[str], **chosen: Any) -> Selection:
+        """Return a selection from one source, or from several that form one suite; repeated sources are ignored."""
         names = tuple(dict.fromkeys(sources))
         return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
 
@@ -89,10 +89,7 @@ class CaseSource(Protocol):
 
 
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """
-    Return the tasks to take, in the dataset's order; raise DatasetError for a task that the dataset
-    does not have.
-    """
+    """Return the wanted tasks in the dataset's order; raise DatasetError for a task that the dataset does not have."""
     if wanted is None:
         return list(known)
     for task in wanted:
@@ -104,35 +101,35 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
 
 #: Maximum number of cases in a dataset, since each becomes a test.
 MOST_CASES = 500_000
-#: Function that reads the case with the given key; it raises Unreadable if that fails.
+#: Function that reads the case with a key; it raises Unreadable if the case cannot be read.
 Read = Callable[[CaseKey], Case | BrokenCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """An answer that is known to be valid or invalid."""
+    """Answer that is known to be valid or invalid for a schema."""
 
     id: str
     valid: bool
-    #: The document as json.dumps writes it.
+    #: The answer as JSON text.
     text: str
 
     @classmethod
-    def of(cls, value: object, *, name: str, valid: bool) -> Instance:
+    def from_value(cls, value: object, *, name: str, valid: bool) -> Instance:
         """Return an instance with this JSON value."""
         return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCase:
-    """A case that can be read, with the name that its source gives it."""
+    """Entry for a case that can be read, with its name in the source."""
 
     task: str
     name: str
     #: File and line or name of the case, for messages.
     where: str
     read: Read
-    #: Function that returns the schema as text, for cases that consist only of it.
+    #: Function that returns the schema as text, for cases that consist only of a schema.
     text: Callable[[], object] | None = None
     #: Answers that are known to be valid or invalid.
     instances: Sequence[Instance] = ()
@@ -140,21 +137,21 @@ class ListedCase:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPart:
-    """A message about something in the source that is not a case."""
+    """Message about a part of the source that was skipped."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A dataset with a list of entries; each is read on request."""
+    """Dataset with a list of entries, whose cases are read on request."""
 
     entries: Mapping[CaseKey, ListedCase]
     #: Messages about skipped parts of the source.
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[ListedCase | SkippedPart]) -> Listing:
+    def from_entries(cls, selection: Selection, entries: Iterable[ListedCase | SkippedPart]) -> Listing:
         """Return the selected entries, with tasks in the order of their first entries."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
@@ -179,7 +176,7 @@ class Listing:
         return cls(entries=selected, notes=tuple(notes))
 
     @classmethod
-    def over(cls, dataset: CaseSource) -> Listing:
+    def from_source(cls, dataset: CaseSource) -> Listing:
         """Return the cases of any dataset as a listing."""
         if isinstance(dataset, Listing):
             return dataset
@@ -201,7 +198,7 @@ class Listing:
         return self.entries[key].instances
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """Read the case with this key; return a BrokenCase with its place if it cannot be read."""
+        """Read the case with this key; return a BrokenCase with the place in the source if it cannot be read."""
         entry = self.entries[key]
         try:
             return entry.read(key)
@@ -209,7 +206,7 @@ class Listing:
             return broken(key, entry.where, error)
 
     def texts(self) -> Iterator[tuple[CaseKey, str]]:
-        """Yield the text of each case that consists only of a schema's text."""
+        """Yield the key and the schema's text of each case that consists only of its schema."""
         for key, entry in self.entries.items():
             if entry.text is not None and isinstance(text := entry.text(), str):
                 yield key, text
@@ -233,7 +230,7 @@ def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbe
 
 
 def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
-    """Return a BrokenCase for a case that could not be read, with its place."""
+    """Return a BrokenCase for a case that could not be read, with the place in the source."""
     return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
 
 
@@ -246,7 +243,7 @@ def schema_case(key: CaseKey, value: object, *, expected: Expected | None = None
 
 
 def as_schema(value: object) -> bool | dict[str, Any]:
-    """Return the value if its type can be a JSON Schema's; raise Unreadable otherwise."""
+    """Return the value if it is an object or a boolean, as JSON Schemas are; raise Unreadable otherwise."""
     if isinstance(value, bool | dict):
         return value
     message = f"a JSON {json_type(value)} is not a JSON Schema; expected an object, true or false"

@@ -2,8 +2,8 @@
 Parse conditions on cases, such as `keywords:pattern and size<4096`.
 
     condition := all ("or" all)*
-    all       := one ("and" one)*
-    one       := "not" one | "(" condition ")" | test
+    all       := term ("and" term)*
+    term      := "not" term | "(" condition ")" | test
     test      := "trivial"
                | ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
                | ("size" | "depth") comparison number
@@ -46,9 +46,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
-#: Attribute of a schema's features that contains the words of a field.
+#: Attribute of `SchemaFeatures` that contains the words of a schema, by field.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: A field without a value.
+#: Field that is a condition by itself, without a value.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: Example words for messages.
@@ -102,10 +102,10 @@ class Subject:
         """Features of the schema; None if the case has no schema."""
         if isinstance(self._case, BrokenCase):
             return None
-        return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
+        return SchemaFeatures.from_schema(self._case.schema, default_dialect=self._default_dialect)
 
 
-#: Function that evaluates a condition on a case; None if the case has no schema to evaluate it on.
+#: Function that evaluates a condition on a case; it returns None if the case has no schema.
 Condition = Callable[[Subject], bool | None]
 
 
@@ -115,12 +115,12 @@ def parse(text: str) -> Condition:
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """Return the condition that all of these are met."""
-    return _combined(conditions, decisive=False)
+    """Return a condition that is met if all of the given conditions are met."""
+    return _combine(conditions, decisive=False)
 
 
-def _combined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
-    """Combine conditions: the result is `decisive` if one of them is, unknown if one is unknown, else the opposite."""
+def _combine(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
+    """Combine conditions: with `or` if `decisive` is True, with `and` if False; unknown results (None) are kept."""
     if len(conditions) == 1:
         return conditions[0]
 
@@ -136,7 +136,7 @@ def _combined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
     return is_met
 
 
-def _negated(condition: Condition) -> Condition:
+def _negate(condition: Condition) -> Condition:
     def is_met(subject: Subject) -> bool | None:
         result = condition(subject)
         return None if result is None else not result
@@ -195,7 +195,7 @@ class _Parser:
         conditions = [part()]
         while self._skip(word):
             conditions.append(part())
-        return _combined(conditions, decisive=decisive)
+        return _combine(conditions, decisive=decisive)
 
     def _parse_term(self) -> Condition:
         self._depth += 1
@@ -208,7 +208,7 @@ class _Parser:
     def _parse_nested(self) -> Condition | None:
         if self._skip("not"):
             term = self._parse_term()
-            return _negated(term)
+            return _negate(term)
         opened = self._position
         if not self._skip("("):
             return None
@@ -227,7 +227,7 @@ class _Parser:
                 f"expected a test such as keywords:pattern or size<4096; fields are {', '.join(FIELDS)}", at=start
             )
         if name not in FIELDS:
-            raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, known=FIELDS)
+            raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, expected=FIELDS)
         if name == _TRIVIAL:
             return lambda subject: subject.trivial
         return self._parse_comparison(name) if name in _NUMBERS else self._parse_named(name)
@@ -251,14 +251,14 @@ class _Parser:
         word = word[1:-1] if word[0] in "'\"" else word
         if field in _WORDS and word not in _WORDS[field]:
             words = _WORDS[field]
-            raise self._error(f"unknown {field} '{word}': {nearest(word, words)}", at=start, found=word, known=words)
+            raise self._error(f"unknown {field} '{word}': {nearest(word, words)}", at=start, found=word, expected=words)
         return _word_condition(field, word)
 
     def _at_end(self) -> bool:
         return self._position == len(self._text)
 
     def _skip(self, word: str) -> bool:
-        """Read this word or mark if it is next,; return whether it was."""
+        """Skip this word or mark if it comes next; return whether it did."""
         return self._take(_MARKS[word]) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:
@@ -270,9 +270,9 @@ class _Parser:
         return token[1]
 
     def _error(
-        self, problem: str, *, at: int | None = None, found: str | None = None, known: Iterable[str] | None = None
+        self, problem: str, *, at: int | None = None, found: str | None = None, expected: Iterable[str] | None = None
     ) -> ConditionError:
         position = self._position if at is None else at
         shown = f"{self._text[:position]}>>>{self._text[position:]}"
         message = f"{problem}, at character {position + 1}: {shown}"
-        return ConditionError(message, found=found, expected=None if known is None else sorted(known))
+        return ConditionError(message, found=found, expected=None if expected is None else sorted(expected))

@@ -34,18 +34,18 @@ YAML_SUFFIXES = (".yaml", ".yml")
 DOCUMENT_SUFFIXES = (".json", *YAML_SUFFIXES)
 #: Number of parsed documents to keep in memory, for cases that share one.
 _KEPT = 4
-#: Function that returns the document with the given URI, or None if it is left to the validator to resolve the URI;
-#: raises Unreadable if the document cannot be read.
+#: Function that returns the document with a URI, or None to leave the URI to the validator; it raises Unreadable if the
+#: document cannot be read.
 Retrieve = Callable[[str], object]
 
 _UNNAMED = re.compile(r"[^\w.-]+")
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
-#: Maximum number of objects and arrays in a schema together with all that it refers to.
+#: Maximum number of objects in a schema and the schemas that it refers to.
 _MOST_PARTS = 1_000_000
 #: Keywords to remove from a nested schema once all references are pointers from the root.
 _NAMES = ("$id", "id", "$anchor")
 _OLD = ("draft-04", "draft-06", "draft-07")
-#: A resource that no schema refers to.
+#: URI of an empty resource that no schema refers to.
 _ELSEWHERE = "urn:jsbench:elsewhere"
 
 
@@ -77,7 +77,7 @@ class DocumentFolder:
         return self._place(path).exists()
 
     def schema(self, path: Path) -> Schema:
-        """Return the schema in a file, with all that it refers to in other files of the directory."""
+        """Return the schema in a file, with the schemas that it refers to in other files of the directory."""
         document = _parse(self.data(path), path=path, largest=LARGEST_SCHEMA)
         return complete(as_schema(document), self.retrieve, uri=self.uri(path))
 
@@ -110,7 +110,7 @@ class DocumentFolder:
 
     @cached_property
     def _by_uri(self) -> dict[str, Path]:
-        """The files of the directory, by the URI that each declares."""
+        """Files of the directory by the URI that each declares as `$id` or `id`."""
         paths: dict[str, Path] = {}
         for path in self._files:
             try:
@@ -128,7 +128,10 @@ class DocumentFolder:
 
 
 def complete(schema: Schema, retrieve: Retrieve, *, uri: str = "") -> Schema:
-    """Return the schema with all that it refers to elsewhere; raise Unreadable if a document cannot be read."""
+    """
+    Return the schema with the schemas that it refers to in other documents; raise Unreadable if one
+    cannot be read.
+    """
     if not has_outside_references(schema):
         return schema
     bundled: Schema = bundle(SchemaPlace(document=schema, uri=uri, schema=schema), retrieve)
@@ -156,7 +159,7 @@ class SchemaPlace:
 
 
 def has_outside_references(schema: object) -> bool:
-    """Return whether the schema may refer to another document or to an identifier."""
+    """Return whether a reference in the schema is not a pointer or an anchor in the same document."""
     return any(
         isinstance(reference := part.get("$ref"), str) and not reference.startswith("#") for part in _objects(schema)
     )
@@ -164,10 +167,10 @@ def has_outside_references(schema: object) -> bool:
 
 def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
     """
-    Return the schema with everything that it refers to in other documents; unchanged if there is nothing.
+    Return the schema with the schemas that it refers to in other documents; unchanged if it refers to none.
 
     References become pointers from the root, so that every engine can follow them. References that cannot be resolved
-    stay unchanged: the judge knows the published metaschemas, and reports the others as unresolvable.
+    stay unchanged: the judge knows the published metaschemas, and reports all other such references as unresolvable.
     """
     try:
         return _Bundle(place, retrieve).schema()
@@ -193,19 +196,19 @@ class _Bundle:
         first = self._others.create_resource(place.document)
         elsewhere = referencing.Specification.OPAQUE.create_resource({})
         resources = [(_ELSEWHERE, elsewhere), (place.uri, first)]
-        registry = referencing.Registry(retrieve=self._resource).with_resources(resources)  # type: ignore[call-arg]
+        registry = referencing.Registry(retrieve=self._retrieve_resource).with_resources(resources)  # type: ignore[call-arg]
         self._resolver = registry.resolver(place.uri)
         if not place.opaque:
             self._resolver = self._resolver_inside(place.document, self._resolver)
         self._own = {id(part): path for part, path in _paths(place.schema)}
         self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
-        #: Names of the copied schemas by their identity. Each schema is kept, so that its identity stays unique.
+        #: Name and contents of each copied schema by its id(). The contents are kept, so that the id() stays unique.
         self._copied: dict[object, tuple[str, Any]] = {}
         #: Documents of other dialects by their URIs. They are copied whole, and references to them keep these URIs.
         self._foreign: dict[str, Any] = {} if foreign is None else foreign
         self._is_inner = foreign is not None
-        #: Targets of references by their full URI, because a lookup takes a millisecond.
+        #: Cached targets of references by their full URI, because a lookup takes a millisecond.
         self._targets: dict[str, tuple[Any, Any] | None] = {}
         self._parts = 0
         self._pending: deque[tuple[str, Any, Any]] = deque()
@@ -238,13 +241,13 @@ class _Bundle:
             uri = next(iter(unbundled))
             bundled.add(uri)
             place = SchemaPlace(document=self._foreign[uri], uri=uri, schema=self._foreign[uri])
-            # bundling a document may add more of them
+            # bundling a document may add further foreign documents
             whole = _Bundle(place, self._retrieve, self._foreign).schema()
             identifier = "id" if "draft-04" in whole["$schema"] else "$id"
             definitions[self._unused_name(uri)] = {**whole, identifier: uri}
         return definitions
 
-    def _resource(self, uri: str) -> Any:
+    def _retrieve_resource(self, uri: str) -> Any:
         import referencing
         import referencing.exceptions
 
@@ -262,7 +265,7 @@ class _Bundle:
         return (self._spec if dialect else self._others).create_resource(document)
 
     def _resolver_inside(self, schema: Any, resolver: Any) -> Any:
-        """Return the resolver for references inside the schema, which may have its own URI."""
+        """Return the resolver for references inside a schema, which may declare its own base URI."""
         named = any(isinstance(_mapping(schema).get(name), str) for name in ("$id", "id"))
         return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
 
@@ -290,13 +293,13 @@ class _Bundle:
         return copy
 
     def _rewrite_reference(self, reference: str, resolver: Any, *, foreign: bool) -> str:
-        """Return the reference as a pointer from the root; unchanged if only the judge can report it."""
+        """Return the reference as a pointer from the root; unchanged if it cannot be resolved here."""
         target = self._resolve(reference, resolver)
         full = joined(_base_of(resolver), reference) if target else ""
         if full.partition("#")[0] in self._foreign:
             return full
         if target is None and self._opaque and reference.startswith("#") and not foreign:
-            # the judge does not see the document that this reference is about
+            # report it here, since the judge does not see the document that contains the target
             message = f"refers to {printable(reference, 200)!r}, which does not exist or is not a self-contained schema"
             raise Unreadable(message, reason="unresolvable_reference")
         if target is None:
@@ -360,7 +363,7 @@ def _is_dynamic(schema: object) -> bool:
 
 
 def _base_of(resolver: Any) -> str:
-    """Return the current base URI of the resolver: the last one in scope when it resolves another document."""
+    """Return the resolver's current base URI, which is the innermost URI in the dynamic scope of another document."""
     return next((uri for uri, _ in resolver.lookup(_ELSEWHERE).resolver.dynamic_scope()), "")
 
 
@@ -377,7 +380,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
-    """Yield each object in the value once. This is twice as fast as `_paths`, and it runs on every file."""
+    """
+    Yield each object in the value once. For speed, since every file is checked, this does not use
+    the slower `_paths`.
+    """
     pending = [value]
     seen = set()
     while pending:

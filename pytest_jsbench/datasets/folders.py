@@ -1,4 +1,4 @@
-"""Find the files of a directory, without those of tools: hidden directories, packages, caches, environments."""
+"""Find the user's files in a directory, but not those of tools (caches, packages, environments, hidden directories)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def has_tool_schemas(folder: Path) -> bool:
-    """Return whether a directory belongs to a tool and has no schemas of the user."""
+    """Return whether a directory belongs to a tool and so contains no schemas of the user."""
     if folder.name.startswith(".") or folder.name in _OF_TOOLS:
         return True
     return any((folder / name).exists() for name in _OF_ENVIRONMENTS)
 
 
 def is_user_file(path: Path, *, root: Path) -> bool:
-    """Return whether a file below a directory is one that `files_below` gives."""
+    """Return whether `files_below` yields this file below the root."""
     if path.name.startswith(_METADATA):
         return False
     parents = path.relative_to(root).parents

@@ -1,8 +1,8 @@
 """
 Read labelled answers: schemas with instances that are known to be valid or invalid.
 
-They are part of the built-in schemas, or come from two JSON Lines files or from the official JSON Schema Test Suite. In
-the suite, each file is a task, named for the feature that it tests.
+The answers are part of the built-in schemas, or are read from two JSON Lines files or the official JSON Schema Test
+Suite. Each file of the suite is a task, named after the feature that it tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts.extra_fields import all_names
 
-#: Maximum number of invalid answers per schema that are repeated with escaped names.
+#: Maximum number of invalid answers per schema that are added again with escaped names.
 _MOST_ESCAPED = 3
 SCHEMAS = "schemas.jsonl"
 INSTANCES = "instances.jsonl"
@@ -45,12 +45,12 @@ _DRAFTS = {f"draft{name.removeprefix('draft-0')}": uri for name, uri in NAMES.it
 
 
 def _parse_case(text: str, key: CaseKey) -> Case:
-    """Return the case of a schema that is kept as text, which takes a tenth of the memory."""
+    """Return the case with the schema in the text. Schemas are kept as text, since this takes a tenth of the memory."""
     return Case(key=key, schema=as_schema(json.loads(text)))
 
 
 def open_labelled(selection: Selection) -> Listing:
-    """Return the labelled answers of `builtin` or of a directory; raise DatasetError with what was found instead."""
+    """Return the labelled answers of `builtin` or of a directory; raise DatasetError if there are none."""
     if selection.source == BUILTIN:
         return open_builtin_answers(selection)
     folder = Path(selection.source).expanduser()
@@ -65,26 +65,26 @@ def open_labelled(selection: Selection) -> Listing:
 
 
 def open_builtin_answers(selection: Selection) -> Listing:
-    """Return the built-in schemas with their valid instances, and their invalid ones without extra fields."""
+    """Return the built-in schemas with their valid instances, and with the invalid ones that violate the schema."""
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
         data = load_builtin(key)
-        valid = [Instance.of(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
+        valid = [Instance.from_value(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
         wrong = [case["instance"] for case in data["invalid"] if case["failure_type"] == "schema_violation"]
-        invalid = [Instance.of(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]
+        invalid = [Instance.from_value(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]
         entries[key] = replace(entry, instances=[*valid, *invalid])
     return Listing(entries=entries)
 
 
 def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
-    Return the selected cases of a directory, without schemas that have no answers.
+    Return the selected schemas of a directory that have answers.
 
-    Its files contain lines of `{schema_id, task, schema}` and of `{id, schema_id, valid, data}`, gzipped or not.
+    One file has lines of `{schema_id, task, schema}`, the other `{id, schema_id, valid, data}`; both may be gzipped.
     """
     instances: dict[str, list[Instance]] = {}
     for row in _rows(folder, INSTANCES):
-        instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"])
+        instance = Instance.from_value(row["data"], name=str(row["id"]), valid=row["valid"])
         instances.setdefault(row["schema_id"], []).append(instance)
     entries: list[ListedCase] = []
     for row in _rows(folder, SCHEMAS):
@@ -96,7 +96,7 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
             read = partial(_parse_case, json.dumps(row["schema"]))
             entries.append(ListedCase(task=row["task"], name=name, where=name, read=read, instances=answers))
     entries.sort(key=lambda entry: (safe_name(entry.task), safe_name(entry.name)))
-    listing = Listing.of(selection, entries)
+    listing = Listing.from_entries(selection, entries)
     if not listing.entries:
         message = f"no schema in {folder} has an answer: expected schema_ids of {INSTANCES} that are in {SCHEMAS}"
         raise DatasetError(message)
@@ -105,7 +105,7 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
 
 def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[Instance]:
     r"""
-    Return the instances, and invalid ones again with escaped field names, as in `{"\u0061": 1}` for `{"a": 1}`.
+    Return the instances, and copies of invalid ones with escaped field names, as in `{"\u0061": 1}` for `{"a": 1}`.
 
     An escaped name is the same JSON value, so the label stays true. A grammar may mistake such a name for one that the
     schema does not declare, and accept any value.
@@ -154,10 +154,10 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def is_suite(folder: Path) -> bool:
-    """Return whether the directory's first file is a list of cases with tests, as in the suite."""
+    """Return whether the directory's first JSON file is a list of cases with tests, as in the suite."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
-        cases = first and FileReader(root=folder, error=DatasetError).read_json(first)
+        cases = None if first is None else FileReader(root=folder, error=DatasetError).read_json(first)
     except DatasetError:
         return False
     return bool(cases) and isinstance(cases, list) and all(isinstance(case, dict) and "tests" in case for case in cases)
@@ -165,7 +165,7 @@ def is_suite(folder: Path) -> bool:
 
 def open_suite(selection: Selection, folder: Path) -> Listing:
     """
-    Return the selected cases of one directory of the suite: one draft's features, its optional ones, or its formats.
+    Return the selected cases of one directory of the suite: a draft's features, optional features, or formats.
 
     Referenced schemas from `remotes` are included. Raise DatasetError if the directory belongs to no supported draft.
     """
@@ -182,13 +182,14 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
             where=f"{path} {case['description']}",
             read=partial(_read_suite_case, json.dumps(case["schema"]), dialect, retrieve),
             instances=[
-                Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]
+                Instance.from_value(test["data"], name=test["description"], valid=test["valid"])
+                for test in case["tests"]
             ],
         )
         for path in sorted(folder.glob("*.json"))
         for case in _suite_cases(path)
     ]
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
 def _suite_cases(path: Path) -> list[dict[str, Any]]:
@@ -214,7 +215,7 @@ def _is_test(test: object) -> bool:
 
 
 def _remotes_reader(folder: Path) -> Retrieve:
-    """Return the function that reads references to `remotes`, if that directory is next to the tests."""
+    """Return a function that reads documents of the directory `remotes`, if a parent directory contains it."""
     remotes = next((above / _REMOTES for above in folder.parents if (above / _REMOTES).is_dir()), None)
     reader = FileReader(root=remotes, error=DatasetError)
 
@@ -228,7 +229,7 @@ def _remotes_reader(folder: Path) -> Retrieve:
 
 
 def _read_suite_case(text: str, dialect: str, retrieve: Retrieve, key: CaseKey) -> Case:
-    """Return the case of a schema, with its dialect, which the suite gives only in the directory's name."""
+    """Return the case with the schema in the text, and with the dialect of the suite's directory as `$schema`."""
     schema = as_schema(json.loads(text))
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": dialect, **schema}

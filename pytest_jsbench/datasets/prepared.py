@@ -35,7 +35,7 @@ def open_prepared(folder: Path, reopen: Callable[[], Listing]) -> Listing:
         read = read_source if place is None else partial(_read, rows, place)
         entries[key] = ListedCase(task=key.task, name=name, where=where, read=read)
     if any(place is None for *_, place in index["keys"]):
-        reopen()  # now, before a test changes the working directory
+        reopen()  # open the source now, before a test changes the working directory
     return Listing(entries=entries)
 
 
@@ -46,8 +46,8 @@ def _read(rows: Path, place: int, key: CaseKey) -> Case:
 
 
 def prepare(dataset: CaseSource, folder: Path) -> None:
-    """Write a selection to a directory; only the keys if the dataset has no texts."""
-    dataset = Listing.over(dataset)
+    """Write a selection to a directory: its keys, and the schemas' texts if the dataset has them."""
+    dataset = Listing.from_source(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in dataset.keys()))}
     places: dict[CaseKey, int] = {}
     with private(folder / _ROWS).open("wb") as file:

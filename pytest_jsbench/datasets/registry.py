@@ -36,7 +36,7 @@ _KINDS = (
 
 
 def open_dataset(selection: Selection) -> Listing:
-    """Open the dataset of a selection; raise DatasetError with what was found and all accepted kinds."""
+    """Open the dataset of a selection; raise DatasetError with the accepted kinds of sources if that fails."""
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
@@ -45,7 +45,7 @@ def open_dataset(selection: Selection) -> Listing:
     folder = DocumentFolder.whole(Path(selection.registry))
 
     def read(key: CaseKey) -> Case | BrokenCase:
-        """Read the case, with what its schema refers to in the directory, by the `$id` of each file."""
+        """Read the case, and copy the schemas that it refers to by `$id` from the directory."""
         case = dataset.case(key)
         return case if isinstance(case, BrokenCase) else replace(case, schema=complete(case.schema, folder.retrieve))
 
@@ -54,22 +54,25 @@ def open_dataset(selection: Selection) -> Listing:
 
 
 def _open_several(selection: Selection) -> Listing:
-    """Open each source and return the cases of all; prefix a task that several sources have with its source."""
+    """
+    Open each source and return all cases; if several sources have a task of the same name, prefix
+    it with the source.
+    """
     listings = {
         source: _open(replace(selection, source=source, sources=(), tasks=None)) for source in selection.sources
     }
     sources_with = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
-    labels = _labels(list(listings))
+    labels = _label_sources(list(listings))
     entries: list[ListedCase | SkippedPart] = []
     for source, listing in listings.items():
         entries += map(SkippedPart, listing.notes)
         for key, entry in listing.entries.items():
             task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
-def _labels(sources: Sequence[str]) -> dict[str, str]:
+def _label_sources(sources: Sequence[str]) -> dict[str, str]:
     """Return the shortest unique end of each path, joined with dots; it is the same on every machine."""
     labels: dict[str, str] = {}
     for source in sources:
@@ -87,7 +90,7 @@ def _prefixed_task(label: str, task: str) -> str:
 
 
 def _read_as(read: Read, own: CaseKey, key: CaseKey) -> Case | BrokenCase:
-    """Read a case by its key in its own source."""
+    """Read a case by its key in the source, and return it with its key in the suite."""
     case = read(own)
     return case if case.key == key else replace(case, key=key)
 
@@ -132,7 +135,7 @@ def open_builtin(selection: Selection) -> Listing:
         for name in sorted(file.name for file in _SCHEMAS.joinpath(task).iterdir())
         if name.endswith(".json")
     )
-    return Listing.of(selection, entries)
+    return Listing.from_entries(selection, entries)
 
 
 def load_builtin(key: CaseKey) -> Mapping[str, Any]:
@@ -157,18 +160,18 @@ def is_published(source: str) -> bool:
 
 
 def _is_python(source: str) -> bool:
-    """Return whether it is `package.module:name`, with `@MODE` or without."""
+    """Return whether the source has the form `package.module:name`, with or without `@MODE`."""
     return is_reference(source.partition("@")[0])
 
 
 def revision_of(source: str) -> str | None:
-    """Return the revision of the hub's data that the source names; None if it names none or is not on the hub."""
+    """Return the revision in the source's hub name; None if it has no revision or is not a hub name."""
     named = None if Path(source).expanduser().exists() or source in _installed_datasets() else _hub_name(source)
     return None if named is None else named["revision"]
 
 
 def _hub_name(source: str) -> re.Match[str] | None:
-    """Return the parts of a hub name; None if it is not one, or is rather the path of a local file."""
+    """Return the parts of a hub name; None if the source is not a hub name or is in a local directory."""
     named = _HUB_NAME.fullmatch(source)
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
@@ -187,7 +190,7 @@ def _open_folder(selection: Selection, folder: Path) -> Listing:
         return open_hub(selection)
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
-    # a link to a missing file counts: its case reports that, and is not skipped silently
+    # include links to missing files, so that their cases report them instead of being skipped silently
     candidates = (path for path in files_below(folder) if path.is_file() or not path.exists())
     paths = [path for path in candidates if path.suffix.lower() in SUFFIXES]
     if not paths:
@@ -233,8 +236,8 @@ def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
     """Open the dataset that an installed package registers under this name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
-        found = kind_of(opened)
-        message = f"dataset '{point.name}': {origin(point)} is {found}; expected a callable that accepts a Selection"
+        kind = kind_of(opened)
+        message = f"dataset '{point.name}': {origin(point)} is {kind}; expected a callable that accepts a Selection"
         raise DatasetError(message)
     with _dataset_errors_about(f"dataset '{point.name}' cannot be opened by {origin(point)}"):
         dataset: CaseSource = opened(selection)
@@ -255,8 +258,8 @@ def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
             case: object = dataset.case(key)
         if isinstance(case, Case | BrokenCase):
             return case
-        found = kind_of(case)
-        raise DatasetError(f"dataset '{point.name}': {origin(point)} returned {found} for {key}; expected a Case")
+        kind = kind_of(case)
+        raise DatasetError(f"dataset '{point.name}': {origin(point)} returned {kind} for {key}; expected a Case")
 
     entries = {key: ListedCase(task=key.task, name=key.id, where=str(key), read=read) for key in keys}
     return Listing(entries=entries)

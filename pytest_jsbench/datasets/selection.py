@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def open_selected(selection: Selection, objects: object = None) -> Listing:
     """
-    Open the dataset of a selection, or the objects of a program.
+    Open the dataset of a selection, or the objects that a program passes.
 
     The conditions are applied first, then the limit per task, then the sample.
     """
@@ -41,18 +41,18 @@ def open_selected(selection: Selection, objects: object = None) -> Listing:
         return dataset
     keys = list(dataset.keys())
     if condition is not None:
-        met = meeting(condition, dataset, default_dialect=selection.default_dialect)
-        if not met:
+        matching = find_matching(condition, dataset, default_dialect=selection.default_dialect)
+        if not matching:
             conditions = "', '".join(selection.where)
             total = counted(len(keys), "case")
-            raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; it has {total}")
-        keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
+            raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; the dataset has {total}")
+        keys = [key for group in group_by_task(matching).values() for key in group[: selection.limit]]
     if selection.sample is not None:
-        keys = sampled(keys, selection.sample)
+        keys = draw_sample(keys, selection.sample)
     return dataset.only(keys)
 
 
-def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
+def find_matching(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """Return the cases of a dataset that meet a condition, in order."""
     from pytest_jsbench.datasets.conditions import Subject
     from pytest_jsbench.verdicts import Judge, JudgePolicy
@@ -64,7 +64,7 @@ def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) 
 
 
 def _condition(where: Sequence[str]) -> Condition | None:
-    """Return the condition that all of these are met; None if there are none."""
+    """Return a condition that is met if all of the given conditions are met; None without conditions."""
     if not where:
         return None
     from pytest_jsbench.datasets.conditions import all_of, parse
@@ -76,14 +76,14 @@ def _condition(where: Sequence[str]) -> Condition | None:
         raise ConditionError(message, found=error.found, expected=error.expected, option="where") from None
 
 
-def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
+def draw_sample(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
     """
-    Draw a sample of the cases, kept in order, with each task's share in proportion (by the largest remainder).
+    Draw a sample of the cases in proportion to the tasks' sizes (largest remainder method), and keep their order.
 
     Only the hash of seed and key decides which cases of a task are drawn, not the order of the cases, the machine or
     the version of Python. A larger dataset changes a sample as little as possible.
     """
-    groups = by_task(keys)
+    groups = group_by_task(keys)
     shares = _shares([len(group) for group in groups.values()], sample.size)
     drawn: set[CaseKey] = set()
     for group, share in zip(groups.values(), shares, strict=True):
@@ -91,8 +91,8 @@ def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
     return [key for key in keys if key in drawn]
 
 
-def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
-    """Group cases by task, with tasks and cases in order."""
+def group_by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
+    """Group cases by task, with tasks and cases in their original order."""
     groups: dict[str, list[CaseKey]] = {}
     for key in keys:
         groups.setdefault(key.task, []).append(key)
@@ -100,7 +100,7 @@ def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
 
 
 def _shares(counts: Sequence[int], size: int) -> list[int]:
-    """Divide `size` over the groups; if remainders are equal, earlier groups get more."""
+    """Divide `size` among groups in proportion to their counts; if remainders are equal, earlier groups get more."""
     total = sum(counts)
     if size >= total:
         return list(counts)
@@ -119,12 +119,15 @@ _TEXT = re.compile(r"(?:(?P<number>[1-9]\d{0,5})/|(?P<index>0|[1-9]\d{0,5})of|(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scheduler:
-    """A job scheduler: the variable with the number of each job, and the first number or the variable that has it."""
+    """Environment variables by which a job scheduler numbers the jobs of an array."""
 
+    #: Name of the variable with the job's number.
     variable: str
+    #: Number of the first job, or the name of the variable with this number.
     first: int | str
-    #: Names of the variables with the step between two numbers, and with the number of jobs.
+    #: Name of the variable with the step between two numbers; empty if the scheduler has none.
     step: str = ""
+    #: Name of the variable with the number of jobs; empty if the scheduler has none.
     jobs: str = ""
 
     def number(self, environ: Mapping[str, str]) -> int | None:
@@ -149,12 +152,12 @@ _SCHEDULERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One of `count` parts of a dataset, which have no case in common."""
+    """One of `count` disjoint parts of a dataset."""
 
-    #: Number of the shard, from 1.
+    #: Number of the shard, starting at 1.
     number: int
     count: int
-    #: The environment variable that has the number, with its value; empty if the user gave the number.
+    #: Environment variable with the number, as NAME=VALUE; empty if the user set the number.
     origin: str = ""
 
     @classmethod
@@ -185,7 +188,8 @@ class Shard:
         ((job, number),) = numbers.items()
         origin = f"{job.variable}={environ[job.variable]}"
         jobs = environ.get(job.jobs, "")
-        if jobs not in ("", str(count)):  # for example if one job was submitted again: its number then means nothing
+        # a single job that was resubmitted has another job count, and its number is not a shard
+        if jobs not in ("", str(count)):
             message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: set the shard, such as 2/{count}"
             raise ValueError(message)
         if not 1 <= number <= count:

@@ -1,6 +1,6 @@
 """
-Parse YAML text to a JSON value, from its events, so that no tag creates an object and depth and
-aliases are bounded.
+Parse YAML text to a JSON value. Values are built from the parser's events, so that tags create no objects, and depth
+and aliases are limited.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Size = tuple[int, int]
 
 
 def require_yaml(what: str) -> None:
-    """Raise DatasetError with the command to install PyYAML if it is not installed."""
+    """Raise DatasetError with the command that installs PyYAML, if it is not installed."""
     if importlib.util.find_spec("yaml") is None:
         raise DatasetError(f"{what} is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'")
 
@@ -56,7 +56,7 @@ class _Builder:
         self._open: list[Any] = []
         #: For each open container, the key whose value comes next.
         self._keys: list[Any] = []
-        #: For each open container, the number of its values, itself included, and of their characters.
+        #: For each open container, the number of values and characters in it; the container itself counts as a value.
         self._sizes: list[_Size] = []
         self._names: list[str | None] = []
         self._anchors: dict[str, tuple[Any, _Size]] = {}
@@ -68,7 +68,7 @@ class _Builder:
         for event in events:
             match event:
                 case yaml.ScalarEvent():
-                    self._add(event, self._scalar(event), (1, len(event.value)), anchor=event.anchor)
+                    self._add(event, self._parse_scalar(event), (1, len(event.value)), anchor=event.anchor)
                 case yaml.AliasEvent():
                     self._check_not_key(event)
                     if event.anchor not in self._anchors:
@@ -103,7 +103,7 @@ class _Builder:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:
             raise _invalid(event, "a key that is not text")
 
-    def _scalar(self, event: Any) -> object:
+    def _parse_scalar(self, event: Any) -> object:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:
             return event.value
         if event.tag in {"!", f"{_TAG}str"}:

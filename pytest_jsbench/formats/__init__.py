@@ -1,4 +1,4 @@
-"""The published JSON Schemas of our files, and the check of a file against its schema."""
+"""Provide the published JSON Schemas of the files that jsbench writes, and check data against them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import json_text, printable
 if TYPE_CHECKING:
     import jsonschema_rs
 
-#: Replaces the value in the validator's messages.
+#: Placeholder for the value in the validator's messages.
 _VALUE = "the value"
 _LONGEST_VALUE = 40
 _LONE = re.compile("[\ud800-\udfff]")
@@ -24,13 +24,16 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A published JSON Schema, or a part of one; required fields are left to the reader, which may have a default."""
+    """
+    Published JSON Schema, or a part of one. Missing fields are accepted by default, since readers
+    may have defaults.
+    """
 
     name: str
     part: tuple[str | int, ...] = ()
 
     def check(self, data: object) -> None:
-        """Raise RecordError for the first place that does not conform."""
+        """Raise RecordError that describes the first place in the data that does not conform."""
         for problem in self.problems(data):
             raise RecordError(problem)
 
@@ -45,7 +48,7 @@ class Format:
             if validator.is_valid(data):
                 return
             for error in validator.iter_errors(data):
-                yield _sentence(_inmost(error), data)
+                yield _sentence(_find_innermost(error), data)
         except UnicodeEncodeError:  # a lone surrogate, which JSON may contain and the validator cannot read
             text = _LONE.sub(lambda lone: chr(ord(lone[0]) + 0x100000), json.dumps(data, ensure_ascii=False))
             yield from self.problems(json.loads(text), complete=complete)
@@ -54,15 +57,15 @@ class Format:
 
 
 EVALUATION = Format("evaluation")
-#: The format of our run.json.
+#: Format of run.json.
 RUN = Format("run")
-#: The metrics of our run.json.
+#: Format of the metrics in run.json.
 METRICS = Format("run", ("$defs", "metrics"))
 
 
 @functools.cache
 def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
-    import jsonschema_rs  # slow to import, and most runs read no file
+    import jsonschema_rs  # slow to import, and most runs check no file
 
     whole = published(form.name)
     schema: Any = whole
@@ -93,12 +96,12 @@ def _without_required(schema: Any) -> Any:
     }
 
 
-def _inmost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """Return the fault of a value that matches none of several types, for the type that it declares."""
+def _find_innermost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
+    """Return the error in the branch that fits the value best, if the value matches no branch of a choice."""
     here = len(error.instance_path)
     for branch in getattr(error.kind, "context", ()):
         if not any(len(problem.instance_path) == here or problem.kind.name == "const" for problem in branch):
-            return _inmost(branch[0])
+            return _find_innermost(branch[0])
     return error
 
 

@@ -15,7 +15,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
-from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
+from pytest_jsbench.datasets.selection import draw_sample, find_matching, open_selected
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors
 from pytest_jsbench.settings.options import DEFAULTS, readers
 from pytest_jsbench.settings.plan import selection_of
@@ -125,7 +125,9 @@ class Dataset:
 
         condition = parse(wanted)
         dialect = Selection().default_dialect
-        return self._add_step(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
+        return self._add_step(
+            f"filter {wanted}", lambda source: find_matching(condition, source, default_dialect=dialect)
+        )
 
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
@@ -142,7 +144,7 @@ class Dataset:
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """Return a random sample of this size, proportional over the tasks; a seed gives the same sample everywhere."""
         sample = Sample(size=size, seed=seed)
-        return self._add_step(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
+        return self._add_step(f"sample {size} seed {seed}", lambda source: draw_sample(source.keys(), sample))
 
     @arguments(readers("shots"))
     @argument_names_in_errors()

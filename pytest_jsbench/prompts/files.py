@@ -66,7 +66,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """Call a function of this module in a child process; raise PromptError if the function does or exceeds a limit."""
+    """Call a function of this module in a child process; raise PromptError if the call fails or exceeds a limit."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
@@ -79,7 +79,7 @@ def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
 
 
 def check(name: str, source: str) -> None:
-    """Raise a PromptError with a message of one line if the source is not a valid template."""
+    """Raise a PromptError with a one-line message if the source is not a valid template."""
     _compile(name, source)
 
 
@@ -98,14 +98,18 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
 def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
     keywords = schema if isinstance(schema, Mapping) else {}
     kind = keywords.get("type")
+    if isinstance(kind, list):
+        kind = " or ".join(map(str, kind))
+    elif not isinstance(kind, str):
+        kind = "any"
     description = keywords.get("description")
-    named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
-    shown = description if isinstance(description, str) else ""
-    return {"name": name, "type": named, "required": required, "description": shown}
+    if not isinstance(description, str):
+        description = ""
+    return {"name": name, "type": kind, "required": required, "description": description}
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
-    """Return the rendered text of each block for a case; raise a PromptError of one line if that fails."""
+    """Return the rendered text of each block for a case; raise a PromptError with a one-line message if that fails."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),
@@ -122,7 +126,7 @@ def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, ab
         return {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
     except (MemoryError, PromptError):
         raise
-    except Exception as error:  # noqa: BLE001  a template computes: whatever Python can raise
+    except Exception as error:  # noqa: BLE001  template code may raise any exception
         raise PromptError(f"prompt {name}: {type(error).__name__}: {sentence(str(error))}") from None
 
 
@@ -153,7 +157,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
 
 
 def _check_blocks(name: str, tree: nodes.Template) -> None:
-    """Raise PromptError if the template has unknown blocks, no block `user`, or text outside its blocks."""
+    """Raise PromptError if a template with blocks has unknown blocks, no block `user`, or text outside the blocks."""
     from jinja2 import nodes
 
     blocks = [node for node in tree.body if isinstance(node, nodes.Block)]

@@ -38,7 +38,7 @@ _FIELDS_SYSTEM = (
 )
 _FIELDS_TEMPLATE = "Generate a valid JSON object (task: {id})\nFields: {fields}\n\nRequired JSON Schema:\n{schema}"
 
-#: System message in the runs of JSONSchemaBench.
+#: System message in JSONSchemaBench's own runs.
 _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below."
 
 
@@ -48,7 +48,7 @@ def schema_prompt(case: Case) -> Prompt:
 
 
 def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
-    """Return the messages of a built-in prompt; the dataset's description of the case starts the user message."""
+    """Return the messages of a built-in prompt; the user message begins with the dataset's description of the case."""
     text = f"{case.about}\n\n{user}" if case.about else user
     rules = (Message(role="system", content=system),) if system else ()
     return Prompt(messages=(*rules, Message(role="user", content=text)))
@@ -58,20 +58,20 @@ def fields_prompt(case: Case) -> Prompt:
     """Render a system message with rules, and a user message with the fields and the schema."""
     from pytest_jsbench.prompts.files import fields_of
 
-    asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
-    shown = "; ".join(
+    task_line, fields_line, schema_text = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
+    fields = "; ".join(
         f"'{field['name']}' ({field['type']}){' [REQUIRED]' if field['required'] else ''}"
         for field in fields_of(case.schema)
     )
-    user = asked.replace("{id}", case.key.id)
-    if shown:
-        user += hints.replace("{fields}", shown)
-    user += schema.replace("{schema}", json.dumps(case.schema, indent=2))
+    user = task_line.replace("{id}", case.key.id)
+    if fields:
+        user += fields_line.replace("{fields}", fields)
+    user += schema_text.replace("{schema}", json.dumps(case.schema, indent=2))
     return _prompt(case, user, system=_FIELDS_SYSTEM)
 
 
 def chat_prompt(case: Case) -> Prompt:
-    """Render the messages in the runs of JSONSchemaBench: a system message of one line, then only the schema."""
+    """Render the prompt of JSONSchemaBench's own runs: a system message of one line, and the schema as user message."""
     return _prompt(case, json.dumps(case.schema), system=_CHAT_SYSTEM)
 
 
@@ -106,7 +106,7 @@ def find_template(name: str, *, shots: int = 0) -> Template:
 
 
 def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
-    """Return the template for a name, a file or a function."""
+    """Return the template for a built-in name, a Jinja2 file or a function."""
     if isinstance(prompt, Template):
         return prompt
     if isinstance(prompt, str | PathLike):
@@ -143,7 +143,7 @@ def _function_template(name: str, function: object) -> Template:
 
 
 def _digest(name: str, function: object) -> str | None:
-    """Return the digest of the function's module, as the function may use all of it; None if unknown."""
+    """Return a digest of the whole module of a function; None if the module's source cannot be read."""
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
     except (OSError, TypeError, ValueError):
@@ -153,29 +153,34 @@ def _digest(name: str, function: object) -> str | None:
 
 def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Prompt:
     try:
-        made = function(case)
+        result = function(case)
     except THIRD_PARTY_ERRORS as error:
         raise PromptError(f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
     try:
-        prompt = _as_prompt(made)
+        prompt = _as_prompt(result)
     except ValueError as error:
-        raise PromptError(f"prompt {name} gave messages for {case.key} that cannot be sent: {error}") from None
+        raise PromptError(f"prompt {name} returned messages for {case.key} that cannot be sent: {error}") from None
     if prompt is not None:
         return prompt
-    kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else kind_of(made)
+    if result is None:
+        kind = "nothing"
+    elif isinstance(result, str):
+        kind = "an empty text"
+    else:
+        kind = kind_of(result)
     raise PromptError(
-        f"prompt {name} gave {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
+        f"prompt {name} returned {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
         '{"role": "user", "content": …}'
     )
 
 
-def _as_prompt(made: object) -> Prompt | None:
-    if isinstance(made, str) and made.strip():
-        return Prompt(messages=(Message(role="user", content=made),))
-    if isinstance(made, Prompt) and made.messages:
-        return made
-    if isinstance(made, Sequence) and not isinstance(made, str) and made:
-        return Prompt(messages=read_messages(made))
+def _as_prompt(result: object) -> Prompt | None:
+    if isinstance(result, str) and result.strip():
+        return Prompt(messages=(Message(role="user", content=result),))
+    if isinstance(result, Prompt) and result.messages:
+        return result
+    if isinstance(result, Sequence) and not isinstance(result, str) and result:
+        return Prompt(messages=read_messages(result))
     return None
 
 
@@ -189,7 +194,7 @@ class Example:
 
 
 def examples_of(task: str) -> tuple[Example, ...]:
-    """Return the examples for a task."""
+    """Return the examples to show for the cases of a task."""
     return _load(_KINDS.get(task, _GENERAL))
 
 
@@ -201,7 +206,7 @@ def _load(kind: str) -> tuple[Example, ...]:
 
 def with_shots(template: Template, shots: int) -> Template:
     """
-    Return the template with examples before the question; their schemas are of the same kind as those of the task.
+    Return the template with examples before the case's own messages; their schemas resemble the task's schemas.
 
     Each example is a user message like that of the case, followed by an assistant message with a conforming instance.
     """
@@ -223,5 +228,5 @@ def with_shots(template: Template, shots: int) -> Template:
         return Prompt(messages=tuple(turns))
 
     shown = [[example.schema, example.instance] for kind in KINDS for example in _load(kind)[:shots]]
-    whole = None if template.digest is None else digest([template.digest, shown])
-    return Template(name=template.name, digest=whole, render=render)
+    new_digest = None if template.digest is None else digest([template.digest, shown])
+    return Template(name=template.name, digest=new_digest, render=render)

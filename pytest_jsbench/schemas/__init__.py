@@ -1,1 +1,1 @@
-"""JSON Schema itself: dialects, subschemas, references, keywords, features, schemas of Python types."""
+"""Analyze JSON Schemas: dialects, subschemas, references, keywords and features; get schemas of Python types."""

@@ -11,7 +11,7 @@ from pytest_jsbench.schemas.references import pointer_of
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: Pairs of bounds: the type that they limit, the lower bound, and the upper bound.
+#: Pairs of bounds, each as the type that they limit, the lower bound and the upper bound.
 _PAIRS = (
     ("string", "minLength", "maxLength"),
     ("array", "minItems", "maxItems"),
@@ -23,14 +23,18 @@ _PAIRS = (
     ("number", "exclusiveMinimum", "exclusiveMaximum"),
 )
 _INTEGER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-#: Smallest number that is too large. The ends of 64 bits are included, since libraries add 1 to a bound or negate it.
+#: Smallest absolute value that decoding libraries cannot use as an integer bound. It includes the ends of the 64-bit
+#: range, since libraries add 1 to a bound or negate it.
 _TOO_LARGE = 2**63 - 1
-#: Maximum number of digits of the bound of a range of integers that is open towards larger absolute values.
+#: Maximum number of digits in the bound of an integer range that is unbounded away from zero.
 _MOST_DIGITS = 16
 
 
 def find_impossible_bound(schema: Schema) -> str:
-    """Describe the first bounds that no value meets, or that have too many digits; empty if there are none."""
+    """
+    Describe the first bounds that no value meets or that have too many digits; return an empty text
+    if there are none.
+    """
     for path, node in located(schema):
         problem = _contradiction(node) or _oversize(node) or _open_range(node)
         if problem:
@@ -60,7 +64,10 @@ def _oversize(node: Mapping[str, Any]) -> str:
 
 
 def _open_range(node: Mapping[str, Any]) -> str:
-    """Describe a range of integers from a bound of many digits on, towards larger absolute values without an end."""
+    """
+    Describe an integer range that begins at a bound of many digits and is unbounded away from zero;
+    empty if none.
+    """
     if not _declares_integer(node):
         return ""
     for keyword, exclusive, other, sign in (
@@ -83,7 +90,7 @@ def _declares_integer(node: Mapping[str, Any]) -> bool:
 
 
 def _allows(node: Mapping[str, Any], kind: str) -> bool:
-    """Return whether the node's own `type` allows a type."""
+    """Return whether the node's own `type` allows values of a type."""
     declared = node.get("type")
     if declared is None:
         return True

@@ -15,8 +15,8 @@ _NEW_IN_2019_09 = frozenset(
      "$recursiveRef"}
 )  # fmt: skip
 _NEW_IN_2020_12 = frozenset({"prefixItems", "$dynamicRef"})
-# `dependencies` was split in 2019-09 but is in all drafts here: later metaschemas still describe it, and jsonschema-rs
-# asserts it
+# all drafts have `dependencies` here, although 2019-09 replaced it: later metaschemas still describe the keyword, and
+# jsonschema-rs asserts it
 _IN_4 = KEYWORDS - _NEW_IN_6 - _NEW_IN_7 - _NEW_IN_2019_09 - _NEW_IN_2020_12
 _IN_6 = _IN_4 | _NEW_IN_6
 _IN_7 = _IN_6 | _NEW_IN_7
@@ -26,23 +26,23 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """A published draft of JSON Schema, or a dialect defined by an embedded metaschema."""
+    """Published draft of JSON Schema, or dialect that an embedded metaschema defines."""
 
-    #: Its `$schema` URI, as its specification writes it.
+    #: `$schema` URI of the dialect, as in its specification.
     uri: str
-    #: Name of its validator class in both jsonschema-rs and jsonschema.
+    #: Name of the dialect's validator class in both jsonschema-rs and jsonschema.
     validator: str
     #: Keyword for a schema's own URI.
     id_keyword: str = "$id"
-    #: Its keywords that can make an instance invalid; it ignores any other.
+    #: Keywords of the dialect that can make an instance invalid; other keywords have no effect.
     keywords: frozenset[str]
-    #: Whether keywords next to `$ref` are ignored.
+    #: True if keywords next to `$ref` are ignored.
     lone_references: bool = False
-    #: Whether `format` is asserted; None if the policy decides, since the published drafts leave it open.
+    #: True if `format` is asserted, False if not; None if the judge's policy decides, as for the published drafts.
     asserts_formats: bool | None = None
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of the schema that this dialect reads: keywords that can make an instance invalid."""
+        """Return the keywords of a schema that have an effect in this dialect and can make an instance invalid."""
         if self.lone_references and "$ref" in schema:
             return {"$ref": schema["$ref"]}
         return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}
@@ -69,13 +69,13 @@ DRAFT_2020_12 = Dialect(
 )
 
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
-#: Names on the command line with their `$schema` URIs.
+#: `$schema` URI of each dialect by its name on the command line.
 NAMES = dict(
     zip(("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"), (dialect.uri for dialect in DIALECTS), strict=True)
 )
 
 
-#: Dialects of OpenAPI: 2020-12 with more annotations, by a version and `base` or a date.
+#: URIs of OpenAPI's dialects, which are 2020-12 with more annotations; each ends with `base` or a date.
 _OPENAPI = re.compile(r"spec\.openapis\.org/oas/3\.\d+/dialect/(?:base|\d{4}-\d{2}-\d{2})")
 
 
@@ -85,13 +85,13 @@ def _key(uri: str) -> str:
 
 _BY_KEY = {
     **{_key(dialect.uri): dialect for dialect in DIALECTS},
-    # means "the newest", as many schemas write it
+    # many schemas use this URI for the newest draft
     _key("http://json-schema.org/schema#"): DRAFT_2020_12,
 }
 
 
 def find_dialect(uri: object) -> Dialect | None:
-    """Return the dialect of a `$schema`, with or without `#`, with http or https; None if unknown."""
+    """Return the dialect with this `$schema` URI (http or https, with or without `#`); None if it is unknown."""
     if not isinstance(uri, str):
         return None
     key = _key(uri)
@@ -99,7 +99,7 @@ def find_dialect(uri: object) -> Dialect | None:
 
 
 def dialect_of(schema: bool | dict[str, Any], default: Dialect) -> Dialect | None:
-    """Return the dialect that the schema declares, or the default; None if unknown."""
+    """Return the dialect that the schema declares, or the default if it declares none; None for an unknown dialect."""
     if isinstance(schema, bool) or "$schema" not in schema:
         return default
     return find_dialect(schema["$schema"])

@@ -12,7 +12,7 @@ from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
 from pytest_jsbench.schemas.references import References, cycle
 
-#: Features that mean the use of one of some keywords.
+#: Keywords that cause a feature, by feature; a schema with any of these keywords has the feature.
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     "ref": REFERENCES,
     "union": frozenset({"anyOf", "oneOf"}),
@@ -35,7 +35,7 @@ FEATURES: Mapping[str, str] = {
     "closed": "an object that allows no other properties",
     **{name: " or ".join(sorted(keywords)) for name, keywords in _BY_KEYWORD.items()},
 }
-#: Name of a dialect that `--jsbench-default-dialect` does not list.
+#: Dialect name for a `$schema` that is not one of the published drafts.
 UNKNOWN_DIALECT = "unknown"
 DIALECTS = (*NAMES, UNKNOWN_DIALECT)
 
@@ -44,20 +44,20 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFeatures:
-    """The facts of a schema."""
+    """Facts of a schema that are known before any call."""
 
-    #: `draft-04` to `2020-12`, or `unknown`.
+    #: Name of the dialect, `draft-04` to `2020-12`, or `unknown`.
     dialect: str
     #: Size of the schema in bytes, as UTF-8 JSON without white space.
     size: int
-    #: Number of nested schemas, including the outermost.
+    #: Number of schemas nested in each other, including the outermost.
     depth: int
     keywords: frozenset[str]
     features: frozenset[str]
 
     @classmethod
-    def of(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
-        """Compute the facts of a schema; `default` is the `$schema` of one that declares none."""
+    def from_schema(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
+        """Compute the facts of a schema; `default_dialect` is the `$schema` URI of schemas that declare none."""
         keywords = used_keywords(schema)
         uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect
         dialect = find_dialect(uri)
@@ -70,7 +70,7 @@ class SchemaFeatures:
         if any(isinstance(part.get("items"), list) for part in subschemas):
             features.add("tuple")
         if isinstance(schema, dict) and "ref" in features:
-            features |= _reach(subschemas, References(schema, dialect or DRAFT_2020_12))
+            features |= _reference_features(subschemas, References(schema, dialect or DRAFT_2020_12))
         return cls(
             dialect=_NAME_OF[dialect.uri] if dialect else UNKNOWN_DIALECT,
             size=len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")),
@@ -81,22 +81,26 @@ class SchemaFeatures:
 
 
 def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
-    """Yield the nested schemas by level, the outermost first."""
+    """Return the nested schemas by level, the outermost first."""
     levels: list[list[Any]] = [[schema]] if isinstance(schema, Mapping) else []
     while levels and (level := [child for subschema in levels[-1] for child in children(subschema)]):
         levels.append(level)
     return levels
 
 
-def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
-    """Return the features of a document's references, which may be recursive or lead out of it."""
+def _reference_features(subschemas: list[dict[str, Any]], references: References) -> set[str]:
+    """Return `remote` if a reference leads out of the document, and `recursive` if references form a cycle."""
 
-    def targets(part: dict[str, Any]) -> list[object]:
-        named = [part[keyword] for keyword in REFERENCES & part.keys()]
-        return [references.resolve(part, name) for name in named if isinstance(name, str)]
+    def resolve_all(part: dict[str, Any]) -> list[object]:
+        values = [part[keyword] for keyword in REFERENCES & part.keys()]
+        return [references.resolve(part, value) for value in values if isinstance(value, str)]
 
-    def below(part: dict[str, Any]) -> list[dict[str, Any]]:
-        return [*children(part), *(target for target in targets(part) if isinstance(target, dict))]
+    def list_next(part: dict[str, Any]) -> list[dict[str, Any]]:
+        return [*children(part), *(target for target in resolve_all(part) if isinstance(target, dict))]
 
-    remote = any(None in targets(part) for part in subschemas)
-    return {name for name, holds in (("remote", remote), ("recursive", cycle(below, subschemas))) if holds}
+    features: set[str] = set()
+    if any(None in resolve_all(part) for part in subschemas):
+        features.add("remote")
+    if cycle(list_next, subschemas):
+        features.add("recursive")
+    return features

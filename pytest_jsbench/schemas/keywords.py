@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: Place of a schema: keywords, names and indexes from the root.
+#: Path of a schema: keywords, names and indexes from the root.
 Tokens = tuple[str, ...]
 #: Formats of draft 2020-12.
 FORMATS = (
@@ -51,13 +51,13 @@ KEYWORDS = frozenset({"type", "enum", "const"}).union(*BY_KIND.values(), APPLICA
 
 def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
-    Return every object directly below that may be a schema.
+    Return every object directly below this schema that may be a schema, too.
 
     Unknown keywords are included, since references lead into them (`#/components/schemas/…`).
     """
     below: list[dict[str, Any]] = []
     for keyword, value in schema.items():
-        # most values are strings, and this runs for every value of a large schema
+        # for speed: most values of a large schema are strings
         if type(value) is str:
             continue
         if isinstance(value, dict):
@@ -79,7 +79,7 @@ def walk(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
-    """Yield everything that may be a schema, in document order, with the steps to it from the root."""
+    """Yield every object that may be a schema, with its path from the root, in document order."""
     pending: list[tuple[Tokens, Any]] = [((), schema)]
     while pending:
         path, value = pending.pop()
@@ -97,7 +97,7 @@ def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
 
 
 def all_of(schemas: Iterable[object]) -> object:
-    """Return a schema that requires all of them; a single one is returned itself."""
+    """Return a schema that requires all of the given schemas; return a single schema unchanged."""
     parts = list(schemas)
     return parts[0] if len(parts) == 1 else {"allOf": parts}
 
@@ -121,10 +121,10 @@ def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 def last_keyword(path: Sequence[str | int]) -> str:
     """
-    Return the keyword that failed, from a validator's path of keywords, names and indexes.
+    Return the failed keyword in a validator's path of keywords, names and indexes.
 
-    A failing `anyOf`, `oneOf`, `not` or `propertyNames` is returned itself; for all others the inner keyword is. For a
-    `false` schema, the keyword that contains it (`properties`, `items`, …) is returned.
+    This is the last keyword on the path, but `propertyNames` is returned for every failure below it. For a `false`
+    schema, the keyword that contains the schema (`properties`, `items`, …) is returned.
     """
     keyword = "false"
     for keyword in keywords_on(path):
@@ -134,7 +134,7 @@ def last_keyword(path: Sequence[str | int]) -> str:
 
 
 def keywords_on(path: Iterable[str | int]) -> Iterator[str]:
-    """Return the keywords on a path into a schema, without names of properties, indexes and references."""
+    """Yield the keywords on a path into a schema, without property names, indexes and references."""
     is_name = False
     for step in path:
         if not is_name and isinstance(step, str) and step not in REFERENCES and not step.isdecimal():
@@ -143,26 +143,26 @@ def keywords_on(path: Iterable[str | int]) -> Iterator[str]:
 
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:
-    """Return the keywords in a schema or below it that can make an instance invalid."""
+    """Return the keywords in a schema, at any depth, that can make an instance invalid."""
     names: set[str] = set()
     for subschema in walk(dict(schema) if isinstance(schema, Mapping) else {}):
         names.update(subschema)
     return KEYWORDS & names
 
 
-#: Keywords that contain schemas, or names of schemas.
-_HOLDING = KEYWORDS.union(NAMED, ("contentSchema",)) - DATA - {"dependentRequired"}
-#: Words that resemble a keyword but are used on purpose.
+#: Keywords whose values may contain schemas.
+_WITH_SCHEMAS = KEYWORDS.union(NAMED, ("contentSchema",)) - DATA - {"dependentRequired"}
+#: Names that resemble a keyword but are not misspelled.
 _OTHERS = frozenset({"example", "note", "devDependencies", "peerDependencies", "inclusiveMinimum", "inclusiveMaximum"})
-#: Ratio of difflib from which two words are similar; 90 of 9,557 published schemas get a warning with it.
+#: Minimum difflib ratio of similar words; with this value, 90 of 9,557 published schemas get a warning.
 _NEAR = 0.86
 
 
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 _WORDS = KEYWORDS | ANNOTATIONS
-#: Numbers and booleans may also be strings, which is a separate fault.
+#: Types of a number or boolean, which may also be written as a string here; that is a separate fault.
 _SCALAR = (int, float, str)
-#: Types of a keyword's value: a word with another value was not meant as the keyword.
+#: Types of each keyword's value. If the value has another type, the name is not a misspelled keyword.
 _VALUES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"), dict),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "prefixItems"), list),
@@ -179,29 +179,29 @@ _VALUES: dict[str, type | tuple[type, ...]] = {
 
 
 def misspelt(schema: Schema) -> list[str]:
-    """Return a message for each word that resembles a keyword in its place, or if a schema has no keyword at all."""
+    """Return a message for each probably misspelled keyword, or one message if the schema has no keyword at all."""
     return find_misspelled(schema, [subschema for _, subschema in schemas_in(schema)])
 
 
 def find_misspelled(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
-    """Do the same for a schema whose objects in the place of a schema are known."""
+    """Return the messages of `misspelt` for a schema whose subschemas the caller has already collected."""
     meanings: dict[str, str] = {}
     for subschema in subschemas:
         for name, value in subschema.items():
-            meant = _meant(name)
-            if meant and _fits(meant, value):
-                meanings[name] = meant
-    sentences = [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
+            keyword = _guess_keyword(name)
+            if keyword and _fits(keyword, value):
+                meanings[name] = keyword
+    sentences = [f"unknown keyword '{name}': did you mean '{keyword}'?" for name, keyword in meanings.items()]
     if not sentences and isinstance(schema, dict) and schema and (KEYWORDS | ANNOTATIONS | _OTHERS).isdisjoint(schema):
-        sentences.append("it has no keyword of JSON Schema, so that every answer is valid; is it a schema?")
+        sentences.append("the schema has no keyword of JSON Schema, so every answer is valid; is this a JSON Schema?")
     return sentences
 
 
 def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
     """
-    Yield every object in the place of a schema with the steps to it, in document order.
+    Yield every object at a place where a schema is expected, with its path, in document order.
 
-    Below definitions there can also be containers of further definitions, which are not schemas.
+    Definitions may be grouped in containers; these are not schemas, and are not yielded.
     """
     pending: list[tuple[tuple[str | int, ...], object, bool]] = [((), schema, False)]
     while pending:
@@ -213,24 +213,21 @@ def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str
             below = [((*path, name), part, True) for name, part in value.items()]
         elif isinstance(value, dict):
             yield path, value
-            for keyword in [name for name in value if name in _HOLDING]:
-                held = value[keyword]
-                if keyword in NAMED and isinstance(held, dict):
+            for keyword in [name for name in value if name in _WITH_SCHEMAS]:
+                member = value[keyword]
+                if keyword in NAMED and isinstance(member, dict):
                     defines = keyword in _DEFINITIONS
-                    below += [((*path, keyword, name), part, defines) for name, part in held.items()]
+                    below += [((*path, keyword, name), part, defines) for name, part in member.items()]
                 else:
-                    below.append(((*path, keyword), held, False))
+                    below.append(((*path, keyword), member, False))
         pending += reversed(below)
 
 
 def _is_container(value: dict[str, Any]) -> bool:
-    """
-    Return whether an object below definitions contains named schemas, or more such containers, and
-    is not a schema.
-    """
+    """Return whether an object below definitions is a container of definitions and not a schema."""
     if not value or any(_fits(word, value[word]) for word in _WORDS & value.keys()):
         return False
-    return all(isinstance(part, dict) and (not part or _holds_schemas(part)) for part in value.values())
+    return all(isinstance(part, dict) and (not part or _contains_schemas(part)) for part in value.values())
 
 
 def _fits(word: str, value: object) -> bool:
@@ -240,13 +237,13 @@ def _fits(word: str, value: object) -> bool:
     return word in DATA | _DEFINITIONS or not isinstance(value, dict)
 
 
-def _holds_schemas(part: dict[str, Any], levels: int = 4) -> bool:
+def _contains_schemas(part: dict[str, Any], levels: int = 4) -> bool:
     if not _WORDS.isdisjoint(part):
         return True
-    return levels > 0 and all(isinstance(each, dict) and _holds_schemas(each, levels - 1) for each in part.values())
+    return levels > 0 and all(isinstance(each, dict) and _contains_schemas(each, levels - 1) for each in part.values())
 
 
-#: A keyword after a vendor's prefix: tsRequired, ui:format, go.type.
+#: Keyword after a vendor's prefix, as in tsRequired, ui:format and go.type.
 _VENDORS = re.compile(
     rf"[a-z]{{1,4}}(?:{'|'.join(sorted(word[0].upper() + word[1:] for word in KEYWORDS if word.isalpha()))})"
     rf"|[A-Za-z]+[.:_-](?:{'|'.join(sorted(filter(str.isalpha, KEYWORDS)))})"
@@ -254,7 +251,8 @@ _VENDORS = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _meant(name: str) -> str:
+def _guess_keyword(name: str) -> str:
+    """Return the keyword that a name probably misspells; empty if there is none."""
     if (
         name in KEYWORDS | ANNOTATIONS | _OTHERS
         or not 3 < len(name) < 30

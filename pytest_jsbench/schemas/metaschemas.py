@@ -42,38 +42,39 @@ _BY_CORE = {_uri(draft, "core"): draft for draft in _NAMED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownVocabulary:
-    """A metaschema requires a vocabulary that is unknown here."""
+    """Vocabulary that a metaschema requires and that is not one of the published vocabularies."""
 
     metaschema: str
     uri: str
 
 
 def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None:
-    """Return the dialect of a schema whose `$schema` is embedded in it; None if it is not, or its draft is unknown."""
+    """Return the dialect of a schema that contains its own metaschema; None if it does not, or the draft is unknown."""
     uri = schema.get("$schema")
     metaschema = _metaschema(schema, uri)
     if not isinstance(uri, str) or metaschema is None:
         return None
     base = _draft(schema, metaschema)
     named = metaschema.get("$vocabulary")
-    if base is None or not isinstance(named, dict):
+    if base is None:
+        return None
+    if not isinstance(named, dict):
         # without `$vocabulary` a metaschema has the keywords of its draft
-        return base and replace(base, uri=uri)
+        return replace(base, uri=uri)
     for vocabulary, required in named.items():
         if required is True and vocabulary not in VOCABULARIES:
             return UnknownVocabulary(metaschema=uri, uri=vocabulary)
     keywords = REFERENCES.union(*(VOCABULARIES.get(vocabulary, ()) for vocabulary in named))
-    asserts_formats = None if "format" in keywords else False
-    return replace(
-        base,
-        uri=uri,
-        keywords=base.keywords & keywords,
-        asserts_formats=True if _ASSERTS_FORMATS in named else asserts_formats,
-    )
+    asserts_formats: bool | None = None
+    if _ASSERTS_FORMATS in named:
+        asserts_formats = True
+    elif "format" not in keywords:
+        asserts_formats = False
+    return replace(base, uri=uri, keywords=base.keywords & keywords, asserts_formats=asserts_formats)
 
 
 def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
-    """Return the resource with this URI in the document."""
+    """Return the metaschema with this URI in the schema's document; None if the document does not contain it."""
     for draft in (DRAFT_2020_12, DRAFT_4):
         resource = References(schema, draft).resolve(schema, uri)
         # a name such as `#` or `schema.json` is not a URI that `$schema` could refer to
@@ -92,16 +93,16 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
         for uri in vocabularies if isinstance(vocabularies, dict) else ():
             if uri in _BY_CORE:
                 return _BY_CORE[uri]
-        if "$schema" not in current or (published := find_dialect(current["$schema"])):
-            return published if "$schema" in current else DRAFT_2020_12
+        if "$schema" not in current:
+            return DRAFT_2020_12
+        published = find_dialect(current["$schema"])
+        if published is not None:
+            return published
         current = _metaschema(schema, current["$schema"])
     return None
 
 
 def reduced(schema: Any, dialect: Dialect) -> Any:
-    """
-    Return the schema without keywords that its dialect does not have, for a reader that supports
-    only whole drafts.
-    """
+    """Return the schema without the keywords that its dialect lacks, for validators that support only whole drafts."""
     silent = KEYWORDS - dialect.keywords
     return rebuild(schema, lambda part: {name: value for name, value in part.items() if name not in silent})

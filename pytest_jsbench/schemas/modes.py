@@ -1,16 +1,16 @@
-"""The two JSON Schemas of a Python type, by the names that Pydantic has for them."""
+"""Name the two JSON Schemas of a Python type, as Pydantic does: `validation` and `serialization`."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-#: Which of a type's two JSON Schemas: of what the type reads, or of what its objects are written as.
+#: JSON Schema of a type: `validation` describes its input, and `serialization` its output.
 Mode = Literal["validation", "serialization"]
 MODES: tuple[Mode, ...] = ("validation", "serialization")
 
 
 def read_mode(value: object) -> Mode:
-    """Return the mode of a type's JSON Schema; raise ValueError with what is expected otherwise."""
+    """Return the value if it is a mode; raise ValueError with the names of the modes otherwise."""
     for mode in MODES:
         if value == mode:
             return mode

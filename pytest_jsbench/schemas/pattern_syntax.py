@@ -1,4 +1,4 @@
-"""Find syntax of other engines' patterns (Python, PCRE, Java, .NET) that ECMA-262 does not have."""
+"""Find syntax of other regular expression engines (Python, PCRE, Java, .NET) that ECMA-262 does not have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<possessive>(?:[*+?]|\{\d+(?:,\d*)?\})\+)",
     re.DOTALL,
 )
-#: Maximum length of a pattern that is read, in characters.
+#: Number of characters of a pattern that are checked; the rest is ignored.
 _LONGEST = 2_000
 _POSIX = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?P<posix>\[:\^?\w+:\])", re.DOTALL)
 _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)
@@ -44,20 +44,20 @@ _ADVICE = {
 
 
 def foreign_syntax(pattern: str) -> dict[str, str]:
-    """Find what ECMA-262 rejects or reads differently from other engines, each with what to write instead."""
-    found: dict[str, str] = {}
-    for construct, advice in _found(pattern[:_LONGEST]):
-        found.setdefault(construct, advice)
-    return found
+    """Return the constructs that ECMA-262 rejects or reads differently from other engines, with advice for each."""
+    advice_by_construct: dict[str, str] = {}
+    for construct, advice in _find_foreign_syntax(pattern[:_LONGEST]):
+        advice_by_construct.setdefault(construct, advice)
+    return advice_by_construct
 
 
 def describe_foreign_syntax(pattern: str) -> str:
     """Describe the first construct in a pattern that is not ECMA-262, and its replacement; empty if there is none."""
-    found = foreign_syntax(pattern)
-    return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in found.items()), "")
+    constructs = foreign_syntax(pattern).items()
+    return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in constructs), "")
 
 
-def _found(pattern: str) -> Iterator[tuple[str, str]]:
+def _find_foreign_syntax(pattern: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(pattern):
         if (posix := _POSIX.match(pattern, at)) is not None:

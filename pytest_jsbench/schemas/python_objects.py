@@ -1,8 +1,8 @@
 """
-Write objects of Python types as JSON, in the form that one of the type's two JSON Schemas describes.
+Write objects of Python types as JSON that conforms to the type's JSON Schema for validation or serialization.
 
-Pydantic dumps the form of serialization only. The form of validation is what the type itself would read: it has the
-names for reading, no computed fields, excluded fields too, and values before a serializer changes them.
+Pydantic itself dumps objects only for serialization. JSON for validation is input that the type accepts: it uses
+validation aliases, includes excluded fields, omits computed fields, and does not apply serializers.
 """
 
 from __future__ import annotations
@@ -32,26 +32,29 @@ _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
 
 
 class SchemaWriter(GenerateJsonSchema):
-    """Pydantic's writer of JSON Schemas, except for serializers whose result has no declared type."""
+    """Pydantic's JSON Schema generator, changed for untyped serializers, secrets, and times without a time zone."""
 
     def ser_schema(self, schema: Any) -> dict[str, Any] | None:
-        """Return the schema of a serializer's result: any value, if a project's serializer declares none."""
-        # Pydantic would describe the value before serialization, which the result need not be
-        if schema["type"] in _FUNCTIONS and schema.get("return_schema") is None and _is_projects(schema["function"]):
+        """
+        Return the schema of a serializer's result, which is any value if a custom serializer
+        declares no return type.
+        """
+        # Pydantic would describe the value before serialization, but the result may be another one
+        if schema["type"] in _FUNCTIONS and schema.get("return_schema") is None and _is_custom(schema["function"]):
             return {}
         if schema["type"] == "function-plain" and getattr(schema["function"], "__name__", "") == "_serialize_secret":
-            return {"type": "string"}  # Secret[…] is written as stars, whatever the type of its value
+            return {"type": "string"}  # Secret[…] is written as asterisks, whatever the type of its value
         return super().ser_schema(schema)
 
     def datetime_schema(self, schema: Any) -> dict[str, Any]:
-        """Return the schema of a date and time; what is written may have no time zone, which the format requires."""
-        return self._zoned(super().datetime_schema(schema), schema, f"{_DATE}T{_TIME}")
+        """Return the schema of a date and time; serialized values may lack the time zone that the format requires."""
+        return self._allow_naive(super().datetime_schema(schema), schema, f"{_DATE}T{_TIME}")
 
     def time_schema(self, schema: Any) -> dict[str, Any]:
-        """Return the schema of a time; what is written may have no time zone, which the format requires."""
-        return self._zoned(super().time_schema(schema), schema, _TIME)
+        """Return the schema of a time; serialized values may lack the time zone that the format requires."""
+        return self._allow_naive(super().time_schema(schema), schema, _TIME)
 
-    def _zoned(self, written: dict[str, Any], schema: Any, naive: str) -> dict[str, Any]:
+    def _allow_naive(self, written: dict[str, Any], schema: Any, naive: str) -> dict[str, Any]:
         if self.mode != "serialization" or "format" not in written or schema.get("tz_constraint") == "aware":
             return written
         name = written["format"]
@@ -60,19 +63,19 @@ class SchemaWriter(GenerateJsonSchema):
 
 
 def dump(adapter: TypeAdapter[Any], value: object, mode: Mode) -> str:
-    """Return the object as JSON text in the form of the mode; raise PydanticSerializationError if it has none."""
+    """Return the object as JSON text for the mode; raise PydanticSerializationError if it cannot be written."""
     if mode == "serialization":
         return _dump(adapter, value, mode, keep_serializers=True)
     try:
         return _dump(adapter, value, mode, keep_serializers=False)
-    except PydanticSerializationError:  # a type of the project's own, which only its serializer can write
+    except PydanticSerializationError:  # only the project's own serializer can write this type
         return _dump(adapter, value, mode, keep_serializers=True)
 
 
 def _dump(adapter: TypeAdapter[Any], value: object, mode: Mode, *, keep_serializers: bool) -> str:
-    rewritten = _rewritten(adapter.core_schema, mode, keep_serializers)
+    rewritten = _rewrite_schema(adapter.core_schema, mode, keep_serializers)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a value of another type than declared is named by the judge
+        warnings.simplefilter("ignore")  # the judge reports values that do not have the declared type
         text = _serializer(rewritten).to_json(value, by_alias=True, round_trip=mode == "validation")
     return text.decode()
 
@@ -80,69 +83,69 @@ def _dump(adapter: TypeAdapter[Any], value: object, mode: Mode, *, keep_serializ
 def _serializer(schema: core_schema.CoreSchema) -> SchemaSerializer:
     try:
         return SchemaSerializer(schema, None, _use_prebuilt=False)
-    except TypeError:  # before pydantic-core 2.34, which never uses the serializers of inner classes
+    except TypeError:  # pydantic-core before 2.34 neither has nor needs the argument
         return SchemaSerializer(schema, None)
 
 
-def _rewritten(node: Any, mode: Mode, keep_serializers: bool) -> Any:
-    """Return a core schema whose serializer writes the form of the mode, with secrets as texts of their length."""
+def _rewrite_schema(node: Any, mode: Mode, keep_serializers: bool) -> Any:
+    """Return a core schema whose serializer writes JSON for the mode, including secrets."""
     if isinstance(node, list | tuple):
-        return type(node)([_rewritten(part, mode, keep_serializers) for part in node])
+        return type(node)([_rewrite_schema(part, mode, keep_serializers) for part in node])
     if not isinstance(node, Mapping):
         return node
     changed = {
-        name: part if name in _VALUES else _rewritten(part, mode, keep_serializers) for name, part in node.items()
+        name: part if name in _VALUES else _rewrite_schema(part, mode, keep_serializers) for name, part in node.items()
     }
     serialization = node.get("serialization")
     if isinstance(serialization, Mapping) and serialization.get("type") in _FUNCTIONS:
         function = serialization["function"]
-        if mode == "validation" and not keep_serializers and _is_projects(function):
+        if mode == "validation" and not keep_serializers and _is_custom(function):
             del changed["serialization"]
-        elif not _is_projects(function) and serialization["type"] == "function-plain":
-            changed["serialization"] = {**serialization, "function": _writing_secrets(function, mode)}
+        elif not _is_custom(function) and serialization["type"] == "function-plain":
+            changed["serialization"] = {**serialization, "function": _with_secrets(function, mode)}
     if mode == "validation" and node.get("type") in _FIELDS:
-        _read_again(changed)
+        _use_validation_alias(changed)
     config = node.get("config")
     if mode == "validation" and isinstance(config, Mapping):
-        # formats of writing only; the schema of validation does not depend on them
+        # these settings affect only serialization, and the JSON Schema for validation does not depend on them
         kept = {name: value for name, value in config.items() if not name.startswith("ser_json_")}
         changed["config"] = {**kept, "ser_json_bytes": config.get("val_json_bytes", "utf8")}
     return changed
 
 
-def _read_again(field: dict[str, Any]) -> None:
-    """Change a field so that it is written under the name by which the type reads it, even if it is excluded."""
+def _use_validation_alias(field: dict[str, Any]) -> None:
+    """Change a field so that it is written under its validation alias, even if it is excluded from serialization."""
     for name in ("serialization_alias", "serialization_exclude", "serialization_exclude_if"):
         field.pop(name, None)
-    alias = _schema_name(field.get("validation_alias"))
+    alias = _name_in_schema(field.get("validation_alias"))
     if alias is not None:
         field["serialization_alias"] = alias
 
 
-def _schema_name(alias: Any) -> str | None:
-    """Return the name in the JSON Schema: the first alias that is no path; None for the field's own name."""
+def _name_in_schema(alias: Any) -> str | None:
+    """Return the name for the JSON Schema, the first alias that is not a path; None for the field's own name."""
     if isinstance(alias, str):
         return alias
     paths = alias if isinstance(alias, list) else []
     return next((path[0] for path in paths if isinstance(path, list) and len(path) == 1), None)
 
 
-def _is_projects(function: Callable[..., Any]) -> bool:
-    """Return whether a serializer is a project's own, and not one of Pydantic's types'."""
+def _is_custom(function: Callable[..., Any]) -> bool:
+    """Return whether a serializer is defined outside of Pydantic."""
     while isinstance(function, functools.partial):
         function = function.func
     package = str(getattr(function, "__module__", None)).partition(".")[0]
     return package not in {"pydantic", "pydantic_core"}
 
 
-def _writing_secrets(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
+def _with_secrets(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
     def write(value: Any, *rest: Any) -> Any:
         secret = _secret(value)
         if secret is _NO_SECRET:
             return function(value, *rest)
         if mode == "validation":
             return secret
-        # Pydantic's ten stars break a bound of the length; the secret itself belongs in no record
+        # Pydantic's ten asterisks may violate a length limit, and the secret itself must not be recorded
         return "*" * len(secret) if isinstance(secret, str | bytes) else function(value, *rest)
 
     return write

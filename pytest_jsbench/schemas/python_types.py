@@ -1,7 +1,4 @@
-"""
-Get JSON Schemas of Python types (Pydantic models, dataclasses, TypedDicts), and convert instances
-to objects of them.
-"""
+"""Get JSON Schemas of Python types (Pydantic models, dataclasses, TypedDicts), and convert between JSON and objects."""
 
 from __future__ import annotations
 
@@ -28,23 +25,23 @@ def is_described(described: object) -> bool:
 
 
 def is_model(described: object) -> TypeGuard[type]:
-    """Return whether it is a Pydantic model, a dataclass or a TypedDict itself."""
+    """Return whether an object is a Pydantic model, a dataclass or a TypedDict class."""
     return isinstance(described, type) and (
         hasattr(described, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(described)
-        # a TypedDict of `typing` or of `typing_extensions`, which do not recognize each other's on every Python
+        # a TypedDict; `typing` and `typing_extensions` do not recognize each other's on every Python version
         or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 
 
 def require_pydantic(purpose: str) -> None:
-    """Raise MissingRequirement, with the next step, if Pydantic is not installed."""
+    """Raise MissingRequirement with the command that installs Pydantic, if it is not installed."""
     if importlib.util.find_spec("pydantic") is None:
         raise MissingRequirement(f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'")
 
 
 def schema_of(described: Any, mode: Mode = "validation") -> Schema:
-    """Return the JSON Schema of what the type reads or is written as; raise ContractError if it has none."""
+    """Return the type's JSON Schema for validation or serialization; raise ContractError if it has none."""
     adapter = _adapter(described)
     from pytest_jsbench.schemas.python_objects import SchemaWriter
 
@@ -59,7 +56,7 @@ def parse(described: Any, instance: object) -> object:
     """
     Convert the instance to an object of the type.
 
-    Raise ValueError for what the type rejects although its schema accepts it.
+    Raise ValueError if the type rejects the instance, which may conform to the type's JSON Schema.
     """
     __tracebackhide__ = True
     adapter = _adapter(described)
@@ -68,11 +65,11 @@ def parse(described: Any, instance: object) -> object:
         return adapter.validate_json(json.dumps(instance))
     except ValueError:
         raise
-    except Exception as error:  # noqa: BLE001  a mistake in the type's own validator: from there on
-        raise error.with_traceback(_of_the_type(error.__traceback__)) from None
+    except Exception as error:  # noqa: BLE001  an error in the type's own validator; show its traceback only
+        raise error.with_traceback(_trim_traceback(error.__traceback__)) from None
 
 
-def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
+def _trim_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback from the first line outside this module and Pydantic; None if there is none."""
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__"))
@@ -83,7 +80,7 @@ def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def is_object(value: object) -> bool:
-    """Return whether a value is or contains a Python object that JSON has no form for, such as a model's object."""
+    """Return whether a value is or contains a Python object without a JSON equivalent, such as a model instance."""
     try:
         json.dumps(value)
     except TypeError:
@@ -95,9 +92,9 @@ def is_object(value: object) -> bool:
 
 def to_json(value: object, described: Any = None, mode: Mode = "serialization") -> str:
     """
-    Return an object as JSON text that its type's JSON Schema of that mode describes.
+    Return an object as JSON text that conforms to its type's JSON Schema for the mode.
 
-    The type is the object's own; `described` is used for values without one, such as a list of models.
+    The type is the object's class; `described` is the type of values such as a list of models.
     """
     adapter = _adapter(type(value) if described is None or is_described(type(value)) else described)
     from pytest_jsbench.schemas.python_objects import dump
@@ -111,7 +108,7 @@ def to_json(value: object, described: Any = None, mode: Mode = "serialization") 
 
 
 def name_of(described: Any) -> str:
-    """Return the type's name for people."""
+    """Return the type's name for messages."""
     return str(getattr(described, "__name__", described))
 
 

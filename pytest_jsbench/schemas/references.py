@@ -1,7 +1,7 @@
 """
-Follow references inside one document, offline, and convert places to JSON paths and JSON pointers.
+Follow references inside one document, without network access, and write paths as JSON paths and JSON pointers.
 
-`SchemaPlaces` finds which of a schema's subschemas describe the value at a place of an instance.
+`SchemaPlaces` finds the subschemas that describe the value at a given place of an instance.
 """
 
 from __future__ import annotations
@@ -20,28 +20,27 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Keywords by which something is found in a document, or that are counted.
+#: Keywords that identify a schema, and keywords that may list schemas for the first items of an array.
 _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
 
 #: Keywords that always apply other schemas to the same value.
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
-#: Keywords whose schemas describe the same value, like references.
+#: Keywords whose schemas describe the same value as the schema with the keyword.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
-#: Keywords whose schemas describe members and items.
+#: Keywords whose schemas describe members of objects, and items of arrays.
 _MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "additionalItems", "unevaluatedItems")
 _PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
-#: Keywords below which a schema may apply to an instance. Following all of them would mean to match patterns, try items
-#: and evaluate conditions.
+#: Keywords below which a schema may apply to an instance, depending on patterns, items and conditions.
 _READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
-#: A place: keys and indexes from the root.
+#: Path of a value: keys and indexes from the root.
 Path = tuple[str | int, ...]
 
 
 class References:
-    """Resolves references inside a schema; targets outside the document are not found."""
+    """Resolver for the references in a schema; targets outside the document are not found."""
 
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: Length of the longest list of schemas for the first items of an array.
@@ -63,14 +62,14 @@ class References:
                 self._dialects[id(subschema)] = dialect
                 self._bases[id(subschema)] = base
                 if not _INDEXED.isdisjoint(subschema):
-                    base = self._enter(subschema, base, dialect)
+                    base = self._index(subschema, base, dialect)
                 self.schemas.append(subschema)
                 pending += [(child, base, dialect) for child in reversed(children(subschema))]
 
-    def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
+    def _index(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
         """Index one schema, and return the base URI inside it."""
-        beside_reference = dialect.lone_references and "$ref" in schema
-        if isinstance(identifier := schema.get(dialect.id_keyword), str) and not beside_reference:
+        is_ignored = dialect.lone_references and "$ref" in schema
+        if isinstance(identifier := schema.get(dialect.id_keyword), str) and not is_ignored:
             uri, _, anchor = identifier.partition("#")
             if uri:
                 base = joined(base, uri)
@@ -92,8 +91,8 @@ class References:
 
     def dialect(self, schema: dict[str, Any]) -> Dialect | None:
         """
-        Return the dialect that the schema or the nearest enclosing one declares; None if it is not
-        in the document.
+        Return the dialect that the schema or the nearest enclosing schema declares; None for schemas of other
+        documents.
         """
         return self._dialects.get(id(schema))
 
@@ -101,7 +100,8 @@ class References:
         """
         Return every schema of the document that a `$dynamicRef` or `$recursiveRef` in this schema may lead to.
 
-        The actual target depends on the path of evaluation. Empty if it may be outside the document.
+        The actual target depends on the path of evaluation. The list is empty if the target may be outside the
+        document.
         """
         first = self.resolve(schema, schema[keyword])
         if not isinstance(first, (dict, bool)):
@@ -116,17 +116,17 @@ class References:
     def endless(self) -> dict[str, Any] | None:
         """Return the first schema of an endless cycle of references for one value; None if there is no such cycle."""
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
-        circle = cycle(partial(self._read_first, REFERENCES), referring) or cycle(
-            partial(self._read_first, _SAME_VALUE), self.schemas[:1]
+        ids_in_cycle = cycle(partial(self._same_value_schemas, REFERENCES), referring) or cycle(
+            partial(self._same_value_schemas, _SAME_VALUE), self.schemas[:1]
         )
-        return next((schema for schema in self.schemas if id(schema) in circle), None)
+        return next((schema for schema in self.schemas if id(schema) in ids_in_cycle), None)
 
-    def _read_first(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Return the schemas that these keywords apply to the same value."""
+    def _same_value_schemas(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the schemas that these keywords of a schema apply to the same value."""
         dialect = self.dialect(schema)
-        held = dialect.read(schema) if dialect else {}
-        for keyword in keywords & held.keys():
-            value = self.resolve(schema, held[keyword]) if keyword in REFERENCES else held[keyword]
+        applied = dialect.read(schema) if dialect else {}
+        for keyword in keywords & applied.keys():
+            value = self.resolve(schema, applied[keyword]) if keyword in REFERENCES else applied[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
     def unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
@@ -138,7 +138,7 @@ class References:
 
     @property
     def may_skip_resources(self) -> bool:
-        """Whether a `$recursiveRef` may lead past a resource without an anchor, which validators handle wrongly."""
+        """True if a `$recursiveRef` may skip a resource without an anchor, which validators handle wrongly."""
         marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
         return sum(marked) > 1 and not all(marked)
 
@@ -155,7 +155,7 @@ class References:
         path = tokens_of(unquote(fragment))
         target = follow(self._resources.get(base), path)
         if target is None and not uri:
-            # many a generated `id` names the place in the instance and was never meant as a base URI
+            # many generators write the place in the instance as `id`, which is not meant as a base URI
             return follow(self._resources[""], path)
         return target
 
@@ -163,32 +163,32 @@ class References:
 def cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
 ) -> list[int]:
-    """Return the identities of schemas to which a walk along subschemas and references returns; empty without any."""
-    ways: dict[int, list[int]] = {}
+    """Return the id() of each schema in the first cycle of subschemas and references; empty if there is no cycle."""
+    edges: dict[int, list[int]] = {}
     pending = list(subschemas)
     while pending:
         schema = pending.pop()
-        if id(schema) not in ways:
+        if id(schema) not in edges:
             steps = list(below(schema))
-            ways[id(schema)] = [id(step) for step in steps]
+            edges[id(schema)] = [id(step) for step in steps]
             pending += steps
     try:
-        TopologicalSorter(ways).prepare()
+        TopologicalSorter(edges).prepare()
     except CycleError as error:
-        circle: list[int] = error.args[1]
-        return circle
+        ids_in_cycle: list[int] = error.args[1]
+        return ids_in_cycle
     return []
 
 
 class CertainReferences:
-    """Finds the target of a reference if every reader of the schema finds the same one."""
+    """Resolver for references whose target is the same in every implementation of JSON Schema."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._anchors: dict[str, list[Tokens]] | None = None
 
     def find(self, origin: Tokens, reference: object) -> Tokens | None:
-        """Return the place that a reference at `origin` leads to; None if it is outside the document, or uncertain."""
+        """Return the place that a reference at `origin` leads to; None if it is uncertain or outside the document."""
         if not isinstance(reference, str) or self._is_embedded(origin):
             return None
         uri, _, fragment = reference.partition("#")
@@ -199,7 +199,7 @@ class CertainReferences:
         return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
     def _is_embedded(self, path: Tokens) -> bool:
-        """Return whether a schema on the way, below the root, has an identifier that changes the base of references."""
+        """Return whether a schema on the path, except the root, has an identifier that changes the base URI."""
         value = self._root
         for token in path:
             value = follow(value, (token,))
@@ -223,7 +223,7 @@ class CertainReferences:
 
 
 class SchemaPlaces:
-    """Finds the subschemas that describe a value: all possible ones, or only those that apply to any value."""
+    """Finder for the subschemas that describe a value: all that may apply, or if `certain`, those that always apply."""
 
     def __init__(self, schema: Any, *, certain: bool = False) -> None:
         self._schema = schema
@@ -233,11 +233,14 @@ class SchemaPlaces:
         self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
 
     def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Add the places of the schemas that these refer to or consist of."""
-        return self._reached(places, self._of_same_value)
+        """
+        Return the places, and those of all schemas that apply to the same value through references
+        or applicators.
+        """
+        return self._reach(places, self._of_same_value)
 
     def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
-        """Return the places that describe a member or an item of the value that these describe."""
+        """Return the places of the schemas for the member or item `step`, from the places for its object or array."""
         below: list[Tokens] = []
         for place in places:
             schema = follow(self._schema, place)
@@ -255,13 +258,16 @@ class SchemaPlaces:
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Keep the places that may describe a value whose position is unknown."""
-        certain = self._reached([()], lambda place: [*self._of_same_value(place), *self._held(place, _PARTS)])
-        possible = self._reached([()], lambda place: [*self._referred(place), *self._held(place, _READ)])
+        """Return those places whose schemas may describe a value in an instance, but at an unknown position."""
+        certain = self._reach([()], lambda place: [*self._of_same_value(place), *self._places_in(place, _PARTS)])
+        possible = self._reach([()], lambda place: [*self._referred(place), *self._places_in(place, _READ)])
         return [place for place in places if place in possible and place not in certain]
 
-    def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
-        """Return the places of schemas that are reached from these by these steps, each once."""
+    def _reach(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
+        """
+        Return all places that can be reached from `starts`, each once; `steps` returns the next
+        places for a place.
+        """
         pending = list(starts)
         seen = dict[Tokens, None]()
         while pending:
@@ -275,33 +281,33 @@ class SchemaPlaces:
         for reference in self._references_at(place):
             if (target := self._references.find(place, reference)) is not None:
                 yield target
-        yield from self._held(place, self._same_value)
+        yield from self._places_in(place, self._same_value)
 
     def _referred(self, place: Tokens) -> Iterator[Tokens]:
-        """Return the places that references lead to, or every definition if that is unknown."""
+        """Yield the targets of references, or every definition if a target is unknown."""
         for reference in self._references_at(place):
             target = self._references.find(place, reference)
-            yield from self._held((), ("$defs", "definitions")) if target is None else (target,)
+            yield from self._places_in((), ("$defs", "definitions")) if target is None else (target,)
 
     def _references_at(self, place: Tokens) -> list[object]:
         schema = follow(self._schema, place)
         return [schema[keyword] for keyword in REFERENCES & schema.keys()]
 
-    def _held(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
-        """Return the places below this one under these keywords."""
+    def _places_in(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
+        """Yield the places of the schemas that these keywords of the schema at the place contain."""
         schema = follow(self._schema, place)
         for keyword in keywords:
-            held = schema.get(keyword)
-            if isinstance(held, list):
-                yield from ((*place, keyword, str(number)) for number in range(len(held)))
-            elif keyword in NAMED and isinstance(held, Mapping):
-                yield from ((*place, keyword, name) for name in held)
-            elif held is not None:
+            value = schema.get(keyword)
+            if isinstance(value, list):
+                yield from ((*place, keyword, str(number)) for number in range(len(value)))
+            elif keyword in NAMED and isinstance(value, Mapping):
+                yield from ((*place, keyword, name) for name in value)
+            elif value is not None:
                 yield (*place, keyword)
 
 
 def joined(base: str, uri: str) -> str:
-    """Return a reference resolved against a base URI; unchanged if it is not a URI."""
+    """Return a reference resolved against a base URI; return it unchanged if it is not a URI."""
     try:
         return urljoin(base, uri)
     except ValueError:  # for example "Invalid IPv6 URL"
@@ -319,7 +325,7 @@ def pointer_of(path: Iterable[str]) -> str:
 
 
 def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
-    """Return the value at the path below the given one, or the default."""
+    """Return the value at a path inside another value, or the default if the path does not exist."""
     for token in path:
         if isinstance(value, Mapping) and token in value:
             value = value[token]

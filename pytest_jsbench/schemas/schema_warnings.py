@@ -1,4 +1,4 @@
-"""Warn about what a schema's author probably did not mean: misspelled keywords, and keywords of other standards."""
+"""Warn about probable mistakes in a schema: misspelled keywords, and keywords of other drafts and standards."""
 
 from __future__ import annotations
 
@@ -29,52 +29,56 @@ _SHORT_NAMES = {uri: name for name, uri in NAMES.items()}
 
 
 def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
-    """Describe what validates differently from what its author probably expects: each warning once, with its place."""
+    """
+    Return warnings about keywords that validate differently than their author probably expects,
+    with their places.
+    """
     dialect = _dialect(schema, default)
     places: dict[str, list[Path]] = {}
     parts = list(schemas_in(schema))
     for path, part in parts:
-        for warning in (*_faults(part, dialect), *_ignored(part, dialect, is_root=not path)):
+        for warning in (*_find_faults(part, dialect), *_find_ignored(part, dialect, is_root=not path)):
             places.setdefault(warning, []).append(path)
-    found = dict.fromkeys(find_misspelled(schema, [part for _, part in parts]), "")
+    warnings = dict.fromkeys(find_misspelled(schema, [part for _, part in parts]), "")
     for warning, paths in places.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        found[warning] = f"{json_path(paths[0])}{more}"
-    return found
+        warnings[warning] = f"{json_path(paths[0])}{more}"
+    return warnings
 
 
 def schema_faults(schema: Schema, default: Dialect) -> list[str]:
-    """Describe what makes a schema invalid because it is written for another draft or another regex engine."""
+    """Describe the parts of a schema that are invalid because they are written for another draft or regex engine."""
     dialect = _dialect(schema, default)
-    return [f"{json_path(path)}: {fault}" for path, part in schemas_in(schema) for fault in _faults(part, dialect)]
+    return [f"{json_path(path)}: {fault}" for path, part in schemas_in(schema) for fault in _find_faults(part, dialect)]
 
 
-def _faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
+def _find_faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
     if isinstance(part.get("required"), bool):
-        yield "a boolean `required` is of draft 3: list the name in `required` of the object"
+        yield "a boolean `required` belongs to draft 3: list the property in `required` of its object"
     if "any" in _types(part):
-        yield "type `any` is of draft 3: remove `type`"
+        yield "type `any` belongs to draft 3: remove `type`"
     for keyword, bound in _BOUNDS.items():
         if isinstance(part.get(keyword), bool) and dialect != DRAFT_4:
-            yield f"a boolean `{keyword}` is of draft 4: write the number there instead of `{bound}`"
+            yield f"a boolean `{keyword}` belongs to draft 4: write the number as its value, and remove `{bound}`"
     for pattern in _patterns(part):
         if words := describe_foreign_syntax(pattern):
             yield f"the pattern {printable(pattern, 40)} has {words}"
 
 
-def _ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
-    """Yield what is valid but has no effect, or more effect than it seems to have."""
+def _find_ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
+    """Yield warnings about keywords that are valid but have no effect, or more effect than expected."""
     if part.get("nullable") is True and not _allows_null(part):
-        yield "`nullable` is of OpenAPI 3.0 and ignored, so null is not allowed: add null to `type`, `enum` or `anyOf`"
+        advice = "null is not allowed: add null to `type`, `enum` or `anyOf`"
+        yield f"`nullable` belongs to OpenAPI 3.0 and is ignored, so {advice}"
     for keyword in sorted(_REPLACED & part.keys()):
         if keyword in _DRAFT_3:
-            yield f"`{keyword}` is of draft 3 and ignored: write `{_DRAFT_3[keyword]}`"
+            yield f"`{keyword}` belongs to draft 3 and is ignored: write `{_DRAFT_3[keyword]}`"
         else:
-            yield f"`{keyword}` is of OpenAPI 3.0 and ignored: {_OPENAPI[keyword]}"
-    if not is_root and _accepts_only_the_empty_object(part):
+            yield f"`{keyword}` belongs to OpenAPI 3.0 and is ignored: {_OPENAPI[keyword]}"
+    if not is_root and _accepts_only_empty_object(part):
         yield "the object has no properties and allows no others, so only {} is allowed there"
     if dialect is not None:
-        yield from _of_other_drafts(part, dialect)
+        yield from _find_other_drafts(part, dialect)
 
 
 def _dialect(schema: Schema, default: Dialect) -> Dialect | None:
@@ -94,7 +98,7 @@ def _patterns(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _allows_null(part: dict[str, Any]) -> bool:
-    """Return whether null is listed, or nothing there restricts the type."""
+    """Return whether the schema, or a branch of its `anyOf` or `oneOf`, lists null as a type or value."""
     branches = [*_list(part.get("anyOf")), *_list(part.get("oneOf"))]
     if "null" in _types(part) or None in _list(part.get("enum")):
         return True
@@ -105,24 +109,24 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _accepts_only_the_empty_object(part: dict[str, Any]) -> bool:
+def _accepts_only_empty_object(part: dict[str, Any]) -> bool:
     named = any(part.get(keyword) for keyword in _NAMING)
     closed = any(part.get(keyword) is False for keyword in _CLOSED)
-    return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _MORE)
+    return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _OPENING)
 
 
-#: Keywords by which an object without its own properties may have some.
-_MORE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", "required", "dependentSchemas"})
+#: Keywords that may allow or require properties of an object that lists none in `properties`.
+_OPENING = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", "required", "dependentSchemas"})
 
 
 @functools.cache
 def _ignored_by(dialect: Dialect) -> frozenset[str]:
-    """Collect the keywords of other drafts; none for a custom dialect, whose author chose its keywords."""
+    """Return the keywords that only other drafts have; empty for a custom dialect, whose author chose its keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
 
 
-def _of_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
-    """Return the keywords that validate in other drafts than the schema's own."""
+def _find_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
+    """Yield a warning for each keyword that validates only in other drafts than the schema's own."""
     for keyword in sorted(_ignored_by(dialect) & part.keys()):
         others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
-        yield f"`{keyword}` is of {others[0]} and ignored in {_SHORT_NAMES[dialect.uri]}"
+        yield f"`{keyword}` belongs to {others[0]} and is ignored in {_SHORT_NAMES[dialect.uri]}"

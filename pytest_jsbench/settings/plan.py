@@ -223,7 +223,7 @@ def selection_of(values: Values) -> Selection:
     invalid = values["invalid_schemas"]
     sources = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
     is_all_published = all(map(is_published, sources))
-    return Selection.over(
+    return Selection.from_sources(
         sources,
         skips_invalid=invalid == "skip" if invalid is not None else labelled or is_all_published,
         strict=invalid == "strict",

@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.errors import ConditionError
 from pytest_jsbench.datasets.base import ListedCase, Listing
 from pytest_jsbench.datasets.conditions import FIELDS, Subject, parse
-from pytest_jsbench.datasets.selection import meeting
+from pytest_jsbench.datasets.selection import find_matching
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import FEATURES
 
@@ -150,7 +150,7 @@ def test_a_case_is_trivial_where_a_constant_answer_conforms() -> None:
     keys = [CaseKey(task="t", id=name) for name in schemas]
     listing = Listing(entries={key: ListedCase(task="t", name=key.id, where="here", read=read) for key in keys})
     names = {
-        text: [key.id for key in meeting(parse(text), listing, default_dialect=DRAFT_2020_12.uri)]
+        text: [key.id for key in find_matching(parse(text), listing, default_dialect=DRAFT_2020_12.uri)]
         for text in ("trivial", "not trivial and keywords:required")
     }
 

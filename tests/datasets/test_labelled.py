@@ -211,8 +211,8 @@ def test_judge_agrees_with_each_label_of_the_official_suite(judge: Judge, draft:
 def test_invalid_answers_are_tried_with_escaped_names_of_the_schema_too() -> None:
     schema = {"properties": {"name": {"type": "string"}, "tags": {"items": {"properties": {"id": {}}}}}}
     values = [{"name": 5, "other": [{"tags": 'a"\\'}]}, {"other": 1}, 7, {"tags": [{"id": 1}]}]
-    given = [Instance.of(value, name=f"i{number}", valid=False) for number, value in enumerate(values)]
-    valid = Instance.of({"name": "x"}, name="valid", valid=True)
+    given = [Instance.from_value(value, name=f"i{number}", valid=False) for number, value in enumerate(values)]
+    valid = Instance.from_value({"name": "x"}, name="valid", valid=True)
 
     tried = with_escaped_names(schema, [valid, *given])
 
@@ -224,5 +224,5 @@ def test_invalid_answers_are_tried_with_escaped_names_of_the_schema_too() -> Non
 
 
 def test_at_most_three_invalid_answers_get_escaped_names() -> None:
-    given = [Instance.of({"a": number}, name=str(number), valid=False) for number in range(9)]
+    given = [Instance.from_value({"a": number}, name=str(number), valid=False) for number in range(9)]
     assert len(with_escaped_names({"required": ["a"]}, given)) == 12

@@ -101,7 +101,7 @@ def read_all(source: Path) -> None:
         if isinstance(case, BrokenCase):
             assert "\n" not in case.problem
             continue
-        SchemaFeatures.of(case.schema, default_dialect=DRAFT_2020_12.uri)
+        SchemaFeatures.from_schema(case.schema, default_dialect=DRAFT_2020_12.uri)
         PROMPTS["fields"].render(case)
         with_shots(PROMPTS["schema"], 1).render(case)
         json.dumps(case.schema, allow_nan=False)

@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import ListedCase, Listing, Sample
 from pytest_jsbench.datasets.prepared import open_prepared, prepare
-from pytest_jsbench.datasets.selection import sampled
+from pytest_jsbench.datasets.selection import draw_sample
 
 ROWS = {
     CaseKey(task="b", id="plain"): '{"type": "object"}',
@@ -79,7 +79,7 @@ def test_needed_source_is_opened_before_any_test_runs(tmp_path: Path, texts: boo
 def test_selection_is_passed_to_workers_without_selecting_again(tmp_path: Path, texts: bool) -> None:
     reads: list[CaseKey] = []
     source = dataset(reads, texts=texts)
-    chosen = tuple(sampled(list(ROWS), Sample(size=3)))
+    chosen = tuple(draw_sample(list(ROWS), Sample(size=3)))
     prepare(source.only(chosen), tmp_path)
 
     prepared = open_prepared(tmp_path, lambda: source)

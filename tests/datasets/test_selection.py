@@ -9,7 +9,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
 from pytest_jsbench.datasets.base import Sample, Selection
-from pytest_jsbench.datasets.selection import Shard, open_selected, sampled
+from pytest_jsbench.datasets.selection import Shard, draw_sample, open_selected
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_sample_is_drawn_after_conditions_and_limit(schemas: Path) -> None:
 
 
 def test_conditions_that_nothing_meets_are_one_line(schemas: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no case of '.*' meets 'size>1000'; it has 40 cases"):
+    with pytest.raises(DatasetError, match=r"no case of '.*' meets 'size>1000'; the dataset has 40 cases"):
         open_selected(Selection(source=str(schemas), where=("size>1000",)))
 
 
@@ -79,7 +79,7 @@ KEYS = [
     ],
 )
 def test_a_sample_has_each_task_in_proportion(size: int, shares: dict[str, int]) -> None:
-    taken = sampled(KEYS, Sample(size=size))
+    taken = draw_sample(KEYS, Sample(size=size))
 
     assert Counter(key.task for key in taken) == shares
     assert taken == [key for key in KEYS if key in set(taken)]
@@ -87,7 +87,7 @@ def test_a_sample_has_each_task_in_proportion(size: int, shares: dict[str, int])
 
 def test_a_sample_is_the_same_on_every_machine() -> None:
     # the first by the SHA-256 of "0\0task\0id", as coreutils' sha256sum gives it
-    assert {str(key) for key in sampled(KEYS, Sample(size=6))} == {
+    assert {str(key) for key in draw_sample(KEYS, Sample(size=6))} == {
         *("a::o13", "a::o38", "a::o34"),
         *("b::o5", "b::o4"),
         "c::o17",
@@ -95,14 +95,14 @@ def test_a_sample_is_the_same_on_every_machine() -> None:
 
 
 def test_sample_depends_on_the_seed_but_not_on_the_order_of_cases() -> None:
-    first = set(sampled(KEYS, Sample(size=20)))
+    first = set(draw_sample(KEYS, Sample(size=20)))
 
-    assert set(sampled(KEYS, Sample(size=20, seed=1))) != first
-    assert set(sampled(list(reversed(KEYS)), Sample(size=20))) == first
+    assert set(draw_sample(KEYS, Sample(size=20, seed=1))) != first
+    assert set(draw_sample(list(reversed(KEYS)), Sample(size=20))) == first
 
 
 def test_larger_sample_contains_the_smaller_one() -> None:
-    assert set(sampled(KEYS, Sample(size=10))) <= set(sampled(KEYS, Sample(size=20)))
+    assert set(draw_sample(KEYS, Sample(size=10))) <= set(draw_sample(KEYS, Sample(size=20)))
 
 
 SPLIT = [CaseKey(task=task, id=str(number)) for task, size in (("a", 7), ("b", 30), ("c", 1)) for number in range(size)]

@@ -49,7 +49,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-prompt=nowhere.j2"], "*no prompt file 'nowhere.j2'*"),
         (["--jsbench-prompt=nowhere:ask"], "*prompt: cannot import nowhere*"),
         (["--jsbench-where=sise<3"], "*--jsbench-where: unknown field 'sise': did you mean 'size'?*"),
-        (["--jsbench-where=size>3000"], "*no case of 'schemas' meets 'size>3000'; it has 1 case*"),
+        (["--jsbench-where=size>3000"], "*no case of 'schemas' meets 'size>3000'; the dataset has 1 case*"),
         (["jsbench::orderz"], "ERROR: not found: jsbench::orderz: did you mean 'jsbench::orders'?*"),
         (["jsbench::orderz::a"], "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders::a'?*"),
         (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),

@@ -450,7 +450,9 @@ def test_broken_schema_of_a_marker_fails_by_default_with_what_to_fix(bench: Benc
     result = run_one(bench, BROKEN)
 
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["E *next: * fix the schema: $: type `any` is of draft 3: remove `type`; or skip*"])
+    result.stdout.fnmatch_lines(
+        ["E *next: * fix the schema: $: type `any` belongs to draft 3: remove `type`; or skip*"]
+    )
 
 
 def test_rerun_command_names_the_test_from_a_subdirectory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

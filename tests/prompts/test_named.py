@@ -135,12 +135,12 @@ def test_a_function_returns_text_messages_or_a_prompt() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "gave nothing for orders::o1; expected text, a Prompt"),
-        ("empty", "gave an empty text for orders::o1; expected text"),
-        ("no_messages", "gave a list for orders::o1; expected text"),
+        ("nothing", "returned nothing for orders::o1; expected text, a Prompt"),
+        ("empty", "returned an empty text for orders::o1; expected text"),
+        ("no_messages", "returned a list for orders::o1; expected text"),
         (
             "no_role",
-            r"gave messages for orders::o1 that cannot be sent: messages\[0\].role is None; expected one of system",
+            r"returned messages for orders::o1 that cannot be sent: messages\[0\].role is None; expected one of system",
         ),
         ("broken", "raised ValueError: two lines$"),
     ],

@@ -235,7 +235,7 @@ def test_next_step_for_a_pattern_of_another_engine_is_to_fix_the_pattern() -> No
     [
         ({"valid_in": "draft-07"}, {"items": [{}]}, "--jsbench-default-dialect=draft-07"),
         ({}, {"properties": {"a": {"required": True}}}, "fix the schema: $.properties.a: a boolean `required`"),
-        ({}, {"type": "any"}, "type `any` is of draft 3: remove `type`"),
+        ({}, {"type": "any"}, "type `any` belongs to draft 3: remove `type`"),
         ({}, {"type": 5}, "fix the schema, or skip such cases with --jsbench-invalid-schemas=skip"),
         ({}, None, "fix the schema, or skip such cases with --jsbench-invalid-schemas=skip"),
     ],

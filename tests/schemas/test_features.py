@@ -11,7 +11,7 @@ from pytest_jsbench.schemas.features import FEATURES, SchemaFeatures
 
 
 def facts(schema: Schema, dialect: str = "2020-12") -> SchemaFeatures:
-    return SchemaFeatures.of(schema, default_dialect=NAMES[dialect])
+    return SchemaFeatures.from_schema(schema, default_dialect=NAMES[dialect])
 
 
 @pytest.mark.parametrize(

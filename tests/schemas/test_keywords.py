@@ -80,7 +80,7 @@ def test_only_words_in_place_of_keywords_count_as_misspelled(schema: Any) -> Non
 def test_object_without_keywords_gets_a_question() -> None:
     (sentence,) = misspelt({"hello": 3, "name": "shop"})
 
-    assert sentence == "it has no keyword of JSON Schema, so that every answer is valid; is it a schema?"
+    assert sentence == "the schema has no keyword of JSON Schema, so every answer is valid; is this a JSON Schema?"
     assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
 
 

@@ -1,1 +1,1 @@
-"""Sources of cases, one module per kind."""
+"""Read cases from sources of several kinds, with one module for each kind."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words in files that may be more than a schema, in lower case; only such files are parsed before their cases are read.
+#: Words, in lower case, in files that may be more than a schema; only these files are parsed before a case is read.
 _WORDS = tuple(
     b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
     b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
@@ -55,7 +55,7 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
     pages = ToolPages(ordered, partial(_cursor_of, folder))
-    return Listing.of(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
+    return Listing.from_entries(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
 
 
 def _expectations(paths: Iterable[Path]) -> set[Path]:
@@ -105,7 +105,7 @@ def _find_in_document(
     if len(joined) > 1:
         file_task = joined[0].relative_to(folder.root).with_suffix("").as_posix()
     if path != joined[-1]:
-        definitions.cursor = ""  # its next page is among the files
+        definitions.cursor = ""  # the next page is one of the files
     for definition in definitions.schemas:
         read = partial(_read_definition, folder, path, definition)
         name = path.stem if definition.name is None else definition.name
@@ -114,7 +114,10 @@ def _find_in_document(
 
 
 def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:
-    """Return the `nextCursor` of a list of tools; empty if it has none, None if the file is not a list of tools."""
+    """
+    Return the `nextCursor` of a list of tools; empty if the list has none, None if the file is not
+    a list of tools.
+    """
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         return None
     document = _more_than_a_schema(folder, path)
@@ -147,11 +150,11 @@ def _find_in_api(
         read = partial(_read_unsupported_api, folder, path)
         yield ListedCase(task=file_task, name=path.stem, where=str(path), read=read)
     else:
-        yield SkippedPart(f"{path}: no cases, as this OpenAPI document has no schemas of components or JSON bodies")
+        yield SkippedPart(f"{path}: no cases, as this OpenAPI document has no component schemas and no JSON bodies")
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
-    """Return the document if it may be more than a schema; None for a schema and for unreadable files."""
+    """Return the document in a file if it may contain more than a schema; None for schemas and unreadable files."""
     try:
         if _has_words_of_other_documents(folder.data(path, largest=LARGEST_DOCUMENT)):
             return folder.document(path)

@@ -1,10 +1,10 @@
 """
 Read datasets of the Hugging Face hub in JSONSchemaBench's layout, by name or from disk.
 
-The layout has one config per task, splits, and rows of `json_schema` and `unique_id`. A directory in exactly this
-layout is read file by file, as other Parquet files are. Hub names, and directories in other layouts, are read with the
-`datasets` library, which takes a second and 100 MB to import, and copies what it reads. A directory is first checked
-for references to files outside of it.
+In this layout, each task is a config with splits, and each row has the columns `json_schema` and `unique_id`. A
+directory in exactly this layout is read file by file, as other Parquet files are. Hub names, and directories in other
+layouts, are read with the `datasets` library, which takes a second and 100 MB to import, and copies what it reads. A
+directory is first checked for references to files outside of it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pytest_jsbench.datasets.sources.rows import table_cases
 _SCHEMA = "json_schema"
 _ID = "unique_id"
 _SPLITS_ALL = "all"
-#: Name of the config of all tasks together, which is not a task itself.
+#: Name of the config that contains all tasks; it is not a task itself.
 _WHOLE = "default"
-#: Seconds to wait for the hub's answer.
+#: Time limit for the hub's response in seconds.
 _PATIENCE = 5.0
 #: Maximum size of a dataset card in bytes.
 _LARGEST_CARD = 1_000_000
@@ -44,17 +44,17 @@ def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str],
     """
     Return the selected rows, with `find` as the function that yields the rows of a config.
 
-    A hub repository may have one more config for all its data, `default`; its tasks are the other configs.
+    A hub repository may also have a config `default` with all of its data; only the other configs are tasks.
     """
     parts = [name for name in configs if name != _WHOLE] or configs
     whole = selection.tasks is not None and _WHOLE in selection.tasks and _WHOLE in configs
     tasks = choose_tasks(selection.source, parts, None if whole else selection.tasks)
     entries = (entry for task in tasks for entry in islice(find(task), selection.limit))
-    return Listing.of(replace(selection, tasks=None), entries)
+    return Listing.from_entries(replace(selection, tasks=None), entries)
 
 
 def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
-    """Return the splits to read of a task; raise DatasetError if the task does not have the selected one."""
+    """Return the splits of a task to read; raise DatasetError if the task does not have the selected split."""
     if selection.split == _SPLITS_ALL:
         return known
     if selection.split not in known:
@@ -73,7 +73,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
         raise _missing_library_error(source)
-    import datasets  # slow: takes 2 s
+    import datasets  # slow to import: 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
     with _hide_output(), _offline_if_unreachable(repository, revision):
@@ -98,7 +98,7 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
         if missing := {_SCHEMA, _ID} - set(columns):
             message = (
                 f"dataset '{source}' has no column {', '.join(sorted(missing))} in {task}; "
-                f"expected {_SCHEMA} and {_ID}, as JSONSchemaBench has"
+                f"expected {_SCHEMA} and {_ID}, as in JSONSchemaBench"
             )
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
         yield from table_cases(table, task=task, place=f"{source} {safe_name(task)}")
@@ -153,7 +153,7 @@ def _connection_fault(repository: str, revision: str | None) -> str | None:
         huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # the hub answered; the library will report what the answer means
-    except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
+    except Exception as error:  # noqa: BLE001  the type depends on the HTTP library of the hub's client
         return described(error, limit=120)
     return None
 
@@ -179,7 +179,7 @@ def _hide_output() -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise DatasetError if the directory has a link to a file outside of it, or its card names such a file."""
+    """Raise DatasetError if a link in the directory, or its dataset card, refers to a file outside of the directory."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
             raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
@@ -210,7 +210,7 @@ def _front_matter(folder: Path, name: str) -> object:
             raise _missing_library_error(str(folder))
         return parse_yaml(text)
     except Unreadable as error:
-        # the library would read it by its own rules
+        # do not leave the card to the library, which reads YAML by other rules
         has_path = str(folder) in str(error)
         raise DatasetError(str(error if has_path else Unreadable(error.problem, path=folder / name))) from None
 
@@ -233,12 +233,12 @@ def _is_inside(value: str) -> bool:
     return not (rooted or ".." in windows.parts or ":" in value)
 
 
-#: Files by split, by task.
+#: Parquet files by split, for each task.
 _Layout = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
 def open_folder(selection: Selection, folder: Path) -> Listing | None:
-    """Open a directory in exactly the published layout; return None if its layout differs."""
+    """Open a directory in exactly JSONSchemaBench's layout; return None if its layout differs."""
     layout = find_layout(folder)
     if layout is None:
         return None
@@ -277,5 +277,5 @@ def find_layout(folder: Path) -> _Layout | None:
             layout.setdefault(task, {})[split] = sorted((folder / task).glob(f"{split}-*.parquet"))
     splits = [paths for by_split in layout.values() for paths in by_split.values()]
     files = sorted(path for paths in splits for path in paths)
-    whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
-    return layout if whole else None
+    is_complete = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
+    return layout if is_complete else None

@@ -1,4 +1,4 @@
-"""Describe JSON-RPC messages, and answers of MCP servers and providers, that are kept where a schema is expected."""
+"""Describe JSON-RPC messages, and responses of MCP servers and providers, in files that should contain a schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 
-#: Fields that only the result of one method has (MCP 2025-11-25), with the spellings of the Python SDKs.
+#: Method whose result has the field (MCP 2025-11-25, including the spellings in the Python SDKs).
 _LISTS = {
     "prompts": "prompts/list",
     "resources": "resources/list",
@@ -18,7 +18,7 @@ _LISTS = {
     "roots": "roots/list",
     "tasks": "tasks/list",
 }
-#: Fields of any result, as the Python SDKs 1 and 2 write it.
+#: Fields that any result may have, in the spellings of the Python SDKs 1 and 2.
 _OF_RESULTS = frozenset(
     {"nextCursor", "next_cursor", "meta", "_meta", "resultType", "result_type", "ttlMs", "ttl_ms", "cacheScope",
      "cache_scope"}
@@ -27,7 +27,10 @@ _VERSIONS = ("protocolVersion", "protocol_version")
 
 
 def describe_message(value: Mapping[str, Any]) -> str:
-    """Return what a message is, such as `a JSON-RPC error (-32601: Method not found)`; empty for anything else."""
+    """
+    Describe a message, as in `a JSON-RPC error (-32601: Method not found)`; return an empty text
+    for other values.
+    """
     if isinstance(value.get("jsonrpc"), str) and not {"method", "result", "error"}.isdisjoint(value):
         return printable(_describe_rpc(value), 200)
     return printable(_describe_result(value), 200)

@@ -1,8 +1,8 @@
 """
-Read Python objects: those of a program, or the one that `package.module:name` names.
+Read schemas and cases from Python objects, which a program passes or `package.module:name` names.
 
-These are Pydantic models, dataclasses, TypedDicts, schemas and mappings of them. A program may also pass iterables of
-cases and rows, and tables of `datasets` or pandas.
+The objects are Pydantic models, dataclasses, TypedDicts, schemas, and mappings of names to these. A program may also
+pass iterables of cases and rows, and tables of `datasets` or pandas.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_jsbench.schemas.modes import MODES, read_mode
 if TYPE_CHECKING:
     from pytest_jsbench.schemas.modes import Mode
 
-#: Task of cases that do not name one.
+#: Task of cases without a task of their own.
 TASK = "cases"
 _TABLE = "the table"
 #: Keywords that distinguish a schema from a mapping of names to schemas, if all its values are objects.
@@ -45,7 +45,7 @@ _CASES = (
 
 
 def open_object(selection: Selection) -> Listing:
-    """Open the schemas of an object, or of all models of a module for `package.module:*`, with `@MODE` or without."""
+    """Open the schemas of an object, or of all models of a module for `package.module:*`, optionally with `@MODE`."""
     source = selection.source
     reference, mode = _split_mode(source)
     try:
@@ -53,11 +53,11 @@ def open_object(selection: Selection) -> Listing:
     except ImportFailed as error:
         raise DatasetError(str(error)) from error
     module, _, name = reference.partition(":")
-    return Listing.of(selection, _schemas_of(source, value, task=module, name=name, mode=mode))
+    return Listing.from_entries(selection, _schemas_of(source, value, task=module, name=name, mode=mode))
 
 
 def _split_mode(source: str) -> tuple[str, Mode | None]:
-    """Return the reference, and the mode after its `@`; None if it has no mode."""
+    """Return the reference, and the mode after its `@`; the mode is None without an `@`."""
     reference, at, mode = source.partition("@")
     if not at:
         return reference, None
@@ -70,12 +70,12 @@ def _split_mode(source: str) -> tuple[str, Mode | None]:
 
 def open_in_memory(selection: Selection, value: object) -> Listing:
     """Open the cases of a program's objects; an iterable is consumed once, immediately."""
-    return Listing.of(selection, _find_cases(selection, value))
+    return Listing.from_entries(selection, _find_cases(selection, value))
 
 
 def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | SkippedPart]:
     source = selection.source
-    if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # by split
+    if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # a mapping of splits to tables
         splits = choose_splits(selection, TASK, list(value))
         return (entry for split in splits for entry in _rows_of_table(source, value[split]))
     if _is_table(value):
@@ -147,14 +147,14 @@ def _parse(text: str | Unreadable) -> object:
 
 
 def _is_table(value: object) -> bool:
-    """Return whether it is a `datasets.Dataset`, without importing `datasets`."""
+    """Return whether the value is a `datasets.Dataset`, without importing `datasets`."""
     return all(hasattr(value, part) for part in ("column_names", "features", "select_columns"))
 
 
 def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | SkippedPart]:
     if table.features is not None:  # streams may not have features
         _check_features(table)
-    if not hasattr(table, "__len__"):  # a stream, which has no access to rows by number
+    if not hasattr(table, "__len__"):  # a stream, whose rows cannot be read by number
         yield from _cases_of_iterable(source, table)
         return
     yield from rows.table_cases(table, task=TASK, place=source)
@@ -164,10 +164,8 @@ def _check_features(table: Any) -> None:
     column = rows.schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[column], "dtype", None)
     is_json = type(table.features[column]).__name__ == "Json"
-    if not is_json and kind not in {
-        "string",
-        "large_string",
-    }:  # in a column of objects, each row would get the members of all rows
+    # in a column of objects, each row would get the members of all rows
+    if not is_json and kind not in {"string", "large_string"}:
         message = f"the table's column {column} is {kind or 'not text'}; expected JSON Schemas as text"
         raise DatasetError(message, found=kind, expected="string", where=column)
 
@@ -175,10 +173,7 @@ def _check_features(table: Any) -> None:
 def _schemas_of(
     source: str, value: object, *, task: str, name: str, mode: Mode | None = None
 ) -> list[ListedCase | SkippedPart]:
-    """
-    Return the schemas of an object, in one task; raise DatasetError if there are none, or something
-    else is among them.
-    """
+    """Return the cases of an object's schemas in one task; raise DatasetError if it has no schemas or other parts."""
     definitions = None if mode is not None else _defined_cases(value, task=task, name=name, where=source)
     if definitions is not None:
         return definitions
@@ -200,7 +195,7 @@ def _schemas_of(
 
 
 def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[ListedCase | SkippedPart] | None:
-    """Return the cases of tools and response formats, as from the same JSON in a file; None if the value is neither."""
+    """Return the cases of tools and response formats, as for a file with the same JSON; None for other values."""
     plain = _dump_models(value)
     if not isinstance(plain, Mapping | list) or tools.read_definitions(plain) is None:
         return None
@@ -213,7 +208,7 @@ def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[L
 
 
 def _dump_models(value: Any) -> object:
-    """Return an SDK object with a definition (`mcp.types.Tool`, or a list of them) as its JSON value."""
+    """Convert an SDK object with a definition, such as `mcp.types.Tool`, or a list of them to a JSON value."""
     if isinstance(value, list | tuple):
         return [_dump_models(part) for part in value]
     if isinstance(value, Mapping) and isinstance(value.get("tools"), list | tuple):
@@ -228,7 +223,7 @@ def _dump_models(value: Any) -> object:
 
 
 def _named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of the object with their names."""
+    """Yield each part of the object with its name."""
     match value:
         case ModuleType():
             yield from _public_models(value)
@@ -244,7 +239,7 @@ def _public_models(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """Yield each model that the module defines once, under its first public name in the module."""
     seen: set[int] = set()
     for name, part in vars(module).items():
-        # Pydantic adds the generics that a module uses to its names, as `Page[User]`
+        # Pydantic adds generics that a module uses to the module's names, such as `Page[User]`
         is_public = name.isidentifier() and not name.startswith("_")
         if is_public and python_types.is_model(part) and part.__module__ == module.__name__ and id(part) not in seen:
             seen.add(id(part))
@@ -257,7 +252,8 @@ def _is_schema(value: Mapping[Any, Any]) -> bool:
         return True
     if all(_is_json_schema(part) or _is_type(part) for part in value.values()):
         return False
-    # another value next to schemas, under a name that is not a keyword, is an error to report; a schema would accept it
+    # a mapping with schemas and other values, but without keywords, is not a schema: the other values are reported as
+    # errors
     return not (
         KEYWORDS.isdisjoint(value) and any(isinstance(part, Mapping) or _is_type(part) for part in value.values())
     )
@@ -283,7 +279,7 @@ def _check(source: str, name: str, value: object) -> None:
 
 
 def _read_schema(value: Any, mode: Mode, key: CaseKey) -> Case:
-    """Return the case of a schema as it is read from JSON, or of a type's schema in that mode."""
+    """Return the case of a JSON Schema, or of a type's JSON Schema for the mode."""
     if not _is_json_schema(value):
         try:
             value = python_types.schema_of(value, mode)

@@ -28,20 +28,20 @@ _MISSING = object()
 
 
 class Group(StrEnum):
-    """A group of a document's schemas; each group is a task."""
+    """Group of schemas in an OpenAPI document; each group is a task."""
 
     SCHEMAS = "schemas"
     REQUESTS = "requests"
     RESPONSES = "responses"
 
 
-#: Flag of the properties that `required` does not apply to in each direction, before version 3.1.
+#: Flag of properties that are never required in requests or in responses, before version 3.1.
 _UNUSED = {Group.REQUESTS: "readOnly", Group.RESPONSES: "writeOnly"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSchema:
-    """A schema of a document: its name, and its path from the root."""
+    """Schema in an OpenAPI document, with its name and its path from the root."""
 
     group: Group
     name: str
@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Return whether this is an OpenAPI document of any version, which as a schema would accept any value."""
+    """Return whether this is an OpenAPI document of any version; read as a schema, it would accept any value."""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
@@ -61,12 +61,12 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
     """
     Yield the schemas of the document in order: components, then request and response bodies.
 
-    Bodies that only refer to the same component are one case per task, named for the first operation with it.
+    If several bodies in a task only refer to the same component, they are one case, named after the first operation.
     """
     for name in _mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
-    for api, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
+    for api, schema in sorted(_find_all_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
         reference = schema.get("$ref") if isinstance(schema, Mapping) and len(schema) == 1 else None
         if isinstance(reference, str):
             if (api.group, reference) in seen:
@@ -93,17 +93,17 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
 
 def check(document: object) -> str:
     """Return the version of the document, such as `3.1`; raise Unreadable if it is not supported."""
-    stated = str(_mapping(document).get("openapi") or _mapping(document).get("swagger"))
-    version = ".".join(stated.split(".")[:2])
+    declared = str(_mapping(document).get("openapi") or _mapping(document).get("swagger"))
+    version = ".".join(declared.split(".")[:2])
     if version.startswith("3."):
         return version
-    message = f"has version {printable(stated, 40)}; expected an OpenAPI document of version 3.0 or later"
+    message = f"has version {printable(declared, 40)}; expected an OpenAPI document of version 3.0 or later"
     raise Unreadable(message, reason="not_a_schema")
 
 
 def _follow_reference(place: SchemaPlace) -> SchemaPlace:
     """
-    Return the place of the component that a schema only refers to, so that the result does not
+    Return the place of the component if a schema is only a reference, so that the result does not
     begin with a `$ref`.
     """
     for _ in range(_MOST_HOPS):
@@ -115,16 +115,16 @@ def _follow_reference(place: SchemaPlace) -> SchemaPlace:
     return place
 
 
-def _bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, object]]:
-    for steps, name, operation in _operations(document):
+def _find_all_bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, object]]:
+    for steps, name, operation in _find_operations(document):
         body, place = _find_object(document, operation.get("requestBody"), (*steps, "requestBody"))
-        yield from _contents(body, place, Group.REQUESTS, name)
+        yield from _find_bodies(body, place, Group.REQUESTS, name)
         for status, response in _mapping(operation.get("responses")).items():
             body, place = _find_object(document, response, (*steps, "responses", status))
-            yield from _contents(body, place, Group.RESPONSES, f"{name}.{status}")
+            yield from _find_bodies(body, place, Group.RESPONSES, f"{name}.{status}")
 
 
-def _operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
+def _find_operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
     for section in ("paths", "webhooks"):
         for path, value in _mapping(document.get(section)).items():
             item, place = _find_object(document, value, (section, path))
@@ -136,7 +136,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], 
                     yield (*place, method), name, operation
 
 
-def _contents(
+def _find_bodies(
     body: Mapping[str, Any], steps: tuple[str, ...], group: Group, name: str
 ) -> Iterator[tuple[ApiSchema, object]]:
     for media, content in _mapping(body.get("content")).items():
@@ -147,7 +147,7 @@ def _contents(
 def _find_object(
     document: Mapping[str, Any], value: object, steps: tuple[str, ...]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return an object, or the one that it refers to in the same document, and its path."""
+    """Return an object and its path; if the object is a reference into the document, return the target and its path."""
     reference = _mapping(value).get("$ref")
     if not isinstance(reference, str):
         return _mapping(value), steps
@@ -155,7 +155,7 @@ def _find_object(
 
 
 def _is_local(reference: object) -> TypeGuard[str]:
-    """Return whether it is a reference into the same document."""
+    """Return whether the value is a reference into the same document."""
     return isinstance(reference, str) and reference.startswith("#/")
 
 
@@ -167,7 +167,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-#: Keywords that do not constrain instances and that JSON Schema does not have.
+#: OpenAPI keywords that JSON Schema does not have, and that do not constrain instances.
 _DROPPED = ("discriminator", "xml", "externalDocs")
 _BOUNDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 
@@ -176,8 +176,8 @@ def convert(schema: Any, *, unused: str | None) -> Any:
     """
     Return the schema as JSON Schema 2020-12.
 
-    `unused` is the flag, `readOnly` or `writeOnly`, of properties that `required` does not apply to in the direction of
-    the body; None for both directions.
+    `unused` is the flag (`readOnly` in requests, `writeOnly` in responses) of properties that are not required; None
+    for schemas that are used in both directions.
     """
     try:
         return rebuild(schema, lambda part: _convert_object(part, unused))

@@ -22,14 +22,14 @@ from pytest_jsbench.datasets.sources import rows
 LARGEST_GROUP = 400_000_000
 #: Bytes of address space for reading Parquet; pyarrow's allocator reserves a gigabyte at the start.
 MEMORY = 4 << 30
-#: Seconds to read one file.
+#: Time limit for each call of the child process in seconds.
 SECONDS = 300.0
-#: Numbers of rows to read at once: only their names, and all of their columns.
+#: Number of rows whose names are read at once, and number of rows that are read whole at once.
 _NAMES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 16
-#: Number of blocks of rows to keep in memory; threads that start together read as many.
+#: Number of blocks of rows to keep in memory, for threads that read different blocks at the same time.
 _KEPT = 8
-#: Lock of the thread that reads a block; other threads wait for rows of it.
+#: Lock for reading a block, so that threads which need the same block read it only once.
 _READING = threading.Lock()
 
 
@@ -52,12 +52,12 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
             first += len(names)
 
 
-#: Directory of a file, start directory of its name, its name, and number of the row group.
+#: Row group: root directory of the file, start directory for a relative name, file name, and number of the group.
 _Group = tuple[str, str, str, int]
 
 
 def _read_row(group: _Group, index: int) -> dict[str, Any]:
-    """Read a row of a group, and the rows next to it, which are likely to be read next."""
+    """Read a row of a group, together with adjacent rows, which are likely to be read next."""
     number, place = divmod(index, _ROWS_AT_ONCE)
     with _READING:
         block = _read_block(group, number)
@@ -86,7 +86,10 @@ def _read_block(group: _Group, number: int) -> list[dict[str, Any]] | None:
 
 @lru_cache(maxsize=1)
 def _calls() -> GuardedCalls:
-    """Return the child process that reads tables; a few bytes of a file may decompress to more than any memory."""
+    """
+    Return the child process that reads tables. Its memory is limited, since a small file may
+    decompress to any size.
+    """
     return GuardedCalls(memory=MEMORY)
 
 
@@ -112,7 +115,7 @@ def _convert_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except MemoryError:  # pyarrow's own is an ArrowException, too
+    except MemoryError:  # pyarrow's MemoryError is an ArrowException, too
         raise MemoryError from None
     except Unreadable as error:
         raise DatasetError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
@@ -125,7 +128,7 @@ def open_table(root: str, start: str, name: str) -> Iterator[Any]:
     """
     Open the table of a Parquet file; raise DatasetError if it exceeds the limits.
 
-    Texts are read as references into their dictionary, so that a long text that is in every row is kept once.
+    Text columns are read dictionary-encoded, so that a long text that is in every row is in memory only once.
     """
     from pyarrow import parquet
 
@@ -152,7 +155,10 @@ def _check_size(path: Path, metadata: Any) -> None:
 
 
 def read_outline(root: str, start: str, name: str) -> tuple[int, bool]:
-    """Count the row groups of a file and check its columns; return whether its rows consist only of a schema."""
+    """
+    Check the columns of a file; return the number of its row groups, and whether its rows consist
+    only of a schema.
+    """
     # the functions from here on run in the child process
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
@@ -160,7 +166,7 @@ def read_outline(root: str, start: str, name: str) -> tuple[int, bool]:
 
 
 def read_names(root: str, start: str, name: str, group: int, first: int) -> list[dict[str, Any]]:
-    """Return the names and tasks of the group's next rows; empty at its end."""
+    """Return the names and tasks of the group's rows from row `first`; empty after the last row."""
     with _convert_errors(Path(name)):
         table = _read_group(root, start, name, group, names_only=True)
         numbers = range(first, min(first + _NAMES_AT_ONCE, table.num_rows))
@@ -170,7 +176,7 @@ def read_names(root: str, start: str, name: str, group: int, first: int) -> list
 
 
 def read_rows(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:
-    """Return rows of a group."""
+    """Return `count` rows of a group from row `first`."""
     with _convert_errors(Path(name)):
         table = _read_group(root, start, name, group).slice(first, count)
         return [
@@ -179,7 +185,7 @@ def read_rows(root: str, start: str, name: str, group: int, first: int, count: i
         ]
 
 
-#: Columns that are text in a table; they are parsed when the case is read.
+#: Columns with JSON text, which is parsed when the case is read.
 _TEXTS = (*rows.SCHEMA_NAMES, "expected", "ground_truth")
 
 
@@ -216,7 +222,7 @@ def _is_json(kind: Any) -> bool:
 
 @lru_cache(maxsize=2)
 def _read_group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
-    """Read the columns of a group that are used, or only those with the names of its rows."""
+    """Read the needed columns of a group, or only the columns with names and tasks."""
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
         wanted = [column for column in columns if column in (*rows.ID_NAMES, "task")] if names_only else columns

@@ -1,5 +1,5 @@
 """
-Read rows of a table, or the lines of a JSON Lines file.
+Read cases from the rows of a table or the lines of a JSON Lines file.
 
 Each row is a schema, or an object with a schema and optionally its id, task, messages, expected instance, reference and
 tags.
@@ -25,7 +25,7 @@ from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
-#: Accepted names of the column or field of each part; the first that a row has is used.
+#: Accepted names of the field with the schema, and of the field with the id; the first that a row has is used.
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id", "record_id")
 #: Fields of a row of the Structured Output Benchmark, in addition to its schema.
@@ -37,9 +37,9 @@ def listed_case(
     row: Callable[[], Any], fields: object, *, task: str, name: str, where: str, only_schema: bool = False
 ) -> ListedCase:
     """
-    Return the case of a row, which is read on request; the row raises Unreadable if it cannot be read.
+    Return the entry for a row. `row` reads the row on request, and raises Unreadable if that fails.
 
-    `fields` has the row's task and name, if it has them; otherwise `task` and `name` are used.
+    `fields` may contain the row's task and name; otherwise `task` and `name` are used.
     """
     return ListedCase(
         task=_text(fields, "task") or task,
@@ -120,7 +120,7 @@ def case_of(key: CaseKey, row: object) -> Case:
 
 
 def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert a row of the Structured Output Benchmark, a question about a context, to our fields."""
+    """Convert a row of the Structured Output Benchmark, which is a question about a context, to a row with a prompt."""
     schema = row["json_schema"]
     expected = row["ground_truth"]
     schema_text = schema if isinstance(schema, str) else json.dumps(schema)
@@ -153,7 +153,7 @@ def _schema_name(row: Mapping[str, Any]) -> str | None:
 
 
 def as_json(value: Any, column: str) -> Any:
-    """Return a cell as a JSON value, with dates and times as ISO 8601 text; raise Unreadable with the column."""
+    """Return a cell as a JSON value, with dates and times as ISO 8601 text; raise Unreadable for other types."""
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
@@ -168,8 +168,9 @@ def as_json(value: Any, column: str) -> Any:
 
 def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
     """
-    Return the expected instance of a row; parse it if the schema is text, in which case null means
-    that there is none.
+    Return the expected instance of a row.
+
+    If the schema is text, the instance is JSON text, too, and null means that the row has no expected instance.
     """
     value = row.get("expected")
     if "expected" not in row or (value is None and as_text):
@@ -210,7 +211,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | SkippedPart]:
-    """Yield the rows of the file, each located but not parsed; `task` is used for rows without a task."""
+    """Yield an entry for each row of the file; `task` is used for rows without a task."""
     defined = tools.Definitions(many=True)
     try:
         for line in reader.read_lines(path):

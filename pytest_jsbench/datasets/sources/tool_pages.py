@@ -1,4 +1,4 @@
-"""Pages of a tool list (`tools/list` of MCP) in numbered files, `page-1.json` and `page-2.json`."""
+"""Find pages of one tool list (`tools/list` of MCP) in numbered files, such as `page-1.json` and `page-2.json`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ from functools import cache
 from pathlib import Path
 
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})", re.DOTALL)
-#: Directory of a numbered file, its name before the number, and its suffix.
+#: Series of numbered files: their directory, the part of their names before the number, and their suffix.
 _Series = tuple[Path, str, str]
 
 
 def _position(path: Path) -> tuple[_Series, int] | None:
-    """Return the series of a numbered file, and its number; None if its name does not end in one."""
-    named = _NUMBERED.fullmatch(path.stem)
-    return None if named is None else ((path.parent, named["stem"], path.suffix.lower()), int(named["number"]))
+    """Return the series and the number of a file; None if the file's name does not end in a number."""
+    match = _NUMBERED.fullmatch(path.stem)
+    if match is None:
+        return None
+    return (path.parent, match["stem"], path.suffix.lower()), int(match["number"])
 
 
 class ToolPages:
     """
-    Order of the pages of a tool list when each page is a file of its own.
+    Pages of tool lists in the right order, if each page is a separate file.
 
-    A response does not state which cursor it answers. So files are pages of one list only if their names differ by
-    consecutive numbers, all but the last have a `nextCursor`, and no two of these are equal.
+    A response does not contain the cursor of its request. Therefore, files are treated as pages of one list only if
+    their names end in consecutive numbers, all but the last have a `nextCursor`, and all of these cursors differ.
     """
 
     def __init__(self, paths: Iterable[Path], cursor_of: Callable[[Path], str | None]) -> None:
-        """`cursor_of` returns a file's `nextCursor`: empty if it has none, None if the file has no list of tools."""
+        """
+        Group the files by series. `cursor_of` returns a file's `nextCursor`: empty if it has none, None if it lists no
+        tools.
+        """
         self._cursor_of = cache(cursor_of)
         self._joined: dict[Path, tuple[Path, ...]] = {}
         self._series: dict[_Series, dict[int, list[Path]]] = defaultdict(lambda: defaultdict(list))
@@ -37,7 +42,7 @@ class ToolPages:
                 self._series[position[0]][position[1]].append(path)
 
     def pages_with(self, path: Path) -> tuple[Path, ...]:
-        """Return all pages of the list to which the page belongs, in order; only itself if it is not joined."""
+        """Return all pages of the page's list in order; only the page itself if it does not belong to several pages."""
         if path not in self._joined:
             pages = self._series_of(path)
             cursors = [cursor for page in pages if (cursor := self._cursor_of(page))]
@@ -56,7 +61,10 @@ class ToolPages:
         return tuple(pages)
 
     def _neighbor(self, path: Path, step: int) -> Path | None:
-        """Return the only list of tools with the next or previous number; None if there is none, or several."""
+        """
+        Return the only list of tools with the next or previous number; None if no file or several files have this
+        number.
+        """
         position = _position(path)
         if position is None:
             return None

@@ -1,4 +1,4 @@
-"""Tool lists and response formats, in the shapes in which providers, SDKs and MCP servers write them."""
+"""Find the schemas in tool lists and response formats, as providers, SDKs and MCP servers write them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A field with a schema, and the format that defines it."""
+    """Path of a field with a schema, and the API or SDK that defines the field."""
 
     steps: Steps
     source: str
@@ -51,7 +51,7 @@ _INPUTS = (
 )
 #: Fields that describe the arguments, but not as a JSON Schema. All checked in November 2026.
 _OTHER_INPUTS = (_Shape(("parameter_definitions",), "Cohere API 1: names of Python types"),)
-#: Field with a schema for each argument by name: smolagents, Tool.to_dict(), together with `output_type`. November
+#: Field that maps argument names to schemas, next to `output_type` (smolagents, Tool.to_dict()). Checked in November
 #: 2026.
 _BY_NAME = "inputs"
 #: Fields with the schema of the result. All checked in November 2026.
@@ -110,7 +110,7 @@ _ANSWERS = (
     _Shape(("structured_outputs", "json"), "vLLM"),
     _Shape(("guided_json",), "vLLM before structured_outputs"),
 )
-#: Fields of a standalone configuration, which has no name. All checked in November 2026.
+#: Fields with the answer's schema in a configuration that is a document by itself. All checked in November 2026.
 _ANSWERS_OF_CONFIGS = (
     _Shape(("responseJsonSchema",), "Gemini: generationConfig"),
     _Shape(("responseSchema",), "Gemini: generationConfig"),
@@ -119,41 +119,41 @@ _ANSWERS_OF_CONFIGS = (
 )
 _NESTED = ("functionDeclarations", "function_declarations", "tools")
 _CURSORS = ("nextCursor", "next_cursor")
-#: Entries of a tool list that are not tools: they mark where a prompt cache ends.
+#: Entries of a tool list that are not tools, but mark the end of a cached prompt.
 _NOT_TOOLS = ("cachePoint", "cache_point")
 #: Fields of a schema that no tool list or request has at its top level.
 _SCHEMA_KEYWORDS = frozenset(
     {"$schema", "$ref", "$defs", "definitions", "properties", "patternProperties", "allOf", "anyOf", "oneOf"}
 )
 _JSON_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
-#: Schema of the arguments of a tool that declares no parameters.
+#: Schema for the arguments of a tool that declares no parameters.
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A schema of a tool or a response format, by its place in the document."""
+    """Schema of a tool or a response format, by its place in the document."""
 
     #: Name of the tool or format; None if it has none.
     name: str | None
     part: Part
-    #: Path of the definition, which has the description.
+    #: Path of the tool's definition, which contains its description.
     tool: Steps = ()
     #: Path of the schema; None if the tool declares no parameters.
     schema: Steps | None = None
-    #: True for a mapping of arguments to schemas instead of a schema.
+    #: True if `schema` leads to a mapping of argument names to schemas instead of to one schema.
     by_name: bool = False
-    #: Reason for a missing schema; empty if there is one.
+    #: Reason why the schema is missing; empty if the definition has a schema.
     problem: str = ""
 
 
 @dataclass(kw_only=True)
 class Definitions:
-    """Schemas that a document defines, and its skipped parts."""
+    """Schemas that a document defines, and the names of its skipped parts."""
 
     schemas: list[Definition] = field(default_factory=list)
-    #: Names of tools without a schema of their arguments.
+    #: Names of tools without a schema for their arguments.
     skipped: list[str] = field(default_factory=list)
     #: Descriptions of JSON-RPC messages without tools.
     messages: list[str] = field(default_factory=list)
@@ -172,7 +172,7 @@ class Definitions:
         """Yield one message for each kind of skipped part."""
         if self.skipped:
             names = printable(", ".join(dict.fromkeys(self.skipped)), 300)
-            yield SkippedPart(f"{where}: skipped tools without a JSON Schema of their arguments: {names}")
+            yield SkippedPart(f"{where}: skipped tools without a JSON Schema for their arguments: {names}")
         elif not self.schemas and not self.messages:
             yield SkippedPart(f"{where}: the list of tools is empty")
         if self.messages:
@@ -205,11 +205,11 @@ def read_definitions(document: object) -> Definitions | None:
 def listed_cases(
     definitions: Definitions, document: object, *, task: str, name: str, where: str
 ) -> Iterator[ListedCase]:
-    """Yield the cases of a document that is in memory; `name` is for a definition without one."""
+    """Yield the cases of a document in memory; `name` is used for definitions without a name."""
     for definition in definitions.schemas:
         read = partial(case_of, document, definition)
-        own = name if definition.name is None else definition.name
-        yield ListedCase(task=task, name=own, where=where, read=read)
+        case_name = name if definition.name is None else definition.name
+        yield ListedCase(task=task, name=case_name, where=where, read=read)
 
 
 def format_schema(value: object) -> object:
@@ -251,7 +251,7 @@ def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
 
 
 def _about(tool: Mapping[str, Any], part: Part) -> str:
-    """Describe for the prompt what the schema of a tool is for."""
+    """Return the sentence of the prompt that describes the purpose of a tool's schema."""
     description = tool.get("description")
     ending = f": {description}" if isinstance(description, str) and description else "."
     # a lone surrogate cannot be sent
@@ -339,7 +339,7 @@ def _read_entry(
     if _is_provided(entry):
         definitions.skipped += [name] if name else _keys_of_objects(entry) or [f"tool-{index}"]
         return
-    problem = f"{name or 'it'} has no schema for its arguments"
+    problem = f"{name or 'the tool'} has no schema for its arguments"
     definitions.schemas.append(Definition(name=name or f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
 
 
@@ -383,8 +383,8 @@ def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped
 
 def _member(tool: Mapping[str, Any], shapes: Iterable[_Shape]) -> Steps | None:
     """
-    Return the path of the first schema that is not null, else of the first that is present; None if
-    there is none.
+    Return the path of the first schema that is not null; if all are null, of the first. None if no
+    schema is present.
     """
     present = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
     # a tool whose schema has a field `json` by coincidence is not in Bedrock's format
@@ -398,7 +398,7 @@ def _is_tool(entry: object) -> bool:
 
 
 def _is_typed(entry: Mapping[str, Any]) -> bool:
-    """Return whether the entry's type is one of tools rather than of JSON Schema."""
+    """Return whether the entry's `type` is a type of tool rather than a type of JSON Schema."""
     kind = entry.get("type")
     return isinstance(kind, str) and kind.lower() not in _JSON_TYPES and _SCHEMA_KEYWORDS.isdisjoint(entry)
 
@@ -420,12 +420,15 @@ def _name_of(entry: Mapping[str, Any]) -> str | None:
 
 
 def _keys_of_objects(entry: Mapping[str, Any]) -> list[str]:
-    """Return the names of tools that are written as `{"googleSearch": {}}`."""
+    """Return the names of tools in the form `{"googleSearch": {}}`."""
     return [str(name) for name, value in entry.items() if isinstance(value, Mapping)]
 
 
 def _read_formats(definitions: Definitions, document: Mapping[str, Any]) -> bool:
-    """Add the schema of the answer in a response format or a request; return False if there is none."""
+    """
+    Add the schema of the answer in a response format or a request; return False if the document has
+    no such schema.
+    """
     for shape in _FORMATS:
         value = follow(document, shape.steps)
         if isinstance(value, Mapping) and _read_format(definitions, shape.steps, value):
@@ -465,7 +468,7 @@ def _wraps_a_schema(value: Mapping[str, Any]) -> bool:
     return isinstance(value.get("name"), str) and KEYWORDS.isdisjoint(value)
 
 
-#: Fields that a file may have next to its schema if it only wraps the schema.
+#: Fields that a file may have in addition to `schema` if it only wraps the schema.
 _WRAPPER_FIELDS = frozenset({"schema", "name", "description", "title", "strict"})
 
 
@@ -484,7 +487,10 @@ def read_wrapped(document: object) -> Definitions | None:
 
 
 def _arguments_schema(arguments: object) -> object:
-    """Return the schema of a tool's arguments by name; an argument is required unless it is nullable."""
+    """
+    Return the object schema for a tool's mapping of argument names to schemas; arguments are
+    required unless nullable.
+    """
     from pytest_jsbench.datasets.sources.openapi import convert
 
     if not isinstance(arguments, Mapping) or not all(isinstance(part, Mapping) for part in arguments.values()):
@@ -492,13 +498,13 @@ def _arguments_schema(arguments: object) -> object:
     properties: dict[str, Any] = {}
     for name, part in arguments.items():
         # only smolagents has the type `any`
-        known = {keyword: value for keyword, value in part.items() if (keyword, value) != ("type", "any")}
-        properties[name] = convert(known, unused=None)
+        schema = {keyword: value for keyword, value in part.items() if (keyword, value) != ("type", "any")}
+        properties[name] = convert(schema, unused=None)
     required = [name for name, part in arguments.items() if part.get("nullable") is not True]
     return {"type": "object", "properties": properties, "required": required}
 
 
-#: Gemini's type names.
+#: Type names in Gemini's notation.
 _GEMINI_TYPES = frozenset(name.upper() for name in _JSON_TYPES)
 _GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _GEMINI_SPELLING = {

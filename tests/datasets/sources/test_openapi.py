@@ -222,7 +222,7 @@ def test_document_without_json_bodies_has_no_cases_and_one_message(tmp_path: Pat
     source = write(tmp_path, {"api.json": document, "other.json": True})
 
     assert [key for key in keys(source) if "api" in key] == []
-    message = "no cases, as this OpenAPI document has no schemas of components or JSON bodies"
+    message = "no cases, as this OpenAPI document has no component schemas and no JSON bodies"
     assert opened(source).notes == (f"{tmp_path}/api.json: {message}",)
 
 

@@ -226,7 +226,7 @@ def test_mode_that_is_unknown_or_has_no_types_is_an_error(orders: str, source: s
 
 def test_both_modes_of_a_type_are_one_suite(orders: str) -> None:
     source = f"{orders}:Order"
-    listing = open_dataset(Selection.over([source, f"{source}@serialization"]))
+    listing = open_dataset(Selection.from_sources([source, f"{source}@serialization"]))
 
     properties = []
     for key in listing.keys():

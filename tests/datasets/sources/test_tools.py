@@ -218,7 +218,7 @@ def test_provider_side_tool_is_left_out_by_name(tmp_path: Path, entry: Any, name
     source = write(tmp_path, {"t.json": {"tools": tools} if wrap else tools})
 
     assert keys(source) == ["t::weather"]
-    message = "skipped tools without a JSON Schema of their arguments"
+    message = "skipped tools without a JSON Schema for their arguments"
     assert notes(source) == (f"{tmp_path}/t.json: {message}: {name}",)
 
 
