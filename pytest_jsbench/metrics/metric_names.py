@@ -35,7 +35,7 @@ _BASELINE_METRICS = frozenset(
 )
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
-#: Prefixes that tell whether a name means a variant or a task.
+#: Prefixes by which a name is that of a variant or of a task.
 _VARIANTS = "variants."
 _TASKS = "tasks."
 #: Names of metrics of a keyword, a field or a baseline; only the name of a variant can precede them.
@@ -58,7 +58,9 @@ class Reading:
     shown: str
 
     def less(self, other: Reading) -> Reading:
-        """Return the difference between two readings of one metric; it has no value if one of them has none."""
+        """Return the difference between two readings of one metric; the value is missing if one of the readings has
+        none.
+        """
         if self.value is None or other.value is None:
             return _no_value(self.shown if self.value is None else other.shown)
         low = None if self.low is None or other.high is None else self.low - other.high

@@ -79,8 +79,8 @@ class _Branch:
         reference = schema.get("$ref")
         title = schema.get("title")
         name = reference.rpartition("/")[2] if isinstance(reference, str) else title
-        named = f" ({printable(name, _LONGEST_NAME)})" if isinstance(name, str) and name else ""
-        return f"branch {self.number}{named}"
+        suffix = f" ({printable(name, _LONGEST_NAME)})" if isinstance(name, str) and name else ""
+        return f"branch {self.number}{suffix}"
 
 
 #: Allowed values of a branch's properties as JSON texts, by the path of the property.

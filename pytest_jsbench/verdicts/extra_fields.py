@@ -339,15 +339,17 @@ class FieldNames:
         """Return the keys that the schema allows or names in an object."""
         return self._cached(schema, self._collect_fields, dict)
 
-    def _collect_fields(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
+    def _collect_fields(
+        self, schema: object, kind: type, visited: dict[int, ObjectFields] | None = None
+    ) -> ObjectFields:
         """
         Compute the keys that an object's schema names (`dict`), or the keys that a schema in `propertyNames` accepts
         (`str`).
         """
-        seen = {} if seen is None else seen
-        if not isinstance(schema, dict) or id(schema) in seen:
-            return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
-        fields = seen[id(schema)] = ObjectFields()
+        visited = {} if visited is None else visited
+        if not isinstance(schema, dict) or id(schema) in visited:
+            return visited.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
+        fields = visited[id(schema)] = ObjectFields()
         keywords = self.keywords(schema)
         if kind is str:
             self._add_listed_keys(fields, schema, keywords)
@@ -362,7 +364,7 @@ class FieldNames:
         if "$ref" in keywords and not isinstance(self.references.resolve(schema, keywords["$ref"]), (dict, bool)):
             fields.open = True
         for alternatives, certain in self._choices(schema, kind):
-            branches = [self._collect_fields(alternative, kind, seen) for alternative in alternatives]
+            branches = [self._collect_fields(alternative, kind, visited) for alternative in alternatives]
             fields.add_alternatives(branches if certain else [*branches, ObjectFields()])
         return fields
 

@@ -185,8 +185,8 @@ class InProcessJudge:
             return
         for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
             yield verdict
-        wanted = self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED
-        if wanted and (seeker := compiled.second_validator) is not None:
+        wants_opinion = self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED
+        if wants_opinion and (seeker := compiled.second_validator) is not None:
             opinion = seeker.opinion(read.instance, valid=verdict.valid is True)
             yield structs.replace(verdict, second_opinion=opinion)
 
@@ -204,7 +204,7 @@ class InProcessJudge:
             reason = extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
-        wanted = policy.validator == "both"
+        wants_opinion = policy.validator == "both"
         return Verdict(
             failure_type=failure_type,
             valid=valid,
@@ -215,7 +215,7 @@ class InProcessJudge:
             notes=(*read.notes, *compiled.read.notes),
             dialect=compiled.read.dialect.uri,
             # remains if the second opinion never becomes known
-            second_opinion=SecondOpinion.UNDECIDED if wanted else SecondOpinion.NOT_ASKED,
+            second_opinion=SecondOpinion.UNDECIDED if wants_opinion else SecondOpinion.NOT_ASKED,
             instance=instance,
         )
 
