@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TASK = "jsbench.task"
 _FAILURE_TYPE = "jsbench.failure_type"
-#: Attributes of a test case that pytest itself writes.
+#: Attributes of a case that pytest itself writes.
 _PYTESTS = frozenset({"classname", "name", "time", "file", "line"})
 #: Maximum length of a property's value in characters.
 _LONGEST = 2000
@@ -75,13 +75,13 @@ def complete(
     """
     Rewrite the file that pytest wrote, with failure types, infrastructure faults as errors, and the run's properties.
 
-    Test cases are processed one at a time, to limit memory.
+    The cases are processed one at a time, to limit memory.
 
     Args:
         path: the JUnit XML file.
         properties: the properties of the test suite.
         costs: cost in US dollars by the name of the attempt.
-        details: place of the full records of a large run; if set, each test case in the file is reduced to its name,
+        details: place of the full records of a large run; if set, each case in the file is reduced to its name,
             time, failure type and a short message.
         hide: function that removes secrets from texts that tests have written.
 
@@ -106,7 +106,7 @@ def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
     """
-    Write each completed test case to a file; return the rest of the document, and the number of
+    Write each completed case to a file; return the rest of the document, and the number of
     failures made errors.
     """
     moved = 0
@@ -126,7 +126,7 @@ def _take_out_cases(
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
     """
-    Complete a test case; return 1 if its failure was made an error because it is not the model's
+    Complete a case; return 1 if its failure was made an error because it is not the model's
     fault, otherwise 0.
     """
     group = case.find("properties")
