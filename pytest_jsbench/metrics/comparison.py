@@ -331,7 +331,7 @@ def _conclusion(change: PairedDifference) -> str:
     has_zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
     why = ""
     if not change.real and not has_zero and change.comparisons > 1:
-        why = f", adjusted for {change.comparisons} comparisons; the interval is of this pair alone"
+        why = f", adjusted for {change.comparisons} comparisons; the interval is not adjusted"
     elif change.real is has_zero:
         why = f"; the interval {'includes' if has_zero else 'excludes'} 0, but is approximate"
     return f"{words} ({test}: p = {change.p_adjusted:.2g}{why})"

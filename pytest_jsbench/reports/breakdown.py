@@ -164,7 +164,7 @@ def break_down(
         raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:
-        message = f"--by={by} supports only the pass rate, found {metric}: drop the metric, or use --by=task"
+        message = f"--by={by} supports only the pass rate, found {metric}: remove the metric, or use --by=task"
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
     lengths = _lengths(evaluations) if by is Grouping.LENGTH else {}
     parts = [_by_group(evaluation, by, keywords or {}, lengths) for evaluation in evaluations]
@@ -286,6 +286,6 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
                 # a case for which no call was made has no digest in its outcome
                 keywords.setdefault((outcome.key, ""), outcome.keywords)
     if not keywords:
-        message = "keywords are read from records.jsonl, which none of the runs has: name the directory of a run"
+        message = "--by=keyword needs records.jsonl, which none of the runs has: name the directory of a run"
         raise RecordError(message, option="by")
     return keywords

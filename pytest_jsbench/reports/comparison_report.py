@@ -247,7 +247,7 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
     """Yield a warning for each reason why the verdicts of the runs are not comparable."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
         why = f"the runs were judged by different rules ({', '.join(rules)}), which alone can change verdicts"
-        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges one again"
+        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges a run again"
     if any(one.name == "labelled" for one in settings):
         yield "warning", "one run has decisions of grammars, another has answers of a model: they cannot be compared"
 
@@ -257,7 +257,7 @@ def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
-            yield "worse", f"no longer passed by their test in {_list_cases(comparison.tests.worse, most)}"
+            yield "worse", f"answers no longer pass their test in {_list_cases(comparison.tests.worse, most)}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences

@@ -107,10 +107,10 @@ class Expectations:
             baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         if not more_tasks and outcomes.keys().isdisjoint(keys):
-            message = f"--jsbench-baseline: {path} has none of this run's cases; give a run of this dataset"
+            message = f"--jsbench-baseline: {path} has none of this run's cases; choose a run of this dataset"
             raise JSBenchError(message, option="baseline")
         alone = (
-            f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"
+            f"variant {name} is not compared: {baseline.source} has no variant of this name"
             for name in variants
             if name not in compared
         )

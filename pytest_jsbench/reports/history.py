@@ -488,7 +488,7 @@ def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
 def _newest(series: Series) -> Iterator[Fact]:
     """Yield the comparisons of the newest line with the last and the first earlier line that have the same cases."""
     if not series.since and len(series.lines) > 1:
-        yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
+        yield "newest", "no earlier line has the same cases with the same schemas: nothing can be compared"
     times = _times(series.lines, _TIMES[1:])
     for word, since in zip(("newest", "and"), series.since, strict=False):
         when = times[series.lines.index(since.before)]

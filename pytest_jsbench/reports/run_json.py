@@ -542,7 +542,7 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
     theirs = ", ".join(baseline.variants)
     if not variants:
         if baseline.variants:
-            message = f"{baseline.source} has variants ({theirs}), and this run has none: give a run without variants"
+            message = f"{baseline.source} has variants ({theirs}), and this run has none: choose a run without variants"
             raise RecordError(message, found=list(baseline.variants), where=baseline.source)
         return {"": baseline}
     if not baseline.variants:

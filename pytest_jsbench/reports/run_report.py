@@ -253,7 +253,7 @@ def _differing(summary: Summary) -> Iterator[Fact]:
 def _differing_count(summary: Summary) -> str:
     repeated = any(variant.total.planned > variant.total.cases for variant in summary.variants.values())
     cases = f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
-    return f"{cases}: those pass every attempt, these do not" if repeated else cases
+    return f"{cases}: a variant passes a case if every attempt passes" if repeated else cases
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
@@ -426,7 +426,7 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             yield "excluded", f"{counted(free, 'answer')} to an application without a schema"
     if total.called_again:
         calls = counted(total.called_again, "call")
-        yield "again", f"{calls} followed by another call for the same answer: the last one counts"
+        yield "again", f"{calls} followed by another call for the same answer: only the last call counts"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:

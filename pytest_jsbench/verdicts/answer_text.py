@@ -189,12 +189,12 @@ _INCOMPLETE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{0,4}")
 _EXPLANATIONS = {
     SyntaxReason.EMPTY: "no text at all; expected one JSON document",
     SyntaxReason.BOM: "a byte order mark before the document",
-    SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after it",
+    SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after the reasoning",
     SyntaxReason.REASONING_PREAMBLE: "reasoning before the answer; expected the document alone",
     SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
     SyntaxReason.SEVERAL_DOCUMENTS: "more than one JSON document; expected exactly one",
     SyntaxReason.TRAILING_TEXT: "text after the JSON document; expected the document alone",
-    SyntaxReason.WHITE_SPACE: "an invisible character that JSON does not allow there",
+    SyntaxReason.WHITE_SPACE: "an invisible character where JSON does not allow it",
     SyntaxReason.PROSE: "text that is not JSON; expected the document alone",
 }
 

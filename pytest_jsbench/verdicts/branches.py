@@ -116,7 +116,7 @@ class NearestBranches:
             return ""
         fitting = [str(number) for number, faults in enumerate(union.read_branches()) if not faults]
         if len(fitting) > 1:
-            return f"it is valid under the branches {', '.join(fitting[:_MOST_NAMED])}"
+            return f"the value is valid under the branches {', '.join(fitting[:_MOST_NAMED])}"
         nearest = self._nearest(union)
         if nearest is None:
             return ""

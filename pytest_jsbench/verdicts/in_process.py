@@ -142,7 +142,7 @@ class InProcessJudge:
                 self._compile_with_default(schema_text, uri), Compiled
             ):
                 message = printable(problem.message, LONGEST - 50, cut="middle")
-                return structs.replace(problem, message=f"{message} (it is valid in {name})", valid_in=name)
+                return structs.replace(problem, message=f"{message} (the schema is valid in {name})", valid_in=name)
         return problem
 
     def _compile_with_default(self, schema_text: str, default_dialect: str) -> Compiled | Verdict:
@@ -159,7 +159,7 @@ class InProcessJudge:
         compiled = Compiled(read, validator, formats=formats)
         if compiled.may_refer and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
-            message = f"{place}: its references form a cycle, so it has no meaning (core, 9.4.1)"
+            message = f"{place}: the references form a cycle, so the schema has no meaning (core, 9.4.1)"
             return no_instance(FailureType.UNJUDGED, "endless_reference", message)
         return compiled
 

@@ -218,7 +218,7 @@ def _expected_lines(record: Record) -> list[tuple[str, str]]:
     room = _LONGEST_TEXT
     for line, path in _indented_lines(record.expected.value):
         if (room := room - len(line)) < 0:
-            return [*lines, ("… cut: all of it is in records.jsonl", "")]
+            return [*lines, ("… truncated: records.jsonl contains all lines", "")]
         fault = wrong.get(json_path(path)) if wrong and path is not None else None
         actual = ""
         if fault is not None:
@@ -273,7 +273,7 @@ def _measurements(record: Record) -> Iterator[str]:
 def _json(value: object) -> str:
     """Return the value as JSON in one line with hidden characters escaped, shortened if it is too long."""
     text = json_text(value)
-    more = "\n… cut: all of it, {:,} characters, is in records.jsonl"
+    more = "\n… truncated: records.jsonl contains all {:,} characters"
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + more.format(len(text))
 
 
