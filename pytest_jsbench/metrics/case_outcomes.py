@@ -38,7 +38,8 @@ MEASURES = {
     **{name: f"{name}_p50" for name in ("ttft", "tpot", "tgt", "gct")},
     **{name: name for name in ("input_tokens", "output_tokens", "cost")},
 }
-#: Recorded in addition, since times are not comparable if the shares of cached tokens differ between two runs.
+#: Measurement that is recorded in addition to `MEASURES`, since times of two runs are not comparable if their shares
+#: of cached tokens differ.
 CACHED = "cached_tokens"
 MEASURED = (*MEASURES, CACHED)
 #: For each name, the measurements of a case's attempts, in order; None for an attempt without a measurement.

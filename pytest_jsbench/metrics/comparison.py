@@ -104,8 +104,9 @@ class ValueComparison:
     difference: PairedDifference
     #: For each field, the difference in the share of answers in which all values of the field are right.
     fields: Mapping[str, PairedDifference]
-    #: Cases with fewer right values in the second run, and cases with more.
+    #: Cases with fewer right values in the second run.
     worse: tuple[CaseKey, ...]
+    #: Cases with more right values in the second run.
     better: tuple[CaseKey, ...]
     #: Cases for which the runs expect different values, or compare values in different ways.
     changed: tuple[CaseKey, ...]
@@ -172,16 +173,17 @@ class Comparison:
     worst: PairedDifference
     #: Number of cases that are decided in the first run, but not in each attempt of the second run.
     undecided_now: int
-    #: Cases in which a smaller share of the attempts passes in the second run, and cases in which a larger share
-    #: passes.
+    #: Cases in which a smaller share of the attempts passes in the second run.
     newly_failing: tuple[CaseKey, ...]
+    #: Cases in which a larger share of the attempts passes in the second run.
     newly_passing: tuple[CaseKey, ...]
     #: Cases that both runs have and that are undecided in at least one of them.
     undecided: tuple[CaseKey, ...]
     #: Cases that both runs have with different schemas.
     changed: tuple[CaseKey, ...]
-    #: Number of cases that only the first run has, and number of cases that only the second run has.
+    #: Number of cases that only the first run has.
     first_alone: int
+    #: Number of cases that only the second run has.
     second_alone: int
     #: Number of cases with more attempts in one run than in the other; only as many attempts as both runs have are
     #: compared.
@@ -329,7 +331,7 @@ def _conclusion(change: PairedDifference) -> str:
     has_zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
     why = ""
     if not change.real and not has_zero and change.comparisons > 1:
-        why = f", adjusted for {change.comparisons} comparisons; the interval is of this pair alone"
+        why = f", adjusted for {change.comparisons} comparisons; the interval is not adjusted"
     elif change.real is has_zero:
         why = f"; the interval {'includes' if has_zero else 'excludes'} 0, but is approximate"
     return f"{words} ({test}: p = {change.p_adjusted:.2g}{why})"
@@ -396,7 +398,9 @@ def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[
 
 
 def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueComparison | None:
-    matched = {key: pair for key, pair in pairs.items() if all(any(match is not None for match in one) for one in pair)}
+    matched = {
+        key: pair for key, pair in pairs.items() if all(any(match is not None for match in matches) for matches in pair)
+    }
     if not matched:
         return None
     changed = tuple(key for key, (was, now) in matched.items() if len(_comparers(was) | _comparers(now)) > 1)
@@ -462,7 +466,7 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
     ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
-    together = []
+    adjusted_comparisons = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
         values = comparison.values
         of_tests = comparison.tests
@@ -470,12 +474,12 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
             values = replace(values, difference=next(tests), fields={name: next(tests) for name in values.fields})
         if of_tests is not None:
             of_tests = replace(of_tests, difference=next(ends))
-        together.append(replace(comparison, difference=difference, values=values, tests=of_tests))
-    return together
+        adjusted_comparisons.append(replace(comparison, difference=difference, values=values, tests=of_tests))
+    return adjusted_comparisons
 
 
-#: Maximum number of runs that are compared in all pairs; in a larger group each run is compared only with the first,
-#: which was not chosen by its results.
+#: Maximum number of runs that are compared in all pairs; in a larger group, each run is compared only with the first
+#: run of the group, which was not chosen by its results.
 _MOST_PAIRED = 4
 
 
@@ -503,7 +507,7 @@ def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
 
     In a large group, each run is compared only with the first.
     """
-    chosen = itertools.chain.from_iterable(
+    chosen_pairs = itertools.chain.from_iterable(
         zip(itertools.repeat(group[0]), group[1:]) if len(group) > _MOST_PAIRED else itertools.combinations(group, 2)
         for group in groups
     )
@@ -513,7 +517,7 @@ def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
             second=second,
             comparison=compare(before, after, differences([their, our], same_cases=same_cases(before, after))),
         )
-        for (first, before, their), (second, after, our) in chosen
+        for (first, before, their), (second, after, our) in chosen_pairs
     ]
     compared = adjust_together([pair.comparison for pair in unadjusted])
     return [replace(pair, comparison=comparison) for pair, comparison in zip(unadjusted, compared, strict=True)]

@@ -221,7 +221,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     lacking = [*_describe_unmet(gates, undecided=True), *ending.lacking]
     if gates and ending.not_judged:
         lacking.append(
-            f"{_list_tests(ending.not_judged, 'not judged')}; their calls carry no schema: name one in their marker"
+            f"{_list_tests(ending.not_judged, 'not judged')}; their calls have no schema: set a schema in their marker"
         )
     if not gates:
         if total.errors:
@@ -257,7 +257,7 @@ def _describe_unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator
     names = [result.gate.text for result in gates if not result.met and result.undecided is undecided]
     if not names:
         return
-    why = ", for too little was measured" if undecided else ""
+    why = ", because too little was measured" if undecided else ""
     if len(gates) == 1:
         yield f"the gate is not met{why}: {names[0]}"
     else:

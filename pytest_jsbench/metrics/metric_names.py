@@ -35,7 +35,7 @@ _BASELINE_METRICS = frozenset(
 )
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
-#: Prefixes that tell whether a name means a variant or a task.
+#: Prefixes by which a name is that of a variant or of a task.
 _VARIANTS = "variants."
 _TASKS = "tasks."
 #: Names of metrics of a keyword, a field or a baseline; only the name of a variant can precede them.
@@ -58,7 +58,9 @@ class Reading:
     shown: str
 
     def less(self, other: Reading) -> Reading:
-        """Return the difference between two readings of one metric; it has no value if one of them has none."""
+        """Return the difference between two readings of one metric; the value is missing if one of the readings has
+        none.
+        """
         if self.value is None or other.value is None:
             return _no_value(self.shown if self.value is None else other.shown)
         low = None if self.low is None or other.high is None else self.low - other.high
@@ -203,7 +205,7 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
     examples = _SUGGESTIONS if names is METRICS else sorted(names)[:4]
     offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(examples)}"
     if "-" in name:  # names may contain hyphens, so the minus of a difference needs spaces
-        offer += "; a difference has spaces round its minus"
+        offer += "; a difference needs spaces around the minus"
     message = f"{'' if text == name else f'{text!r}: '}no {kind} {name!r}: {offer}"
     return GateError(message, found=name, expected=sorted(names), where=text)
 
@@ -269,8 +271,8 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
     value: float | None = getattr(rate, name.bound or "value")
     if value is None:
         of_k = name.metric.startswith(("pass_at.", "pass_hat."))
-        unmeasured = "some case has fewer attempts" if of_k else "nothing judged"
-        return _no_value(unmeasured if rate.value is None else "one document has no interval")
+        unmeasured = "a case has fewer attempts" if of_k else "nothing judged"
+        return _no_value(unmeasured if rate.value is None else "a single document has no interval")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"
@@ -280,7 +282,7 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
 def _read_field(name: MetricName, metrics: Metrics) -> Reading:
     field = metrics.fields.get(name.field or "")
     if field is None:
-        return _no_value("no such value is expected")
+        return _no_value("no value is expected for this field")
     if name.metric in RATES_OF_FIELD:
         return _range_of_values(name, getattr(field, name.metric), metrics)
     return _read_count(field.counts[name.metric])
@@ -293,9 +295,7 @@ def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
         return _no_value("nothing measured")
     needed = _FEWEST.get(part, 0)
     if spread.count < needed:
-        return _no_value(
-            f"a {SPREAD[part]} needs {needed} values, found {spread.count}; of fewer, use the median (_p50)"
-        )
+        return _no_value(f"a {SPREAD[part]} needs {needed} values, found {spread.count}; use the median (_p50) instead")
     low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
 

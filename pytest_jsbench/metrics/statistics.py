@@ -22,22 +22,24 @@ from pytest_jsbench.core.json_values import Fraction, Natural
 
 #: Significance level: a difference with a p-value below it is significant.
 SIGNIFICANCE = 0.05
-#: Probability below a 95 % interval, and the corresponding normal quantile.
-_TAIL, _Z = 0.025, NormalDist().inv_cdf(0.975)
+#: Probability below a 95 % interval.
+_TAIL = 0.025
+#: Normal quantile of a 95 % interval.
+_Z = NormalDist().inv_cdf(0.975)
 #: Precision of iterative computations.
 _PRECISION = 1e-9
-#: Maximum number of iterations, since with a large n rounding can prevent reaching the precision.
+#: Maximum number of iterations; with a large n, rounding errors can prevent reaching the precision.
 _MOST_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate or a median with its 95 % bounds; None for a value over no items and for unknown bounds."""
+    """A rate or a median with its 95 % interval; a value over no items and an unknown bound are None."""
 
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: Number of items that the rate is over; None if unknown.
+    #: Number of items over which the rate is computed; None if unknown.
     n: int | None = None
 
     def to_dict(self) -> dict[str, float | None]:
@@ -85,7 +87,8 @@ def _lower_bound(successes: float, n: float) -> float:
 
     Newton's method converges here, since the logarithm of the distribution is concave in the logarithm of x.
     """
-    a, b = successes, n - successes + 1
+    a = successes
+    b = n - successes + 1
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log_x = math.log(a / (a + b))
     step = 1.0
@@ -93,7 +96,7 @@ def _lower_bound(successes: float, n: float) -> float:
         x = math.exp(log_x)
         rest = -math.expm1(log_x)
         front = math.exp(scale + a * log_x + b * math.log(rest))
-        # use the series that is shorter however large n is
+        # this series is the shorter one for any n
         below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
         step = math.log(below / _TAIL) * below * rest / front
         log_x -= step
@@ -136,7 +139,7 @@ def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
     measured = [rates for rates in clusters if rates]
     n = sum(map(len, measured))
     value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
-    low, high = (None, None)
+    low = high = None
     if value is not None and len(measured) > 1:
         low, high = exact_interval(value, n * n / sum(len(rates) ** 2 for rates in measured))
     return Rate(value=value, ci_low=low, ci_high=high, n=n)
@@ -233,8 +236,9 @@ class PairedDifference:
     """Mean over n subjects of the share of attempts that succeed in the second run minus the share in the first run."""
 
     n: int
-    #: Number of subjects whose share is lower in the second run, and number of subjects whose share is higher.
+    #: Number of subjects whose share is lower in the second run.
     fell: int
+    #: Number of subjects whose share is higher in the second run.
     rose: int
     #: Whether some subject has several attempts.
     repeated: bool
@@ -324,8 +328,9 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     whole = math.lcm(*(size for pair in measured for _, size in pair))
     gained = [after * whole // size - before * whole // was for (before, was), (after, size) in measured]
     repeated = whole > 1
-    fell, rose = sum(gain < 0 for gain in gained), sum(gain > 0 for gain in gained)
-    low, high = None, None
+    fell = sum(gain < 0 for gain in gained)
+    rose = sum(gain > 0 for gain in gained)
+    low = high = None
     if n and repeated and fell + rose >= _MANY:
         low, high = student([gain / whole for gain in gained])
     elif n:
@@ -346,7 +351,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
 
 
 def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """Return the differences, in the same order, with p-values adjusted for their number."""
+    """Return the differences, in the same order, with p-values adjusted for the number of differences."""
     p_values = holm([difference.p_value for difference in differences])
     return [
         replace(difference, p_adjusted=p_value, comparisons=len(differences))
@@ -362,12 +367,13 @@ def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     is that between two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
     in Medicine 27 (2008), 1693-1702.
     """
-    (low, high), (low_of_fell, high_of_fell) = exact_interval(rose, n), exact_interval(fell, n)
+    low, high = exact_interval(rose, n)
+    low_of_fell, high_of_fell = exact_interval(fell, n)
     odds = [(share * n + 0.5) / (n - share * n + 0.5) for share in (rose, fell)]
     correlation = math.sqrt(odds[0] * odds[1])
-    down = rose - low, high_of_fell - fell
-    up = high - rose, fell - low_of_fell
-    below, above = (math.sqrt(one * one + 2 * correlation * one * two + two * two) for one, two in (down, up))
+    down = (rose - low, high_of_fell - fell)
+    up = (high - rose, fell - low_of_fell)
+    below, above = (math.sqrt(a * a + 2 * correlation * a * b + b * b) for a, b in (down, up))
     return max(-1.0, rose - fell - below), min(1.0, rose - fell + above)
 
 
@@ -392,8 +398,10 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 
-#: Maximum number of sums that are enumerated, and number of random draws if there are more sums.
-_MOST_SUMS, _DRAWS = 200_000, 10_000
+#: Maximum number of sums that are enumerated.
+_MOST_SUMS = 200_000
+#: Number of random draws if there are too many sums to enumerate.
+_DRAWS = 10_000
 
 
 def sign_flips(differences: Sequence[int]) -> float:
@@ -418,12 +426,12 @@ def sign_flips(differences: Sequence[int]) -> float:
             return (1 + sum(abs(value) >= far for value in drawn)) / (1 + _DRAWS)
         before = sums
         sums = Counter[int]()
-        ways = 1
+        combinations = 1
         for heads in range(count + 1):
             for total, many in before.items():
-                sums[total + size * (2 * heads - count)] += many * ways
-            ways = ways * (count - heads) // (heads + 1)
-    return sum(ways for total, ways in sums.items() if abs(total) >= far) / (1 << sizes.total())
+                sums[total + size * (2 * heads - count)] += many * combinations
+            combinations = combinations * (count - heads) // (heads + 1)
+    return sum(combinations for total, combinations in sums.items() if abs(total) >= far) / (1 << sizes.total())
 
 
 def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
@@ -432,7 +440,8 @@ def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
     Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
     """
-    (count, n), (others, m) = first, second
+    count, n = first
+    others, m = second
     successes = count + others
     tail = sum(math.comb(n, k) * math.comb(m, successes - k) for k in range(count, min(n, successes) + 1))
     return tail / math.comb(n + m, successes)
@@ -440,7 +449,7 @@ def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """
-    Return the p-values, in the same order, adjusted for their number.
+    Return the p-values adjusted for the number of tests, in the same order.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979), 65-70.
     """

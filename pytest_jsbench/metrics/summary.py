@@ -248,19 +248,24 @@ def metrics(
     reached = made - failed
     # If every call failed, nothing is known about the model and the engine, so rates have denominator 0.
     known_plan = plan if any(map(_is_informative, counted)) else Counter[CaseKey]()
-    any_decided = any(_is_informative(one) and one.failure_type is not FailureType.UNJUDGED for one in counted)
+    any_decided = any(
+        _is_informative(attempt) and attempt.failure_type is not FailureType.UNJUDGED for attempt in counted
+    )
     decided = known_plan if any_decided else Counter[CaseKey]()
     trivial = {attempt.key: attempt.trivial for attempt in counted if attempt.trivial is not None}
-    taken = Counter(text for texts in trivial.values() for text in texts)
+    constants = Counter(text for texts in trivial.values() for text in texts)
     ordered = _by_case(attempt for attempt in completions if attempt.order_kept is not None)
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
     compared = [(attempt, match) for attempt, match in matches if not match.problem]
     # A failed call gives no information about the model, and neither does its test.
     tested = {
-        (one.asked_by and one.asked_by.test, one.repeat, one.variant): (one.key.of_first, one.test_outcome)
-        for one in counted
-        if one.test_outcome is not None and not one.failed
+        (attempt.asked_by and attempt.asked_by.test, attempt.repeat, attempt.variant): (
+            attempt.key.of_first,
+            attempt.test_outcome,
+        )
+        for attempt in counted
+        if attempt.test_outcome is not None and not attempt.failed
     }
     ended = [(key, test.passed) for key, test in tested.values() if test.passed is not None]
     ended += [(CaseKey(task=test.task, id=test.id), False) for test in ended_tests]
@@ -271,7 +276,9 @@ def metrics(
     notes = Counter(note for attempt in counted for note in attempt.notes)
     priced = [costs.attempts[attempt.attempt] for attempt in attempts if attempt.attempt in costs.attempts]
     decisions = [(attempt.key, attempt.decisions) for attempt in answered if attempt.decisions is not None]
-    reporting = [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
+    reporting = [
+        attempt for attempt in attempts if attempt.usage is not None and attempt.usage.output_tokens is not None
+    ]
     return Metrics(
         planned=plan.total(),
         cases=len(plan),
@@ -289,8 +296,8 @@ def metrics(
         empirical_coverage=clustered((valid[key], n) for key, n in completed.items()),
         pass_rate=clustered((passed[key], n) for key, n in decided.items()),
         pass_rate_nontrivial=clustered((passed[key], n) for key, n in decided.items() if trivial.get(key) == ()),
-        floor=proportion(max(taken.values(), default=0), len(trivial)),
-        trivial_counts=dict(taken.most_common()),
+        floor=proportion(max(constants.values(), default=0), len(trivial)),
+        trivial_counts=dict(constants.most_common()),
         pass_at_k=proportion(sum(passed[key] > 0 for key in decided), len(decided)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in decided.items()), len(decided)),
         pass_at=_mean_for_each_k(pass_at_k, passed, decided),
@@ -308,8 +315,12 @@ def metrics(
         called_again=again,
         retries=sum(attempt.retries for attempt in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
-        over_constraint=_clustered_by_case((key, one.valid_rejected, one.valid) for key, one in decisions),
-        under_constraint=_clustered_by_case((key, one.invalid_accepted, one.invalid) for key, one in decisions),
+        over_constraint=_clustered_by_case(
+            (key, decision.valid_rejected, decision.valid) for key, decision in decisions
+        ),
+        under_constraint=_clustered_by_case(
+            (key, decision.invalid_accepted, decision.invalid) for key, decision in decisions
+        ),
         value_accuracy=_clustered_by_case((attempt.key, match.right, match.expected) for attempt, match in compared),
         value_accuracy_conforming=_clustered_by_case(
             (attempt.key, match.right, match.expected) for attempt, match in compared if attempt.valid
@@ -341,7 +352,7 @@ def metrics(
         # Applications also pay for answers that have no schema.
         tokens=Usage.total([attempt.usage for attempt in attempts if attempt.usage is not None]),
         reported=len(reporting),
-        unreported=sum(one.answered for one in attempts) - sum(one.answered for one in reporting),
+        unreported=sum(attempt.answered for attempt in attempts) - sum(attempt.answered for attempt in reporting),
         cost=sum(priced) if priced else None,
         priced=len(priced),
         unpriced=sum(attempt.attempt in costs.unknown for attempt in attempts),

@@ -11,19 +11,19 @@ from pytest_jsbench.metrics.statistics import Proportion, Rate
 
 NOT_APPLICABLE = "n/a"
 _WHOLE_NAMES = 20
-#: A label and its text; an empty label continues the fact before it.
+#: A label and its text; with an empty label, the text continues the previous fact.
 Fact = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A rate or a number followed by a mark."""
+    """A rate or a number in a table, followed by a mark such as `*`."""
 
     value: Rate | float
     mark: str
 
 
-#: None is not applicable; a string may be untrusted.
+#: Value of a table's cell; None if the value is not applicable. A string may be untrusted.
 Cell = Rate | Marked | float | str | None
 
 
@@ -32,32 +32,37 @@ class Column:
     """A column of a table."""
 
     heading: str
-    #: Shorter heading for narrow terminals; empty if there is none.
+    #: Shorter heading for narrow terminals; empty if the heading cannot be shortened.
     short: str = ""
-    #: How to format its numbers; None for the default.
+    #: Figure that defines the format of numbers in the column; None to use `form`.
     figure: Figure | None = None
     form: str = "{:,.0f}"
-    #: Whether it is omitted in narrow tables.
+    #: Whether the column is omitted if the table is too wide.
     wide_only: bool = False
-    #: Whether it is omitted before bounds move below their rates.
+    #: Whether the column is omitted before rates are split into two lines.
     spare: bool = False
-    #: Whether its texts are left-aligned.
+    #: Whether texts in the column are left-aligned.
     left: bool = False
-    #: Whether its heading may be untrusted text.
+    #: Whether the heading may be untrusted text.
     foreign: bool = False
 
     @classmethod
     def of(cls, figure: Figure, heading: str = "", *, wide_only: bool = False) -> Column:
-        """Create the column of a figure, optionally with another heading."""
-        own = figure.heading or figure.title
-        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, wide_only=wide_only)
+        """Return a column for a figure, optionally with another heading."""
+        default_heading = figure.heading or figure.title
+        return cls(
+            heading=heading or default_heading,
+            short="" if heading else figure.short,
+            figure=figure,
+            wide_only=wide_only,
+        )
 
     def text_of(self, value: float) -> str:
-        """Format a number of the column for people."""
+        """Return a number of the column as text."""
         return self.form.format(value) if self.figure is None else self.figure.text_of(value)
 
     def exact_text_of(self, value: Cell) -> str:
-        """Format a cell of the column with everything that is known about it."""
+        """Return a cell of the column as text, with the exact interval and counts of a rate."""
         if isinstance(value, Marked):
             return f"{self.exact_text_of(value.value)}{value.mark}"
         if not isinstance(value, Rate):
@@ -73,54 +78,54 @@ class Column:
 
     @property
     def counted(self) -> bool:
-        """Whether its rates are shown with their counts."""
+        """Whether rates in the column are shown with their counts."""
         return self.figure is not None and self.figure.counted
 
 
-#: A name and the cells next to it.
+#: Name of a row, and its cells.
 Row = tuple[str, tuple[Cell, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBlock:
-    """Rows of a name and cells."""
+    """A table whose rows have a name and cells."""
 
-    #: Heading above the names.
+    #: Heading of the column with the names.
     head: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     #: Whether the last row is the total.
     total: bool = False
-    #: Names of at most this length are not cut.
+    #: Length in characters up to which names are never truncated.
     whole_names: int = 0
-    #: Title under which Markdown folds it; empty to show it.
+    #: Title of the collapsed section with the table in Markdown; empty if the table is not collapsed.
     folded: str = ""
 
     @classmethod
     def of_texts(cls, head: str, headings: Sequence[str], rows: Iterable[Row]) -> TableBlock:
-        """Create a table of texts."""
+        """Return a table whose cells are texts."""
         return cls(
             head=head,
-            columns=tuple(Column(heading=one, left=True) for one in headings),
+            columns=tuple(Column(heading=text, left=True) for text in headings),
             rows=tuple(rows),
             whole_names=_WHOLE_NAMES,
         )
 
     def part(self, places: Iterable[int]) -> TableBlock:
-        """Return the table with only the columns at these places."""
-        kept = list(places)
-        rows = tuple((name, tuple(cells[at] for at in kept)) for name, cells in self.rows)
-        return replace(self, columns=tuple(self.columns[at] for at in kept), rows=rows)
+        """Return the table with only the columns at these indexes."""
+        indexes = list(places)
+        rows = tuple((name, tuple(cells[at] for at in indexes)) for name, cells in self.rows)
+        return replace(self, columns=tuple(self.columns[at] for at in indexes), rows=rows)
 
     def beside(self, column: Column, cells: Sequence[Cell]) -> TableBlock:
-        """Return the table with another column at its end."""
+        """Return the table with one more column at its end."""
         rows = tuple((name, (*before, cell)) for (name, before), cell in zip(self.rows, cells, strict=True))
         return replace(self, columns=(*self.columns, column), rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Untrusted text above a section, and its label on a terminal."""
+    """Untrusted text as the heading of a section, and its label on a terminal."""
 
     label: str
     text: str
@@ -133,24 +138,25 @@ def table_of_figures(
     head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False
 ) -> TableBlock:
     """
-    Create a row for each source with the figures of a kind of table, without those that none of them has.
+    Return a table with one row per source and one column per figure, without figures that no source has.
 
-    Next to the medians is the number of measurements that most of a row have, and next to any other its own number.
+    After the medians, the column `n` contains the number of measurements that applies to most medians in a row. A
+    median with another number of measurements is followed by this number.
     """
     table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total)
-    every: list[tuple[Figure, list[Cell]]] = [
+    all_figures: list[tuple[Figure, list[Cell]]] = [
         (figure, [figure.value_of(source) for _, source in sources]) for figure in columns(shown)
     ]
-    chosen = [(figure, cells) for figure, cells in every if _is_shown(figure, cells, sources)]
-    medians = [figure for figure, _ in chosen if figure.count]
+    shown_figures = [(figure, cells) for figure, cells in all_figures if _is_shown(figure, cells, sources)]
+    medians = [figure for figure, _ in shown_figures if figure.count]
     by_source = [[count for figure in medians if (count := _count(figure, source))] for _, source in sources]
     counts = [mode(counts) if counts else 0 for counts in by_source]
-    for figure, cells in chosen:
+    for figure, cells in shown_figures:
         if figure.count:
-            own = [_count(figure, source) for _, source in sources]
+            own_counts = [_count(figure, source) for _, source in sources]
             cells = [
                 Marked(cell, f" of {count:,}") if isinstance(cell, float) and count != usual else cell
-                for cell, count, usual in zip(cells, own, counts, strict=True)
+                for cell, count, usual in zip(cells, own_counts, counts, strict=True)
             ]
         column = Column.of(figure, wide_only=shown in figure.wide_only)
         table = table.beside(replace(column, spare=bool(figure.count) and not figure.is_main), cells)
@@ -160,13 +166,13 @@ def table_of_figures(
 
 
 def _count(median: Figure, source: HasFigures) -> int:
-    """Return the number of measurements of a median: 0 if the source does not have it."""
+    """Return the number of measurements behind a median; 0 if the source does not have this figure."""
     count = source.figure(median.count)
     return int(count) if isinstance(count, int | float) else 0
 
 
 def _is_shown(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
-    """Return whether to show a figure: the main rates always, errors if there are any, repeat rates if cases repeat."""
+    """Return whether the table has a column for the figure: always for main rates, otherwise if it has a value."""
     applicable = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
     if figure.name == "pass_hat_k":
         return any(source.figure("planned") != source.figure("cases") for _, source in sources)

@@ -1,4 +1,7 @@
-"""Break runs down by task, keyword of JSON Schema or prompt length: a rate per run and group, with significance."""
+"""
+Break runs down by task, JSON Schema keyword or prompt length: one rate per run and group, with
+significance tests.
+"""
 
 from __future__ import annotations
 
@@ -24,58 +27,61 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.run_json import Evaluation
 
-#: Keywords in the schema of a case, by the case and the digits of its schema's digest.
+#: Keywords in a case's schema, by the case and the first digits of its schema's digest.
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
 _Outcomes = Mapping["CaseKey", CaseOutcome]
 DEFAULT_METRIC = "pass_rate"
 
 
 class Grouping(StrEnum):
-    """A property that cases have in common."""
+    """Property by which cases are grouped."""
 
     TASK = "task"
     KEYWORD = "keyword"
-    #: Prompt length in tokens: quartiles of the cases of the first run that has it.
+    #: Quartile of the prompt length in tokens, computed from the first run that reports tokens.
     LENGTH = "length"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGroup:
-    """The rates of all runs in one group."""
+    """Rates of all runs for one group of cases."""
 
     name: str
-    #: Number of cases of all runs together.
+    #: Number of different cases in this group, over all runs.
     cases: int
     rates: tuple[Rate, ...]
-    #: Comparison of each run with the first, p-values adjusted for the whole table; None for the first, and if no case
-    #: was decided in both.
+    #: Comparison of each run with its reference run, with p-values adjusted for the whole table; None for the reference
+    #: run itself, and if no case was decided in both runs.
     against_first: tuple[Comparison | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Runs by group."""
+    """Rates of several runs by group of cases."""
 
     by: Grouping
     metric: str
     groups: tuple[CaseGroup, ...]
-    #: Rate over all cases of each run.
+    #: Rate of each run over all of its cases.
     total: tuple[Rate, ...]
-    #: Index of the run that each is compared with.
+    #: For each run, the index of its reference run.
     firsts: tuple[int, ...]
 
     def _mark(self, rate: Rate, *, real: bool = False) -> Marked:
-        """Return the rate with a mark if it differs, and with its count unless it is a pass rate."""
+        """
+        Return the rate followed by its denominator unless it is a pass rate, and by a star if the difference is
+        significant.
+        """
         count = f" of {rate.n:,}" if self.metric != DEFAULT_METRIC and rate.n and rate.value is not None else ""
         return Marked(rate, f"{count}{' *' if real else ''}")
 
     @property
     def tests(self) -> int:
-        """Number of tests for which the p-values are adjusted."""
+        """Number of significance tests for which the p-values are adjusted."""
         return sum(comparison is not None for group in self.groups for comparison in group.against_first)
 
     def note(self, names: Sequence[str]) -> str:
-        """Explain the intervals and the marks for people."""
+        """Return an explanation of the intervals and stars in the table."""
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         if self.metric in MEASURES:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
@@ -90,7 +96,7 @@ class Breakdown:
         return f"{rates}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
 
     def table(self, names: Sequence[str]) -> TableBlock:
-        """Return a row per group and a column per run; the last row is the total."""
+        """Return the breakdown as a table with a row per group, a column per run and a total."""
         rows: list[Row] = []
         for group in self.groups:
             pairs = zip(group.rates, group.against_first, strict=True)
@@ -151,14 +157,14 @@ def break_down(
     keywords: KeywordsOfCases | None = None,
     metric: str = DEFAULT_METRIC,
 ) -> Breakdown:
-    """Break runs down by group; RecordError if they lack the outcomes of cases."""
+    """Return the breakdown of runs by group; raise RecordError if a run does not contain the outcomes of its cases."""
     measurable = (*RATES, *MEASURES)
     if metric not in measurable:
         message = f"no rate or time '{printable(metric, 60)}': {nearest(metric, measurable)}"
         raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:
-        message = f"--by={by} supports only the pass rate, found {metric}: drop the metric, or use --by=task"
+        message = f"--by={by} supports only the pass rate, found {metric}: remove the metric, or use --by=task"
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
     lengths = _lengths(evaluations) if by is Grouping.LENGTH else {}
     parts = [_by_group(evaluation, by, keywords or {}, lengths) for evaluation in evaluations]
@@ -190,7 +196,10 @@ def break_down(
 
 
 def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
-    """Return the quartile of each case's prompt length, the shortest first; RecordError if no run has token counts."""
+    """
+    Return the quartile of each case's prompt length, the shortest first; raise RecordError if no
+    run reports tokens.
+    """
     for evaluation in evaluations:
         outcomes = (evaluation.outcomes or {}).items()
         tokens = {key: fmean(values) for key, case in outcomes if (values := case.measured("input_tokens"))}
@@ -204,7 +213,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
 
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
-    """Return the median over cases of their means."""
+    """Return the median over cases of the mean measurement of a case."""
     means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
     return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))
@@ -241,7 +250,7 @@ def _rate(evaluation: Evaluation, group: _Outcomes, name: str, metric: str) -> R
 
 
 def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
-    """Return the rate of an evaluation, with its count if the file has it."""
+    """Return the rate of an evaluation, with its denominator if the file contains it."""
     over = FIGURES[metric].of
     n = None if over is None else evaluation.figures.get(over)
     return replace(evaluation.rate(metric), n=None if n is None else int(n))
@@ -250,7 +259,7 @@ def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
 def _compare_with_first(
     parts: Sequence[Mapping[str, _Outcomes]], names: Sequence[str], places: Sequence[int]
 ) -> dict[tuple[str, int], Comparison]:
-    """Compare the runs by group with their reference run, with p-values adjusted for all of these tests."""
+    """Compare each run with its reference run in each group, with p-values adjusted for the number of tests."""
     compared = {
         (name, at): compare(parts[first].get(name, {}), parts[at].get(name, {}))
         for name in names
@@ -262,7 +271,10 @@ def _compare_with_first(
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
-    """Return the keywords in the schema of each case from the runs' records; RecordError if none has records."""
+    """
+    Return the keywords in each case's schema, read from the records of the runs; raise RecordError
+    without records.
+    """
     keywords: dict[tuple[CaseKey, str], Sequence[str]] = {}
     for path in paths:
         place = path.parent if path.name == "run.json" else path
@@ -271,9 +283,9 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
         if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
             for outcome in journal.read_run(place).outcomes:
                 keywords.setdefault((outcome.key, schema_digits(outcome.schema_digest)), outcome.keywords)
-                # a case without a call has no digest
+                # a case for which no call was made has no digest in its outcome
                 keywords.setdefault((outcome.key, ""), outcome.keywords)
     if not keywords:
-        message = "keywords are read from records.jsonl, which none of the runs has: name the directory of a run"
+        message = "--by=keyword needs records.jsonl, which none of the runs has: name the directory of a run"
         raise RecordError(message, option="by")
     return keywords

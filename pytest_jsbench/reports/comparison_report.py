@@ -1,4 +1,4 @@
-"""Report on several runs: their metrics, significant differences, and the settings in which they differ."""
+"""Report on several runs: metrics, significant differences, and settings that differ."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.run_json import Evaluation
 
 _MOST_NAMED = 10
-_MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000
+_MOST_NAMED_OF_PAIR = 5
+_MOST_NAMED_AT_ALL = 1000
 _MOST_FIELDS = 5
 _LONGEST_LABEL = 22
 _LONGEST_METRIC = 40
-#: Maximum length of a metric's name that a gate may use.
+#: Maximum length in characters of a metric's name that is never truncated.
 _LONGEST_WHOLE_METRIC = 60
-#: Maximum length of a label that names its file.
+#: Maximum length in characters of a label that contains the file's name.
 _LONGEST_PLACE = 200
-#: Total width of the labels in the head of a table.
+#: Maximum total length in characters of labels in a table's heading; longer labels are replaced by numbers.
 _WIDTH_OF_LABELS = 40
-#: Metrics that every run of ours has.
+#: Metrics that distinguish a run of pytest-jsbench from another tool's evaluation.
 _OURS = frozenset({"pass_rate", "planned"})
-#: Maximum length of a comment in characters; GitHub accepts 65,536.
+#: Maximum length in characters of a comment; GitHub accepts 65,536.
 _LONGEST_COMMENT = 60_000
 _NAME_OF_COMMENT = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
@@ -51,7 +52,10 @@ def side_by_side(
     margin: float | None = None,
     more: Sequence[Block] = (),
 ) -> list[Block]:
-    """Return the runs side by side for a terminal; long names are numbered and listed below the first table."""
+    """
+    Return the report on several runs for a terminal; if names are long, numbers replace them below
+    the first table.
+    """
     shown = [printable(name, None) for name in names]
     legend: list[Fact] = []
     rows = shown
@@ -76,9 +80,10 @@ def comparison_markdown(
     comment: str | None = None,
 ) -> str:
     """
-    Return the runs side by side as GitHub Markdown; names of runs, models and files are in code spans.
+    Return the report on several runs as GitHub Markdown, with untrusted text in code spans.
 
-    `comment` names a comment that a workflow keeps up to date. Sections that do not fit are omitted, with a note.
+    `comment` is the name of a comment that a workflow updates. Sections that exceed its length are omitted, with a
+    note.
     """
     newest = evaluations[-1]
     variants = sum(run.variant != "" and run.source == newest.source for run in evaluations)
@@ -99,7 +104,7 @@ def comparison_markdown(
 
 
 def marker(name: str) -> str:
-    """Return the hidden first line by which a workflow finds its comment; ExportError for an invalid name."""
+    """Return the hidden first line by which a workflow finds its comment; raise ExportError for an invalid name."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
         message = f"invalid name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
         raise ExportError(message, found=name, option="comment")
@@ -118,7 +123,7 @@ def _blocks(
     margin: float | None,
     more: Sequence[Block],
 ) -> Iterator[Block]:
-    """Yield the report: a table of runs, the differences, and everything else, which a comment may omit."""
+    """Yield the blocks of the report, the most important first, since the last ones may be omitted from a comment."""
     ours = all("pass_rate" in run.figures for run in evaluations)
     settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
@@ -142,9 +147,9 @@ def _blocks(
         yield facts
     if len(compared) > 1:
         yield [adjustment_of(compared)]
-    silent = [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]
-    if silent:
-        yield [("not paired", f"{', '.join(silent)}: without outcomes of cases")]
+    without_outcomes = [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]
+    if without_outcomes:
+        yield [("not paired", f"{', '.join(without_outcomes)}: without outcomes of cases")]
     if by is not None:
         yield by.table(columns)
         yield [("note", by.note(columns))]
@@ -154,26 +159,26 @@ def _blocks(
 
 
 def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
-    """Return a row per run: of models, or of grammars if all decided about labelled answers."""
+    """Return a table with one row per run, for grammars if all runs decided about labelled answers."""
     labelled = [run.figures.get("valid_instances") or run.figures.get("invalid_instances") for _, run in rows]
     return table_of_figures("Run", rows, GRAMMAR_RUNS if all(labelled) else RUNS)
 
 
 def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:
-    """Return a row per metric that a run has, rates with their bounds, and a column per run."""
+    """Return a table with one row per metric and one column per run."""
     names = dict.fromkeys(itertools.chain.from_iterable(evaluation.figures for evaluation in evaluations))
-    every = [name for name in names if not name.endswith(("_ci_low", "_ci_high"))]
+    metrics = [name for name in names if not name.endswith(("_ci_low", "_ci_high"))]
     table = TableBlock(
-        head="Metric", columns=(), rows=tuple((name, ()) for name in every), whole_names=_LONGEST_WHOLE_METRIC
+        head="Metric", columns=(), rows=tuple((name, ()) for name in metrics), whole_names=_LONGEST_WHOLE_METRIC
     )
     for name, evaluation in zip(columns, evaluations, strict=True):
-        cells = [evaluation.figure(metric) for metric in every]
+        cells = [evaluation.figure(metric) for metric in metrics]
         table = table.beside(Column(heading=name, form="{:.6g}", foreign=True), cells)
     return table
 
 
 def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[str]) -> TableBlock:
-    """Return a row per setting in which the runs differ."""
+    """Return a table with one row for each setting that differs between the runs."""
     return TableBlock(
         head="Setting",
         columns=(
@@ -186,7 +191,7 @@ def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[
 
 
 def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
-    """Return the comparison of a run with a baseline, with its source if known."""
+    """Yield the comparison of a run with a baseline; `source` names the baseline and may be empty."""
     yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
     yield from _changes(comparison, _MOST_NAMED)
     yield from facts_of_tests_and_values(comparison)
@@ -197,10 +202,15 @@ def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
 def facts_of_pairs(
     compared: Sequence[Pair], names: Mapping[str, str], *, each: str = "run", most: int = 0
 ) -> list[Fact]:
-    """Return the comparison of each pair of runs or variants, naming at most this many changed cases."""
+    """
+    Return the comparison of each pair of runs or variants.
+
+    `each` is the noun for what is compared. At most `most` changed cases are listed per pair.
+    """
     facts: list[Fact] = []
     for pair in compared:
-        first, second = names[pair.first], names[pair.second]
+        first = names[pair.first]
+        second = names[pair.second]
         facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
         facts += _changes(pair.comparison, most) if most else []
         facts += facts_of_tests_and_values(pair.comparison, most or _MOST_NAMED)
@@ -209,7 +219,7 @@ def facts_of_pairs(
 
 
 def adjustment_of(compared: Sequence[Pair]) -> Fact:
-    """Return the note on the adjustment of the p-values of these pairs."""
+    """Return a note on the adjustment of the p-values for these pairs."""
     return "p-values", f"adjusted for {len(compared)} comparisons (Holm)"
 
 
@@ -219,45 +229,42 @@ def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
 
 
 def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
-    """
-    Return the settings in which two runs differ, by what they affect, and a warning if verdicts are
-    not comparable.
-    """
+    """Yield the settings that differ, grouped by what they affect, and a warning if verdicts are not comparable."""
     for at, changes in enumerate(by_bearing(settings)):
         yield "" if at else "settings", changes
     yield from incomparable(settings)
 
 
 def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
-    """Return the changed settings by what they affect."""
+    """Yield the settings that differ as one text for each kind of effect."""
     for bearing in Bearing:
-        changes = [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]
+        changes = [f"{setting.name} {' → '.join(setting.shown)}" for setting in settings if setting.bears_on is bearing]
         if changes:
             yield f"other {bearing}: {', '.join(changes)}"
 
 
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
-    """Return a warning for each reason why the verdicts of the runs are not comparable."""
+    """Yield a warning for each reason why the verdicts of the runs are not comparable."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
         why = f"the runs were judged by different rules ({', '.join(rules)}), which alone can change verdicts"
-        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges one again"
+        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges a run again"
     if any(one.name == "labelled" for one in settings):
         yield "warning", "one run has decisions of grammars, another has answers of a model: they cannot be compared"
 
 
 def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """Return the comparison of tests and of values, by subject; empty if one of the runs lacks them."""
+    """Yield the comparison of own tests, of values, and of times, tokens and costs, as far as both runs have them."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
-            yield "worse", f"no longer passed by their test in {_list_cases(comparison.tests.worse, most)}"
+            yield "worse", f"answers no longer pass their test in {_list_cases(comparison.tests.worse, most)}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences
 
 
 def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
-    """Return the comparison of whole answers, of fields, and the changed cases."""
+    """Yield the comparison of values in whole answers and in fields, and the cases that changed."""
     (_, whole), *fields = values.sentences
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
@@ -273,7 +280,7 @@ def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
 
 
 def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
-    """Return the cases of the two runs, or other items named by `each`, that are not compared."""
+    """Yield the numbers of cases that are not compared; `each` is the noun for a run or a variant."""
     left_out = {
         f"undecided in one {each}": len(comparison.undecided),
         "whose schema changed": len(comparison.changed),
@@ -290,26 +297,26 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
 
 
 def _list_cases(keys: Sequence[CaseKey], most: int) -> str:
-    """Return the names of cases, and how many more there are."""
+    """Return the number and the names of cases, at most `most` names."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
     """
-    Return a distinct label for each evaluation: the given one, or the settings that distinguish it.
+    Return a distinct label for each evaluation: the given label, or the settings that distinguish it.
 
-    If those are not enough, the run's id is added, and then the file.
+    If labels are equal, the run's id is added, and if they are still equal, the file.
     """
     if given is not None:
         names = list(given)
     elif any(run.variant for run in evaluations):
         names = [run.label for run in evaluations]
-    elif chosen := distinguishing(
+    elif distinguishing_names := distinguishing(
         settings := [run.settings for run in evaluations],
         same_cases=same_cases(*(run.outcomes for run in evaluations)),
     ):
-        texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
+        texts = (", ".join(own[name].label for name in distinguishing_names if name in own) for own in settings)
         names = [name or run.label for name, run in zip(texts, evaluations, strict=True)]
     else:
         engines = [
@@ -325,7 +332,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
 
 
 def _is_labelled(evaluation: Evaluation) -> bool:
-    """Return whether a grammar decided about labelled answers; the model only provides the tokens."""
+    """Return whether a grammar decided about labelled answers; the model of such a run only provides its tokenizer."""
     dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
@@ -336,9 +343,9 @@ def _text(value: object) -> str:
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """
-    Return the pairs of evaluations that have outcomes; if there are many, each with the first only.
+    Return the comparisons of runs with known outcomes in pairs; in a large group, each run only with the first.
 
-    If several runs have the same variants, each variant is compared with itself in the other runs.
+    If all runs have the same variants, a variant is compared only with the variant of the same name in other runs.
     """
     groups: dict[int, list[RunOutcomes]] = {}
     for name, run, first in zip(names, evaluations, firsts(evaluations), strict=True):
@@ -348,7 +355,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
 
 def _incomplete_runs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
-    """Return the runs with failed, missing or unjudged attempts."""
+    """Yield a warning for each run with failed, missing or unjudged attempts."""
     for name, run in zip(names, evaluations, strict=True):
         errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
         if run.figures.keys() >= _OURS and (errors or unjudged):
@@ -357,7 +364,7 @@ def _incomplete_runs(evaluations: Sequence[Evaluation], names: Sequence[str]) ->
 
 
 def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
-    """Return a warning if the runs' own metrics are not over the same cases."""
+    """Yield a warning if the metrics of the runs are not computed over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
         why = "the figures above are not all over the same cases with the same schemas"
@@ -367,7 +374,7 @@ def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
 def to_dict(
     evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, margin: float | None = None
 ) -> dict[str, Any]:
-    """Return the report as JSON values, with a margin also whether each second run is shown to be not worse."""
+    """Return the report as JSON values; with a margin, each pair has the result of the non-inferiority test."""
 
     def compared(pair: Pair) -> dict[str, Any]:
         shown = {} if margin is None else {"no_worse": {"margin": margin, "shown": pair.comparison.no_worse(margin)}}

@@ -1,4 +1,4 @@
-"""Read the gates and the baseline of a run before any call, and decide them at its end."""
+"""Check the gates and the baseline of a run before its calls, and evaluate them at its end."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateDecision:
-    """The results of a run's gates, and its comparison with the baseline."""
+    """Results of a run's gates, and its comparison with the baseline."""
 
     gates: tuple[GateResult, ...] = ()
-    #: Comparisons with the baseline by variant, or under an empty name.
+    #: Comparisons with the baseline by variant; in a run without variants, the key is empty.
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
-    #: The baseline.
+    #: Evaluation with which the run was compared; None without a baseline.
     baseline: Evaluation | None = None
 
     def facts(self) -> Iterator[Fact]:
-        """Return the results of the comparisons."""
+        """Yield the facts of the comparisons with the baseline."""
         if self.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
@@ -45,19 +45,19 @@ class GateDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """The gates and the baseline, checked before any call."""
+    """Gates and baseline of a run, checked before its calls."""
 
     gates: tuple[Gate, ...]
     baseline: Evaluation | None = None
-    #: Notes on the baseline, one line each.
+    #: Problems with the baseline, one line each.
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, *, more_tasks: bool = False) -> Expectations:
         """
-        Read the baseline; JSBenchError if it, or a gate, does not match the cases of this run.
+        Read the baseline and check the gates; raise JSBenchError if one of them does not match the cases of the run.
 
-        With `more_tasks`, tasks outside the dataset are possible, and a gate may name any task.
+        With `more_tasks`, the run may have tasks outside its dataset, and a gate may name any task.
         """
         return cls.read(
             plan.gates,
@@ -82,9 +82,17 @@ class Expectations:
         more_tasks: bool = False,
     ) -> Expectations:
         """
-        Read the baseline at a path, for a run with these cases, variants and own metrics.
+        Read the baseline and check the gates for a run with these cases, variants and custom metrics.
 
-        `repeats` is None if cases may have more attempts.
+        Args:
+            gates: the gates to check.
+            path: file or directory of the baseline; None without a baseline.
+            keys: the cases of the run.
+            variants: names of the run's variants.
+            metrics: names of the custom metrics in use.
+            repeats: number of attempts per case; None if cases may have more attempts.
+            more_tasks: whether the run may have tasks that are not among `keys`.
+
         """
         tasks = None if more_tasks else {key.task for key in keys}
         with errors_about("--jsbench-gate"):
@@ -99,10 +107,10 @@ class Expectations:
             baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         if not more_tasks and outcomes.keys().isdisjoint(keys):
-            message = f"--jsbench-baseline: {path} has none of this run's cases; give a run of this dataset"
+            message = f"--jsbench-baseline: {path} has none of this run's cases; choose a run of this dataset"
             raise JSBenchError(message, option="baseline")
         alone = (
-            f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"
+            f"variant {name} is not compared: {baseline.source} has no variant of this name"
             for name in variants
             if name not in compared
         )
@@ -119,7 +127,7 @@ class Expectations:
 
 
 def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
-    """Check that a run with these own metrics and repeats measures a gate's metric; GateError if not."""
+    """Raise GateError if a run with these custom metrics and repeats does not measure the metric."""
     group, _, ending = name.metric.partition(".")
     if group == "scores" and ending not in metrics:
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"

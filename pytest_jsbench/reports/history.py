@@ -1,4 +1,4 @@
-"""Keep a history: one small line per run, for months, and report on it: how the newest differs significantly."""
+"""Keep a history file with one short line per run, and report how the newest run differs from earlier ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlo
 from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
 from pytest_jsbench.reports.run_json import Evaluation, kept_of_run
 
-#: Version of a line; raised when a field is added.
+#: Version of the format of a line; raised when a field is added.
 HISTORY_VERSION = "1.0"
 #: Maximum length of a line in bytes.
 LONGEST_LINE = 4_000_000
@@ -44,7 +44,7 @@ _METRICS = (
 )
 #: Number of significant digits of measurements.
 _DIGITS = 6
-#: Settings that a label names only if they differ from these usual values.
+#: Settings that are named in a label only if they differ from these defaults.
 _USUAL: Mapping[str, Any] = {
     "engine": None,
     "model": None,
@@ -60,34 +60,37 @@ _USUAL: Mapping[str, Any] = {
 
 _Bits = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1)]
-#: Maximum number of cases whose measurements a line keeps, to limit its length.
+#: Maximum number of cases for which a line contains measurements, to limit the length of the line.
 _MOST_MEASURED = 20_000
 _EXPECTED = "expected the lines that `jsbench history add` writes"
-#: End of an attempt that did not pass; a line does not keep the reason.
+#: Outcome of an attempt that did not pass; a line does not contain the failure type.
 _FAILED = "failed"
 
 
 class WrittenCases(Struct, frozen=True, kw_only=True):
-    """The outcomes of cases, in the order of their names."""
+    """Outcomes of the cases of a run, in the alphabetical order of their names."""
 
     #: Number of cases.
     count: Annotated[int, Meta(ge=0, le=10_000_000)]
-    #: Digest of the names and schemas of the cases: equal if two runs had the same ones.
+    #: Digest of the names and schemas of the cases; equal for two runs with the same cases.
     digest: Digest
-    #: Number of bits per case: the maximum number of attempts at one. 1 if absent.
+    #: Number of bits per case, which is the largest number of attempts at a case; 1 if absent.
     attempts: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
-    #: Attempts that passed, as a hexadecimal number: its lowest bit is the first attempt of the first case.
+    #: Attempts that passed, as the bits of a hexadecimal number; the lowest bit is the first attempt at the first case.
     passed: _Bits
-    #: The same for attempts without information about the model: the call failed, the attempt is missing, or the
-    #: answer could not be judged.
+    #: Attempts that give no information about the model, as bits like `passed`: the call failed, the attempt is
+    #: missing, or the answer could not be judged.
     undecided: _Bits
-    #: Times, tokens and cost by name: the mean of each case's attempts, null if it has none. Absent with more than
-    #: 20,000 cases.
+    #: Times, tokens and cost by name: for each case, the mean of its attempts, or null if there is none; absent with
+    #: more than 20,000 cases.
     measures: Mapping[str, tuple[_Number | None, ...]] = {}
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> WrittenCases:
-        """Return the part of an evaluation's cases that a line keeps; RecordError if it lacks their outcomes."""
+        """
+        Return the outcomes of an evaluation for its line; raise RecordError if the evaluation does not contain
+        outcomes.
+        """
         if evaluation.outcomes is None:
             message = f"{evaluation.source} has no outcomes of cases; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -110,7 +113,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         )
 
     def check(self) -> None:
-        """Raise RecordError if there are more bits than attempts, or not as many measurements as cases."""
+        """Raise RecordError if the numbers of bits and measurements do not match the number of cases."""
         passed = int(self.passed, 16)
         undecided = int(self.undecided, 16)
         bits = self.count * self.attempts
@@ -124,9 +127,10 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
     def changes_since(self, before: WrittenCases) -> tuple[int, int]:
         """
-        Count the common cases that pass more often than before, and less often, over as many attempts as both made.
+        Return the number of cases that pass more often than before, and the number of cases that pass less often.
 
-        It takes a tenth of the time of a comparison, and each line of a table needs it.
+        As many attempts per case as both runs made are compared. This takes a tenth of the time of a full comparison,
+        since every line of a table needs it.
         """
         most = min(self.attempts, before.attempts)
         pairs = zip(before.shares(most), self.shares(most), strict=True)
@@ -134,24 +138,24 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
 
     def shares(self, most: int) -> list[Share]:
-        """Return for each case how many of its first attempts passed, and how many are decided."""
+        """Return, for each case, how many of its first `most` attempts passed and how many were decided."""
         passed, undecided = self._digits()
         starts = range(0, self.count * self.attempts, self.attempts)
         return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
 
     def _digits(self) -> tuple[str, str]:
-        """Return the attempts that passed, and the undecided ones: one binary digit each, the first one first."""
+        """Return the passed and the undecided attempts as binary digits, the first attempt first."""
         size = self.count * self.attempts
         passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
         return passed, undecided
 
     @property
     def outcomes(self) -> dict[CaseKey, CaseOutcome]:
-        """Outcome of each case by its index; measurements belong to its first attempt."""
-        ends = [
-            MISSING if is_open == "1" else PASSED if is_right == "1" else _FAILED
-            for is_right, is_open in zip(*self._digits(), strict=True)
-        ]
+        """Outcomes of the cases by index; the mean measurements of a case are attributed to its first attempt."""
+        ends: list[str] = []
+        for is_right, is_open in zip(*self._digits(), strict=True):
+            decided = PASSED if is_right == "1" else _FAILED
+            ends.append(MISSING if is_open == "1" else decided)
         return {
             CaseKey(task="case", id=str(at)): CaseOutcome(
                 attempts=tuple(ends[at * self.attempts : (at + 1) * self.attempts]),
@@ -162,18 +166,18 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
 
 def _bits(ends: Iterable[bool]) -> str:
-    """Return the outcomes as a hexadecimal number, with the first as its lowest bit."""
+    """Return the values as a hexadecimal number whose lowest bit is the first value."""
     return f"{int(''.join('01'[end] for end in ends)[::-1] or '0', 2):x}"
 
 
 class NamedRun(TypedDict):
-    """The identity of a run."""
+    """Fields that identify a run."""
 
     #: Name of the run.
     run_id: Annotated[str, Meta(min_length=1)]
-    #: Distinguishes it from every other run; None if not recorded.
+    #: Unique identifier of the run; null if not recorded.
     uuid: NotRequired[str | None]
-    #: ISO 8601, UTC.
+    #: Start time of the run (ISO 8601, UTC).
     started_at: str
 
 
@@ -183,29 +187,29 @@ class _Run(Struct, frozen=True, kw_only=True):
 
 class HistoryLine(Struct, frozen=True, kw_only=True):
     """
-    The part of one run, or of one variant of it, that later ones are compared with.
+    A run, or one variant of a run, as a line in a history file.
 
-    Lines are added, never changed; fields are added, never removed. An absent field is unknown, or not applicable.
+    Lines are added, never changed; fields are added, never removed. An absent field is unknown or not applicable.
     """
 
-    #: Version of the line; raised when a field is added.
+    #: Version of the format of the line; raised when a field is added.
     schema_version: str = written(HISTORY_VERSION)
-    #: Lines of one label with the same cases are compared with each other.
+    #: Name of the series to which the line belongs; lines with the same label and the same cases are compared.
     label: Annotated[str, Meta(min_length=1)]
     #: Variant of the run; empty in a run without variants.
     variant: str = written("")
-    #: What produced the run, as in run.json, as far as it distinguishes later runs.
+    #: Settings of the run as in run.json, as far as later runs are compared by them.
     run: Mapping[str, Any]
-    #: Metrics of run.json by name.
+    #: Metrics by the names in run.json.
     metrics: Mapping[str, _Number]
-    #: Outcome of each case, in the order of their names.
+    #: Outcomes of the cases, in the alphabetical order of their names.
     cases: WrittenCases
     #: The run verdict; None if undecided.
     verdict: Literal["passed", "failed", "incomplete"] | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for two lines of one run."""
+        """Key that is equal for two lines of the same run and variant."""
         return self.run.get("uuid") or self.run["run_id"], self.variant
 
     @property
@@ -215,7 +219,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @property
     def evaluation(self) -> Evaluation:
-        """The line as an evaluation, with metrics but without cases."""
+        """The line as an evaluation with metrics but without outcomes of cases."""
         return Evaluation(
             source=self.run["run_id"],
             config_path="",
@@ -227,7 +231,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
-        """Return the line of a run of ours, or of one variant of it; RecordError for any other evaluation."""
+        """Return the line for a run or one of its variants; raise RecordError for an evaluation of another tool."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
             message = f"{evaluation.source} does not identify its run; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -251,7 +255,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: Any) -> HistoryLine:
-        """Parse a line; RecordError if it is not one of a history."""
+        """Parse a line; raise RecordError if it is not a line of a history."""
         try:
             line = from_json(cls, data)
             from_json(_Run, {"run": line.run})
@@ -264,7 +268,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         return line
 
     def since(self, before: HistoryLine) -> Comparison:
-        """Compare with an earlier line that has the same cases."""
+        """Return the comparison with an earlier line that has the same cases."""
         return compare(before.cases.outcomes, self.cases.outcomes, self.changes_since(before))
 
     def changes_since(self, before: HistoryLine) -> tuple[SettingDifference, ...]:
@@ -274,8 +278,9 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     def is_comparable(self, before: HistoryLine) -> bool:
         """
-        Return whether its metrics are comparable with an earlier line's: both complete, with the
-        same cases and rules.
+        Return whether the metrics are comparable with those of an earlier line.
+
+        Both runs have to be complete, with the same cases and the same rules of the judge.
         """
         if "incomplete" in {self.verdict, before.verdict} or not self.with_same_cases([before]):
             return False
@@ -289,7 +294,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
 
 def _label_of(evaluation: Evaluation, given: str | None) -> str:
-    """Return a label that does not depend on other runs: engine, model, and unusual settings."""
+    """Return a label that does not depend on other runs: engine, model, and settings that differ from the defaults."""
     if given:
         return f"{given} {evaluation.variant}".rstrip()
     settings = evaluation.settings
@@ -300,10 +305,10 @@ def _label_of(evaluation: Evaluation, given: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinceBefore:
-    """The newest line of a label compared with an earlier one that had the same cases."""
+    """Comparison of the newest line of a label with an earlier line that has the same cases."""
 
     before: HistoryLine
-    #: Its p-values are, in a series, adjusted for all tests of the history.
+    #: Comparison with the earlier line; in a `Series`, p-values are adjusted for all tests of the history.
     comparison: Comparison
 
     def to_dict(self) -> dict[str, Any]:
@@ -320,11 +325,12 @@ class SinceBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The lines of one label, in order of time."""
+    """Lines with the same label, the oldest first."""
 
     label: str
     lines: tuple[HistoryLine, ...]
-    #: The newest line compared with the last and the first earlier one with the same cases; empty if there is none.
+    #: Comparisons of the newest line with the last and with the first earlier line that have the same cases; empty if
+    #: no earlier line has them.
     since: tuple[SinceBefore, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -341,16 +347,16 @@ class History:
     """The lines of a history file."""
 
     lines: tuple[HistoryLine, ...]
-    #: Problems with reading it, one line each.
+    #: Problems with reading the file, one line each.
     warnings: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> History:
         """
-        Read a file; damaged lines are skipped, with a warning that counts them.
+        Read a history file; damaged lines are skipped, with a warning that counts them.
 
-        RecordError if the file cannot be read, if a JSON line is not one of a history, or if more lines are damaged
-        than intact: then it is another file.
+        Raise RecordError if the file cannot be read, or is not a history: if a JSON line has another format, or more
+        lines are damaged than intact.
         """
         lines: dict[tuple[object, ...], HistoryLine] = {}
         damaged: list[RecordError] = []
@@ -372,14 +378,16 @@ class History:
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """Return the lines by label, in order of time."""
+        """Lines by label, the oldest first in each series."""
         by_label: dict[str, list[HistoryLine]] = {}
         for line in sorted(self.lines, key=lambda line: line.started_at):
             by_label.setdefault(line.label, []).append(line)
         compared = {label: _last_and_first(lines) for label, lines in by_label.items()}
-        together = iter(adjust_together([since.comparison for of_label in compared.values() for since in of_label]))
+        adjusted_comparisons = iter(
+            adjust_together([since.comparison for of_label in compared.values() for since in of_label])
+        )
         since = {
-            label: tuple(replace(pair, comparison=next(together)) for pair in of_label)
+            label: tuple(replace(pair, comparison=next(adjusted_comparisons)) for pair in of_label)
             for label, of_label in compared.items()
         }
         labels = dict.fromkeys(line.label for line in self.lines)
@@ -387,7 +395,7 @@ class History:
 
 
 def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
-    """Return the newest line compared with the last and the first one that had its cases."""
+    """Return the comparisons of the newest line with the last and the first earlier line that have the same cases."""
     *earlier, newest = lines
     with_same_cases = newest.with_same_cases(earlier)
     return [
@@ -398,36 +406,36 @@ def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
 
 def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
     """
-    Add a line for each new run; return the added ones, and the content before.
+    Add a line for each new run; return the added lines, and the history before.
 
-    Other processes that add to the file wait meanwhile. JournalError if the disk fails.
+    The file is locked meanwhile. Raise JournalError if it cannot be written.
     """
     try:
         with locked(path) as file:
             before = History.read(path)
-            seen = {line.identity for line in before.lines}
-            added = [line for line in lines if line.identity not in seen]
+            identities = {line.identity for line in before.lines}
+            added = [line for line in lines if line.identity not in identities]
             size = file.seek(0, os.SEEK_END)
-            torn = b""
+            line_end = b""
             if size:
                 file.seek(size - 1)
-                torn = b"" if file.read(1) == b"\n" else b"\n"
+                line_end = b"" if file.read(1) == b"\n" else b"\n"
             text = "".join(json.dumps(to_json(line), ensure_ascii=True, allow_nan=False) + "\n" for line in added)
             if added:
-                append_whole(file, torn + text.encode("ascii"), size)
+                append_whole(file, line_end + text.encode("ascii"), size)
     except OSError as error:
         raise JournalError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     return added, before
 
 
-#: The last format is that of run names.
+#: Formats of a time, the shortest first; the last one is also used in run ids.
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
-#: Legend of the column of changes.
+#: Explanation of the column with the changes.
 _LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
 
 
 def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
-    """Return the series one after the other, each with its newest lines."""
+    """Yield the report on each series, with its newest lines."""
     for series in history:
         yield Heading("label", series.label)
         yield _table(series, last)
@@ -438,7 +446,7 @@ def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
 
 
 def _table(series: Series, last: int) -> TableBlock:
-    """Return the newest lines of a series as a table."""
+    """Return a table with the newest lines of a series."""
     first = max(0, len(series.lines) - last)
     lines = series.lines[first:]
     runs = [(when, line.evaluation) for when, line in zip(_times(lines), lines, strict=True)]
@@ -449,7 +457,7 @@ def _table(series: Series, last: int) -> TableBlock:
 
 
 def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
-    """Format the time of each, as precisely as needed to distinguish them."""
+    """Return the start time of each line, as short as possible to be distinct."""
     times: list[str] = []
     for form in forms:
         times = [f"{line.started_at:{form}}" for line in lines]
@@ -459,7 +467,7 @@ def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[
 
 
 def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
-    """Count the cases that improved and got worse since the last line with the same cases."""
+    """Return the numbers of cases that improved and got worse since the last line with the same cases."""
     if not earlier:
         return ""
     with_same_cases = line.with_same_cases(earlier)
@@ -470,7 +478,7 @@ def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
 
 
 def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
-    """Return the settings of each of the newest lines that differ from the line before it."""
+    """Yield the settings that changed between successive lines, for the newest lines."""
     timed = list(zip(_times(series.lines, _TIMES[1:]), series.lines, strict=True))
     for (_, before), (when, line) in list(pairwise(timed))[-last:]:
         if changes := "; ".join(by_bearing(line.changes_since(before))):
@@ -478,9 +486,9 @@ def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
 
 
 def _newest(series: Series) -> Iterator[Fact]:
-    """Compare the newest line with the one before it, and with the first one."""
+    """Yield the comparisons of the newest line with the last and the first earlier line that have the same cases."""
     if not series.since and len(series.lines) > 1:
-        yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
+        yield "newest", "no earlier line has the same cases with the same schemas: nothing can be compared"
     times = _times(series.lines, _TIMES[1:])
     for word, since in zip(("newest", "and"), series.since, strict=False):
         when = times[series.lines.index(since.before)]
@@ -488,6 +496,6 @@ def _newest(series: Series) -> Iterator[Fact]:
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
         yield from since.comparison.ratio_sentences
-        # changes since the line before are already below the table
+        # settings that changed since the line before are already listed below the table
         settings = since.comparison.settings
         yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

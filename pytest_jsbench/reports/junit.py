@@ -1,4 +1,4 @@
-"""Complete pytest's JUnit XML for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
+"""Add failure types and metrics to pytest's JUnit XML for dashboards, and mark infrastructure faults as errors."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.outcomes import Run
 
-_TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
-#: Attributes of a case that pytest writes.
+_TASK = "jsbench.task"
+_FAILURE_TYPE = "jsbench.failure_type"
+#: Attributes of a case that pytest itself writes.
 _PYTESTS = frozenset({"classname", "name", "time", "file", "line"})
-#: Maximum length of a property in characters.
+#: Maximum length of a property's value in characters.
 _LONGEST = 2000
 _SAMPLING = ("temperature", "seed", "max_tokens")
-#: Maximum length of a message in a large run.
+#: Maximum length in characters of a message in the file of a large run.
 _SHORT = 150
 
 
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
-    """Return the properties of the whole run, without metrics that are not applicable."""
+    """
+    Return the properties of the test suite: settings, verdict, metrics and gates; metrics without a
+    value are omitted.
+    """
     metadata = run.metadata
     values = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
     values |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
@@ -51,7 +55,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
-    """Yield the metrics that are known and not 0, and the main ones even if they are 0."""
+    """Return the metrics that are known and not 0, and the main metrics even if they are 0."""
     main = bounded(name for name, row in FIGURES.items() if row.is_main)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -69,11 +73,18 @@ def complete(
     hide: Callable[[str], str] = str,
 ) -> None:
     """
-    Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties.
+    Rewrite the file that pytest wrote, with failure types, infrastructure faults as errors, and the run's properties.
 
-    `details` is the place of the details of a large run: each of our cases then has only its name, time, failure type
-    and a short message. `hide` removes secrets from properties that tests have written. One case at a time is in
-    memory.
+    The cases are processed one at a time, to limit memory.
+
+    Args:
+        path: the JUnit XML file.
+        properties: the properties of the test suite.
+        costs: cost in US dollars by the name of the attempt.
+        details: place of the full records of a large run; if set, each case in the file is reduced to its name,
+            time, failure type and a short message.
+        hide: function that removes secrets from texts that tests have written.
+
     """
     with TemporaryFile("w+", encoding="utf-8") as cases:
         root, moved = _take_out_cases(path, cases, costs, short=details is not None, hide=hide)
@@ -94,7 +105,10 @@ def complete(
 def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
-    """Write each completed case; return the rest of the document, and how many failures are errors now."""
+    """
+    Write each completed case to a file; return the rest of the document, and the number of
+    failures made errors.
+    """
     moved = 0
     opened = list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
@@ -111,12 +125,15 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """Complete one case; return 1 if a failure of it is an error now, as it is not the model's failure, else 0."""
+    """
+    Complete a case; return 1 if its failure was made an error because it is not the model's
+    fault, otherwise 0.
+    """
     group = case.find("properties")
     if group is None:
         return 0
     last = {entry.get("name", ""): entry for entry in group}
-    for entry in list(group):  # pytest repeats them for a test that ran again
+    for entry in list(group):  # pytest writes the properties again if a test is run again
         name = entry.get("name", "")
         if name.startswith("jsbench.") and entry is not last[name]:
             group.remove(entry)

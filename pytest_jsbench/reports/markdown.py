@@ -1,4 +1,4 @@
-"""Render tables and facts as GitHub Markdown, and failing cases as annotations of a GitHub workflow."""
+"""Render tables and facts as GitHub Markdown, and failed attempts as annotations of a GitHub workflow."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run, RunVerdict
     from pytest_jsbench.records.records import Record
 
-#: Maximum length of a fact's text in characters.
+#: Maximum length in characters of the text of a fact.
 _LONGEST_FACT = 2000
-#: Longer than any name of an attempt, so that none is cut.
+#: Maximum length of text in a code span, which is longer than the name of any attempt.
 _LONGEST_NAME = 700
 #: Maximum number of annotations that GitHub shows per step.
 _MOST_ANNOTATIONS = 10
 
 
 def code(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Return untrusted text as a code span, in which nothing is markup."""
+    """Return untrusted text as a code span, so that none of it is markup."""
     shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -32,12 +32,12 @@ def code(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def verdict_line(verdict: RunVerdict) -> str:
-    """Return the verdict with all of its reasons."""
+    """Return the run verdict with all its reasons."""
     return f"**{verdict.status.upper()}**: {'; '.join(code(reason, _LONGEST_FACT) for reason in verdict.because)}"
 
 
 def sections(blocks: Iterable[Block]) -> Iterator[str]:
-    """Return each non-empty block, followed by an empty line."""
+    """Yield each block that is not empty, followed by an empty line."""
     for block in blocks:
         match block:
             case Heading():
@@ -58,7 +58,7 @@ def report(blocks: Iterable[Block]) -> str:
 
 
 def fact_lines(facts: Iterable[Fact]) -> list[str]:
-    """Return the facts as a list, with texts in code spans; one without a label continues the fact before it."""
+    """Return the facts as list items, with texts in code spans; an item without a label repeats the previous label."""
     lines = []
     word = ""
     for label, text in facts:
@@ -68,7 +68,10 @@ def fact_lines(facts: Iterable[Fact]) -> list[str]:
 
 
 def table_lines(table: TableBlock) -> list[str]:
-    """Return the table, with names and texts in code spans; with a title it is folded."""
+    """
+    Return the lines of the table, with names and texts in code spans; collapsed if the table has a
+    title for this.
+    """
     heads = [table.head, *(_in_table(column.heading) if column.foreign else column.heading for column in table.columns)]
     rows = [[_in_table(name), *map(_cell, table.columns, cells)] for name, cells in table.rows]
     if table.total:
@@ -89,9 +92,10 @@ def _in_table(text: str) -> str:
 
 def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     """
-    Return a workflow command for the verdict, and one for each failed attempt, as many as GitHub shows.
+    Return workflow commands that annotate the verdict and the failed attempts, as many as GitHub shows.
 
-    An attempt of a project's own test names the test's file and line; `folder` is the base of paths in the repository.
+    If a project's own test made the call, the annotation names the file and line of the test. `folder` is the directory
+    in the repository to which the paths of tests are relative.
     """
     passed = run.verdict is None or run.verdict.passed
     commands = []

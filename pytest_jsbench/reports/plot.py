@@ -1,4 +1,4 @@
-"""Plot evaluations: one panel per metric, one bar per file; a metric that is not applicable is n/a, never 0."""
+"""Plot evaluations with one panel per metric and one bar per file; a metric without a value is `n/a`, not 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.history import Series
     from pytest_jsbench.reports.run_json import Evaluation
 
-#: Names of counts in other tools' metrics.
+#: Names of counts in the metrics of other tools.
 _COUNT = re.compile(r"^(num|n)_|_count$|_?tokens$")
 _LOWER = re.compile(r"(^|[_.])(errors?|err|loss|latency|cost|failures?|failed|missing|rmse|mae)([_.]|$)")
 _HIGHER = re.compile(r"(rate|accuracy|exact_match|score|progress|coverage|success|precision|recall|f1)")
@@ -33,16 +33,20 @@ _HIGHER = re.compile(r"(rate|accuracy|exact_match|score|progress|coverage|succes
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
 _MARKERS = "osD^"
-#: Maximum number of whiskers per label in a plot.
+#: Maximum number of points of a line that have whiskers; longer lines have a band.
 _MOST_WHISKERS = 60
 _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
-#: Maximum number of bars of a panel with values written side by side.
+#: Maximum number of bars in a panel whose values are written horizontally.
 _MOST_UPRIGHT = 8
 
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
-    """Plot a line per label, interrupted where runs are not comparable, with whiskers, as matplotlib's Figure."""
+    """
+    Return a plot of a metric over time as a matplotlib Figure, with one line per label and intervals as whiskers.
+
+    A line is interrupted between two runs that are not comparable.
+    """
     figure = _empty_figure(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -57,7 +61,7 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
         points: list[tuple[datetime, float, tuple[float, float] | None]] = []
         for before, line in zip((None, *lines), lines, strict=False):
             if before is not None and not line.is_comparable(before):
-                points.append((line.started_at, math.nan, None))  # nothing is drawn between the two
+                points.append((line.started_at, math.nan, None))  # a point without a value interrupts the line
             points.append((line.started_at, line.metrics[metric], line.evaluation.interval(metric)))
         _draw_line(axis, at, points)
     row = _row(metric)
@@ -68,7 +72,8 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib lists all lines before all whiskers
+    # matplotlib would list all lines before all whiskers
+    handles = [by_label[f"line {at}"] for at in range(len(series))]
     figure.legend(
         handles, _escape_dollars([each.label for each in series], 100), loc="outside lower center", frameon=False
     )
@@ -76,11 +81,12 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
 
 
 def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
-    """Draw the points of one label with whiskers for intervals, or with a band if there are many."""
+    """Draw the line for one label, with its intervals as whiskers, or as a band if there are many points."""
     ends = [(value, value) if interval is None else interval for _, value, interval in points]
     days = [when for when, _, _ in points]
     values = [value for _, value, _ in points]
-    low, high = [low for low, _ in ends], [high for _, high in ends]
+    low = [low for low, _ in ends]
+    high = [high for _, high in ends]
     style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": f"line {at}"}
     if len(points) > _MOST_WHISKERS:
         axis.plot(days, values, **style)
@@ -93,7 +99,7 @@ def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple
 
 
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
-    """Return the plot as matplotlib's Figure."""
+    """Return the plot of evaluations as a matplotlib Figure."""
     panels = [_row(name) for name in _panels(evaluations, metrics)]
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
@@ -118,7 +124,7 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
 
 
 def _empty_figure(width: float, height: float) -> Any:
-    """Return a Figure that a notebook displays; others are displayed only if `pyplot` has been imported."""
+    """Return a Figure that notebooks display; matplotlib itself provides this only after `pyplot` is imported."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
     from matplotlib.figure import Figure
@@ -129,28 +135,28 @@ def _empty_figure(width: float, height: float) -> Any:
 
 
 def _png(figure: Any) -> bytes:
-    """Render the figure as PNG; not a nested function, since a figure can be pickled."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png")
-    return drawn.getvalue()
+    """Return the figure as PNG; a function of the module, since figures can be pickled and nested functions cannot."""
+    output = io.BytesIO()
+    figure.savefig(output, format="png")
+    return output.getvalue()
 
 
 def _settings_text(evaluations: Sequence[Evaluation]) -> str | None:
-    """Return the settings in which the runs differ, above their names."""
+    """Return a legend title with the settings that differ between the runs; None if no setting differs."""
     names = [setting.name for setting in settings_apart(evaluations)]
     title = f"differing in {', '.join(names)}"
     return textwrap.fill(_escape_dollars([title], 400)[0], 90) if names else None
 
 
 def _columns(panels: int) -> int:
-    """Return the number of columns of a grid whose last row has more than one panel: four or three rather than five."""
+    """Return a number of columns so that the last row has more than one panel, preferring four or three over five."""
     if panels <= _COLUMNS[0]:
         return panels
     return min(_COLUMNS, key=lambda columns: (panels % columns == 1, columns > _COLUMNS[0], -panels % columns))
 
 
 def _row(metric: str) -> Figure:
-    """Return the figure; for another tool's metric by its name."""
+    """Return the figure with this name; for a metric of another tool, a figure that is guessed from its name."""
     if (row := named(metric)) is not None:
         return row
     if _COUNT.search(metric):
@@ -170,22 +176,29 @@ def _direction(row: Figure) -> str:
 
 
 def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[str]:
-    """Return the metrics to draw: the requested ones, the main ones of our runs, or all if a file is another tool's."""
-    every = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
-    drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
+    """
+    Return the metrics to draw: the selected ones, the main ones of our runs, or all if a file is
+    from another tool.
+    """
+    all_names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
+    drawable = [name for name in all_names if not name.endswith(("_ci_low", "_ci_high"))]
     if list(metrics) == ["all"]:
         return drawable
     if metrics:
-        if unknown := [name for name in metrics if name not in every]:
+        if unknown := [name for name in metrics if name not in all_names]:
             offer = printable(nearest(unknown[0], drawable), 600)
             message = f"no metric '{printable(unknown[0], 60)}' in any of the files: {offer}"
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(metrics)
     if all("pass_rate" in evaluation.metrics and "planned" in evaluation.metrics for evaluation in evaluations):
         main = [name for name, row in FIGURES.items() if row.is_main]
-        chosen = [name for name in main if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
+        available = [
+            name for name in main if any(evaluation.figures.get(name) is not None for evaluation in evaluations)
+        ]
         failures = [name for name in drawable if name.startswith("failure_rates.")]
-        return chosen + [name for name in failures if any(evaluation.figures.get(name) for evaluation in evaluations)]
+        return available + [
+            name for name in failures if any(evaluation.figures.get(name) for evaluation in evaluations)
+        ]
     return drawable
 
 
@@ -244,12 +257,12 @@ def _patch(at: int) -> Any:
 
 
 def _escape_dollars(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
-    """Return names with `$` escaped, which starts a formula in matplotlib."""
+    """Return distinct names with `$` escaped, since matplotlib would start a formula there."""
     return [name.replace("$", r"\$") for name in distinct(names, longest)]
 
 
 def save(figure: Any, output: Path) -> None:
-    """Save the plot in the format of the file's suffix; ExportError if that fails."""
+    """Save the plot in the format that the file's suffix names; raise ExportError if this fails."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():

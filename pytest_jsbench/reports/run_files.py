@@ -1,4 +1,4 @@
-"""Write the files of a run at its end: run.json, summary, page, and exports."""
+"""Write the files of a run at its end: run.json, summary.md and report.html; and find exporters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def write_files(
     config_path: str,
     everything: bool = True,
 ) -> list[str]:
-    """Write run.json and, if the user keeps the run, all other files; return a line for each that failed."""
+    """
+    Write run.json, and with `everything` the other files; return a message for each file that could
+    not be written.
+    """
     from pytest_jsbench.reports.run_json import run_to_dict, write_run
 
     gates = decision.gates
@@ -43,13 +46,13 @@ def write_files(
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
-        if find_spec("jinja2") is not None:  # the page was not requested by name
+        if find_spec("jinja2") is not None:  # without jinja2 the page is skipped, since the user did not request it
             writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared))
     return [problem for writer in writers if (problem := problem_of(writer))]
 
 
 def problem_of(writer: Callable[[], object]) -> str:
-    """Write a file, and return what failed; empty if nothing did."""
+    """Call the writer of a file, and return its error as text; empty if there was no error."""
     try:
         writer()
     except (JSBenchError, OSError) as error:
@@ -59,29 +62,34 @@ def problem_of(writer: Callable[[], object]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """A format for exporting runs."""
+    """A function that exports runs in some format."""
 
     name: str
-    #: Its origin, for messages.
+    #: Package that provides the exporter, for messages.
     origin: str
-    #: Called with the user's path, the run and its summary; may return the path that it wrote.
+    #: Function that is called with the path, the run and its summary; may return the path that it wrote.
     function: Callable[..., object]
 
     def write(self, path: Path, run: Run, summary: Summary, **more: object) -> Path:
-        """Write the run and return its path; ExportError if the exporter raises. `more` are its own arguments."""
+        """
+        Export the run and return the path that was written; raise ExportError if the exporter raises an exception.
+
+        `more` are keyword arguments for the exporter.
+        """
         try:
             make_private_folder(path.parent)
             written = self.function(path, run, summary, **more)
         except (JSBenchError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # pytest.fail and sys.exit too: the run's other files must still be written
+        # includes pytest.fail and sys.exit, since the run's other files still have to be written
+        except BaseException as error:
             message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
             raise ExportError(message, found=described(error), where=self.origin) from error
         return written if isinstance(written, Path) else path
 
 
 def find(name: str) -> Exporter:
-    """Return the exporter with this name; ExportError suggests the nearest."""
+    """Return the exporter with this name; raise ExportError with the most similar name if it is unknown."""
     points = installed("exporter", error=ExportError)
     takes = "a path, a run and its summary"
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):

@@ -1,4 +1,4 @@
-"""Read and write evaluation files: the stable JSON of metrics, ours (`run.json`) or another tool's."""
+"""Read and write evaluation files, which contain metrics as JSON: `run.json`, baselines, and files of other tools."""
 
 from __future__ import annotations
 
@@ -31,81 +31,82 @@ from pytest_jsbench.records.outcomes import Run, RunVerdict
 from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.setting_differences import Setting, SettingDifference, differences, settings_of
 
-#: Version of `run.json`; raised when a field is added.
+#: Version of the format of `run.json`; raised when a field is added.
 RUN_VERSION = "1.0"
 UNKNOWN = "unknown"
-#: A metric that every run of ours has, and no file of another tool.
+#: Metric that every run of pytest-jsbench has, and files of other tools do not have.
 OURS = "pass_rate"
 
 
 class GateFigures(TypedDict):
-    """A gate in run.json."""
+    """Result of a gate in run.json."""
 
-    #: Text of the gate as given.
+    #: The gate as the user wrote it.
     gate: str
-    #: Whether it was met.
+    #: Whether the gate was met.
     met: bool
-    #: Message with the value, for people.
+    #: Result in one line, with the value of the metric.
     message: str
 
 
 class EvaluationHead(TypedDict):
-    """The fields of every evaluation except its metrics."""
+    """Fields that every evaluation file has in addition to its metrics."""
 
-    #: Version of this file; raised when a field is added.
+    #: Version of the format of the file; raised when a field is added.
     schema_version: str
-    #: The ini file of the run; 'unknown' if there was none.
+    #: Path of the run's ini file; 'unknown' if there was none.
     config_path: str
-    #: The engine's name.
+    #: Name of the engine.
     backend: str
 
 
 class VariantFigures(TypedDict):
-    """The metrics of a variant, as of a run."""
+    """Metrics and outcomes of a variant, in the same form as those of a run."""
 
-    #: Metrics of all attempts; see the page Metrics.
+    #: Metrics over all attempts; the page Metrics defines them.
     metrics: Mapping[str, Any]
-    #: Metrics by task.
+    #: Metrics of each task.
     tasks: Mapping[str, Any]
-    #: By keyword of JSON Schema: the answers that violated it, and the attempts whose schema uses it.
+    #: For each JSON Schema keyword, the answers that violate it, and the attempts whose schema uses it.
     keywords: Mapping[str, KeywordFigures]
-    #: Cases, as task::id, for whose answer the two validators disagree.
+    #: Names (task::id) of the cases for which the two validators disagree on an answer.
     disputed: list[str]
-    #: Outcome of each case, as task::id, for comparing runs.
+    #: Outcome of each case by its name (task::id), for comparisons with other runs.
     cases: Mapping[str, Any]
-    #: Comparison with another run, over the cases of both; None if there was none.
+    #: Comparison with the baseline over common cases; null without a baseline.
     baseline: NotRequired[ComparisonFigures | None]
 
 
 class FinishedRun(TypedDict):
-    """The fields of a run in run.json in addition to the header of its records."""
+    """Fields of `run` in run.json that the header of records.jsonl does not have."""
 
-    #: ISO 8601, UTC.
+    #: End time of the run (ISO 8601, UTC).
     ended_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     #: Whether every planned attempt was answered or declined, and judged.
     complete: bool
-    #: Number of records reused from an earlier run.
+    #: Number of records that were reused from an interrupted run.
     resumed: Natural
 
 
 class RunFile(EvaluationHead, VariantFigures):
     """
-    The stable evaluation JSON: schema_version, config_path, backend and metrics, with the run and its tasks.
+    File run.json: schema_version, config_path, backend and metrics, as in all evaluation files, with the run and its
+    tasks.
 
-    Fields are added, never removed; null means not applicable.
+        Fields are added, never removed; null means not applicable.
     """
 
-    #: What produced the run: the header of records.jsonl without its plan, and more.
+    #: Settings of the run: the header of records.jsonl without its plan, and further fields.
     run: Mapping[str, Any]
     #: The run verdict, as in every other output; None if undecided.
     verdict: NotRequired[RunVerdict | None]
-    #: Gates of the run, in order.
+    #: Results of the gates, in the order of the options.
     gates: list[GateFigures]
-    #: By variant, the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and `baseline` as
-    #: here, but of this variant alone; absent in a run without variants.
+    #: For each variant, the highest pass rate first, the fields `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
+    #: `baseline` of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
-    #: Pairs of variants compared case by case; with more than four variants, each with the one declared first. All
-    #: fields of `baseline`, and these; absent in a run without variants.
+    #: Comparisons of the variants in pairs, with the fields of `baseline` and further ones; with more than four
+    #: variants, each is compared only with the variant declared first; absent in a run without variants.
     comparisons: NotRequired[list[PairFigures]]
     #: Cases that some variants pass and others fail, the most evenly divided first; absent in a run without variants.
     differing: NotRequired[list[str]]
@@ -121,9 +122,10 @@ def run_to_dict(
     baseline: str = "",
 ) -> dict[str, Any]:
     """
-    Return a run as in `run.json`: its metrics, settings, outcomes and verdict as JSON values.
+    Return the content of a run's `run.json` as JSON values.
 
-    `comparisons` with a `baseline`, a file or directory, are by variant, or under an empty name.
+    `comparisons` with the baseline are by variant, or under an empty name. `baseline` is the file or directory of the
+    baseline.
     """
     compared = {name: comparison.to_dict(source=baseline) for name, comparison in (comparisons or {}).items()}
     cases = ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
@@ -147,7 +149,7 @@ def run_to_dict(
 
 
 def _figures(summary: Summary) -> dict[str, Any]:
-    """Return the measurements of a run, or of one of its variants."""
+    """Return the metrics and outcomes of a run or a variant as JSON values."""
     return {
         "metrics": summary.total.to_dict(),
         "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
@@ -175,38 +177,38 @@ def _without_plan(metadata: RunMetadata) -> dict[str, Any]:
 
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
-    """Write the file atomically; JournalError if that fails."""
+    """Write the file atomically; raise JournalError if this fails."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=True, allow_nan=False)
-    # in parts, since there is one for each case
+    # encoded in parts, since there is an outcome for each case
     write_atomically(path, itertools.chain(encoder.iterencode(data), "\n"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The metrics of one model from one file."""
+    """Metrics of one model, or of one variant, from one file."""
 
-    #: The file, as the user named it.
+    #: Path of the file as the user wrote it.
     source: str
     config_path: str
     backend: str
-    #: What produced it, as far as the file states; empty in another tool's file.
+    #: Settings of the run, as far as the file contains them; empty in a file of another tool.
     run: Mapping[str, Any]
-    #: Metrics by name; None means not applicable.
+    #: Metrics by name; None if a metric is not applicable.
     metrics: Mapping[str, Any]
-    #: Outcome of each case; None in another tool's file.
+    #: Outcome of each case; None in a file of another tool.
     outcomes: Mapping[CaseKey, CaseOutcome] | None
-    #: Metrics of each task; empty in a baseline, and in another tool's file.
+    #: Metrics of each task; empty in a baseline and in a file of another tool.
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: The run verdict; None if undecided, or not in the file.
+    #: The run verdict; None if undecided or not in the file.
     verdict: RunVerdict | None = None
-    #: Problems with reading its records, one line each.
+    #: Problems with reading the records, one line each.
     warnings: tuple[str, ...] = ()
-    #: Each variant of the run, in order of declaration; empty if it has none.
+    #: Evaluation of each variant, in the order of declaration; empty in a run without variants.
     variants: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
     def model(self) -> str | None:
-        """The model; None in another tool's file."""
+        """Name of the model; None in a file of another tool."""
         return _text(self.run.get("model"))
 
     @property
@@ -216,21 +218,24 @@ class Evaluation:
 
     @property
     def each(self) -> tuple[Evaluation, ...]:
-        """Each variant of the run, with the verdict of the whole; a run without variants itself."""
+        """
+        Evaluations of the variants, with the verdict of the whole run; only the evaluation itself if there are no
+        variants.
+        """
         return tuple(replace(one, verdict=self.verdict) for one in self.variants.values()) or (self,)
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """Settings of the run, as far as known."""
+        """Settings of the run, as far as they are known."""
         return settings_of(self.run)
 
     @property
     def label(self) -> str:
-        """A name for people: the variant, the model, or else the file's name."""
+        """Name for reports: the variant, otherwise the model, otherwise the name of the file."""
         return self.variant or self.model or Path(self.source).stem
 
     def figure(self, name: str) -> Rate | float | None:
-        """Return a figure of `figures.FIGURES`; None if it is not applicable, or not in the file."""
+        """Return a figure by its name in `figures.FIGURES`; None if the figure is not applicable or not in the file."""
         row = named(name)
         return self.rate(name) if row is not None and row.is_rate else self.figures.get(name)
 
@@ -240,7 +245,10 @@ class Evaluation:
         return Rate(value=self.figures.get(name), ci_low=low, ci_high=high)
 
     def interval(self, name: str) -> tuple[float, float] | None:
-        """Return the bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` with two numbers."""
+        """
+        Return the bounds of a metric's interval from `_ci_low` and `_ci_high`, or from a list in `_ci`; None if
+        unknown.
+        """
         pair = self.metrics.get(f"{name}_ci")
         ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
@@ -249,7 +257,7 @@ class Evaluation:
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
     def _interval_of_count(self, name: str) -> list[float | None]:
-        """Return the bounds of a failure rate, computed from its count, over cases if their outcomes are known."""
+        """Return the bounds for a failure rate, computed from its count, and over cases if their outcomes are known."""
         group, _, kind = name.partition(".")
         counts = self.metrics.get("failure_counts")
         planned = self.metrics.get("planned")
@@ -265,7 +273,7 @@ class Evaluation:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """Return the metrics that are numbers, those in a group as `group.name`; None if one is not applicable."""
+        """Metrics that are numbers or not applicable; metrics in a group are named `group.name`."""
         figures: dict[str, float | None] = {}
         for name, value in self.metrics.items():
             group = value.items() if isinstance(value, Mapping) else ()
@@ -275,12 +283,12 @@ class Evaluation:
 
 
 def is_figure(value: object) -> bool:
-    """Return whether a metric is a number, or not applicable."""
+    """Return whether the value of a metric is a number, or None for not applicable."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def read(path: Path) -> Evaluation:
-    """Read the evaluation in a file or a run's directory; JSBenchError if there is none."""
+    """Read the evaluation in a file or in a run's directory; raise JSBenchError if there is none."""
     if path.is_dir():
         return _read_folder(path)
     if path.suffix == ".jsonl":
@@ -289,13 +297,13 @@ def read(path: Path) -> Evaluation:
 
 
 def each_run(path: Path) -> list[Path]:
-    """Return each run of a directory of runs, the newest last; any other path itself."""
+    """Return the runs in a directory of runs, the newest last; for any other path, the path itself."""
     is_one = not path.is_dir() or (path / "run.json").is_file()
     return [path] if is_one else journal.find_runs(path) or [path]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file; RecordError if there is none."""
+    """Read the JSON object in a file; raise RecordError if the file contains anything else."""
     data = FileReader(root=path.parent, error=RecordError).read_json(path)
     if not isinstance(data, dict):
         message = f"{path} is not a JSON object; expected an evaluation, such as a run's run.json"
@@ -304,7 +312,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
-    """Parse an evaluation, or an old file with only metrics; RecordError for anything else."""
+    """Parse an evaluation, or an old file that contains only metrics; raise RecordError for anything else."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
         raise RecordError(f"{source} has no metrics; expected an evaluation, such as a run's run.json", where=source)
@@ -334,47 +342,49 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
 
 
 def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
-    """Return the evaluation of each variant, with its metadata."""
+    """Return the evaluation of each variant, with the settings of the variant."""
     variants = data.get("variants")
     run = data.get("run")
     if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
         return {}
-    listed = run.get("variants")
-    own = {
-        part.get("variant"): part for part in (listed if isinstance(listed, list) else ()) if isinstance(part, Mapping)
+    variants_of_run = run.get("variants")
+    by_name = {
+        part.get("variant"): part
+        for part in (variants_of_run if isinstance(variants_of_run, list) else ())
+        if isinstance(part, Mapping)
     }
     shared = {name: value for name, value in run.items() if name != "variants"}
     evaluations: dict[str, Evaluation] = {}
     for name, part in variants.items():
-        if not isinstance(part, Mapping) or name not in own:
+        if not isinstance(part, Mapping) or name not in by_name:
             raise RecordError(f"the variant {printable(repr(name), 60)} is not listed in the run")
-        whole = {**data, **part, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
+        whole = {**data, **part, "run": {**shared, **by_name[name]}, "verdict": None, "variants": None}
         evaluations[name] = parse(whole, source=source)
-    return {name: evaluations[name] for name in own if name in evaluations}
+    return {name: evaluations[name] for name in by_name if name in evaluations}
 
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics, with None for those that another tool writes as -1, since it no longer measures them."""
+    """Return the metrics with None in place of -1, which another tool writes for metrics that it no longer measures."""
     described = published("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 
 def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """Return the problems of the metrics of any tool's evaluation; a rate with our name is checked like ours."""
+    """Return the problems with the metrics in an evaluation; rates with the name of our rates are checked like them."""
     wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
     ours = metrics if OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
     return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an evaluation file of any version to the current form; only its metrics change."""
+    """Convert an evaluation file of any version to the current format."""
     current = dict(data) if "metrics" in data else {"metrics": dict(data)}
     defaults = {"schema_version": "1.0", "config_path": UNKNOWN, "backend": UNKNOWN}
-    given = {name: current.get(name) for name in defaults}
-    shaped = defaults | {name: value for name, value in given.items() if isinstance(value, str) and value}
+    current_head = {name: current.get(name) for name in defaults}
+    head = defaults | {name: value for name, value in current_head.items() if isinstance(value, str) and value}
     if not isinstance(current["metrics"], Mapping):
         raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
-    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}
+    return {**head, **{name: value for name, value in current.items() if name not in head}}
 
 
 def _text(value: object) -> str | None:
@@ -419,7 +429,7 @@ def _read_records(path: Path) -> Evaluation:
 
 
 def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
-    """Return a run as an evaluation."""
+    """Return the evaluation of a run."""
     whole = _measurements(run.metadata, summary, source=source)
     variants = {
         name: _measurements(run.metadata.of_variant(name), summary.variants[name], source=source)
@@ -441,13 +451,16 @@ def _measurements(metadata: RunMetadata, summary: Summary, *, source: str) -> Ev
 
 
 def read_run(path: Path) -> Run:
-    """Read the run in a records.jsonl, or in its directory; JSBenchError if there is none."""
+    """Read the run in a records.jsonl or in a run's directory; raise JSBenchError if there is none."""
     run = journal.read_run(path).run(path)
     return replace(run, verdict=_verdict(journal.find_files(path)[0].with_name("run.json"), run.metadata.run_id))
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:
-    """Read the verdict of that run from the run.json next to its records; RecordError if it cannot be read."""
+    """
+    Return the verdict of this run from the run.json next to its records; raise RecordError if the
+    file is damaged.
+    """
     data = load(path) if path.is_file() else {}
     run = data.get("run")
     ours = isinstance(run, Mapping) and run.get("run_id") == run_id
@@ -455,16 +468,16 @@ def _verdict(path: Path, run_id: str) -> RunVerdict | None:
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
-    """Return an evaluation and the outcome of each case; JSBenchError if it has none."""
+    """Return an evaluation and the outcome of each case; raise JSBenchError if the file contains no outcomes."""
     whole = read(path)
     if whole.outcomes is None:
         message = f"{path} has no outcomes of cases; expected a run, or the file that `jsbench baseline` wrote"
         raise RecordError(message, where=path)
-    # a baseline has the cases of each variant only
+    # a baseline contains the outcomes of cases only in its variants
     return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))
 
 
-#: Metadata that a later run is compared with.
+#: Fields of `run` by which later runs are compared with a run.
 _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
@@ -473,7 +486,7 @@ _KEPT = (
 
 
 def kept_of_run(evaluation: Evaluation, *more: str) -> dict[str, Any]:
-    """Return the settings of a run that a later one is compared with."""
+    """Return the settings of a run by which later runs are compared with it."""
     return {name: evaluation.run[name] for name in (*_KEPT, *more) if name in evaluation.run}
 
 
@@ -482,21 +495,21 @@ _MEASURED = ("metrics", "cases")
 
 
 def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
-    """Return a small evaluation file for version control, with what later runs are compared with."""
+    """Return a small evaluation file for version control, with everything that comparisons with later runs need."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
-    kept = [*counts, *bounded(RATES), *times, "cost"]
+    kept_metrics = [*counts, *bounded(RATES), *times, "cost"]
     variants = {
         name: {part: value for part, value in baseline_to_dict(own, own.outcomes or {}).items() if part in _MEASURED}
         for name, own in evaluation.variants.items()
     }
-    if variants:  # the variants have the cases
+    if variants:  # the outcomes are in the variants
         outcomes = {}
     return {
         "schema_version": RUN_VERSION,
         "config_path": evaluation.config_path,
         "backend": evaluation.backend,
-        "metrics": {name: evaluation.metrics[name] for name in kept if name in evaluation.metrics},
+        "metrics": {name: evaluation.metrics[name] for name in kept_metrics if name in evaluation.metrics},
         "run": kept_of_run(evaluation),
         "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
         **({"variants": variants} if variants else {}),
@@ -504,15 +517,15 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
 
 
 def baseline_to_text(data: Mapping[str, Any]) -> str:
-    """Return the file's text, one case per line, so that a diff shows the changed cases."""
+    """Return the text of a baseline with one case per line, so that diffs show which cases changed."""
     empty = '"cases": {}'
     variants = data.get("variants", {})
     bare = {**data, "cases": {}}
     if variants:
-        bare["variants"] = {name: {**one, "cases": {}} for name, one in variants.items()}
+        bare["variants"] = {name: {**variant, "cases": {}} for name, variant in variants.items()}
     first, *rest = json.dumps(bare, indent=2, ensure_ascii=True, allow_nan=False).split(empty)
-    cases = [data["cases"], *(one["cases"] for one in variants.values())]
-    return first + "".join(f"{_cases_to_text(one)}{after}" for one, after in zip(cases, rest, strict=True)) + "\n"
+    cases = [data["cases"], *(variant["cases"] for variant in variants.values())]
+    return first + "".join(f"{_cases_to_text(part)}{after}" for part, after in zip(cases, rest, strict=True)) + "\n"
 
 
 def _cases_to_text(cases: Mapping[str, Any]) -> str:
@@ -522,14 +535,14 @@ def _cases_to_text(cases: Mapping[str, Any]) -> str:
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
     """
-    Return the baseline of each variant of a run, or under an empty name; RecordError if it is ambiguous.
+    Return the part of the baseline for each variant of a run, by name; an empty name if the run has no variants.
 
-    A baseline without variants applies to each.
+    A baseline without variants is used for each variant. Raise RecordError if it is unclear which part to use.
     """
     theirs = ", ".join(baseline.variants)
     if not variants:
         if baseline.variants:
-            message = f"{baseline.source} has variants ({theirs}), and this run has none: give a run without variants"
+            message = f"{baseline.source} has variants ({theirs}), and this run has none: choose a run without variants"
             raise RecordError(message, found=list(baseline.variants), where=baseline.source)
         return {"": baseline}
     if not baseline.variants:
@@ -543,27 +556,28 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
 
 def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
     """
-    Return for each evaluation the index of the one that it is compared with: the first.
+    Return, for each evaluation, the index of the evaluation that it is compared with, which is the first.
 
-    If several runs have the same variants, it is the first of the same variant.
+    If all variants occur in several runs, it is the first evaluation of the same variant.
     """
     variants = [evaluation.variant for evaluation in evaluations]
-    alike = all(name and variants.count(name) > 1 for name in variants)
-    return [variants.index(name) if alike else 0 for name in variants]
+    have_counterparts = all(name and variants.count(name) > 1 for name in variants)
+    return [variants.index(name) if have_counterparts else 0 for name in variants]
 
 
 def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
-    """Compare a run, or each of its variants, with the cases and settings of a baseline."""
+    """Return the comparisons of a run, or of each of its variants, with a baseline."""
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
-        before, now = run.outcomes or {}, summary.variants.get(name, summary).outcomes
+        before = run.outcomes or {}
+        now = summary.variants.get(name, summary).outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
         comparisons[name] = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
     return comparisons
 
 
 def settings_apart(evaluations: Sequence[Evaluation]) -> tuple[SettingDifference, ...]:
-    """Return the settings in which the evaluations differ."""
-    alike = same_cases(*(evaluation.outcomes for evaluation in evaluations))
-    return differences([evaluation.settings for evaluation in evaluations], same_cases=alike)
+    """Return the settings that differ between the evaluations."""
+    cases_equal = same_cases(*(evaluation.outcomes for evaluation in evaluations))
+    return differences([evaluation.settings for evaluation in evaluations], same_cases=cases_equal)

@@ -1,4 +1,4 @@
-"""Build the report of a run: tables, facts next to them, and comparisons of its variants."""
+"""Build the report on a run: tables, facts below the tables, and comparisons of its variants."""
 
 from __future__ import annotations
 
@@ -29,42 +29,45 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 5
 _MOST_CASES = 10
-#: Maximum number of variants that a terminal shows by task.
+#: Maximum number of variants for which a terminal shows pass rates by task.
 _MOST_COLUMNS = 5
-#: Maximum number of rows that Markdown folds.
+#: Maximum number of rows in a collapsed table.
 _MOST_FOLDED = 50
-#: Maximum length of a variant's name in a sentence.
+#: Maximum length in characters of a variant's name in a sentence.
 _LONGEST_NAME = 40
-#: Seconds in the queue from which a fact reports it.
+#: Maximum waiting time in seconds from which the report mentions the queue.
 _LONG_QUEUE = 60.0
 
 
 def heading(metadata: RunMetadata) -> str:
-    """Return the engine, model or variants of the run, for people."""
+    """Return the engine and model of the run as text, or the number of its variants."""
     if metadata.variants:
         return counted(len(metadata.variants), "variant")
     return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
 
 
 def table_of_tasks(run: Run, summary: Summary) -> TableBlock:
-    """Return a row per task and a total: a grammar's decisions on labelled answers, or coverage and times (medians)."""
+    """Return a table with one row per task and a total: coverage and median times, or the decisions of a grammar."""
     rows = [*summary.tasks.items(), ("total", summary.total)]
     return table_of_figures("Task", rows, GRAMMARS if run.metadata.labelled else TASKS, total=True)
 
 
 def table_of_variants(run: Run, summary: Summary) -> TableBlock:
-    """Return a row per variant, best first."""
+    """Return a table with one row per variant, the highest pass rate first."""
     rows = [(name, variant.total) for name, variant in summary.variants.items()]
     return table_of_figures("Variant", rows, GRAMMARS if run.metadata.labelled else VARIANTS)
 
 
 def main_table(run: Run, summary: Summary) -> TableBlock:
-    """Return the table that every report begins with."""
+    """Return the first table of every report."""
     return (table_of_variants if summary.variants else table_of_tasks)(run, summary)
 
 
 def rates_by_task(summary: Summary) -> TableBlock | None:
-    """Return pass rates, a row per task and a column per variant; None without variants, or with one task."""
+    """
+    Return the pass rates with one row per task and one column per variant; None without variants or
+    with a single task.
+    """
     if len(summary.tasks) < 2 or not summary.variants:
         return None
     figure = FIGURES["pass_rate"]
@@ -77,7 +80,7 @@ def rates_by_task(summary: Summary) -> TableBlock | None:
 
 
 def differing_cases(summary: Summary) -> TableBlock:
-    """Return a row for each case that some variants pass and others fail, with its outcome in each."""
+    """Return a table of the cases that some variants pass and others fail, with the outcome in each variant."""
     cases = summary.differing[:_MOST_FOLDED]
     cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
     ends = [ends_of(summary, key) for key in cases]
@@ -93,7 +96,7 @@ def differing_cases(summary: Summary) -> TableBlock:
 
 
 def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
-    """Return a row per keyword of the schemas, most failures (or wrong decisions) first."""
+    """Return a table with one row per keyword, those with most violations or wrong decisions first."""
     keywords = list(summary.keywords.items())[:most]
     table = TableBlock(head="Keyword", columns=(), rows=tuple((name, ()) for name, _ in keywords))
     decided = [keyword.wrong_decisions if keyword.wrong_decisions.n else None for _, keyword in keywords]
@@ -107,7 +110,7 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
 
 
 def table_of_fields(summary: Summary) -> TableBlock:
-    """Return a row per field of the expected values: correct values of those expected, of those given, and of both."""
+    """Return a table with accuracy, precision and F1 of each field with expected values."""
     fields = _by_rank(summary.total)[:_MOST_FOLDED]
     table = TableBlock(head="Field", columns=(), rows=tuple((name, ()) for name, _ in fields), folded="Values by field")
     accuracy = Column.of(replace(FIGURES["value_accuracy"], counted=True))
@@ -118,9 +121,9 @@ def table_of_fields(summary: Summary) -> TableBlock:
 
 def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: int | None = None) -> Iterator[Block]:
     """
-    Return the report of a run for a terminal, optionally with the tables of keywords and fields.
+    Yield the report on a run for a terminal, with `keywords` also the tables by keyword and field.
 
-    At most `most_pairs` pairs of variants are compared: those with the smallest p-values; None for all.
+    At most `most_pairs` pairs of variants are compared, those with the smallest p-values; None for all pairs.
     """
     if keywords and summary.keywords:
         yield table_of_keywords(summary)
@@ -131,7 +134,7 @@ def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: in
 
 
 def tables(run: Run, summary: Summary, *, most_pairs: int | None = None) -> Iterator[Block]:
-    """Return the tables of a run; for variants also significant differences, and the cases that differ."""
+    """Yield the tables of a run and, for variants, their comparisons and the cases that differ."""
     yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
@@ -145,11 +148,11 @@ def summary_markdown(
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
-    """Return the summary as a section of Markdown; untrusted text is in code spans."""
+    """Return the summary of a run as Markdown, with untrusted text in code spans."""
     from pytest_jsbench.reports import markdown
 
-    who = [run.metadata.engine, run.metadata.model]
-    lines = [f"### jsbench: {heading(run.metadata) if run.variants else ' '.join(map(markdown.code, who))}", ""]
+    names = [run.metadata.engine, run.metadata.model]
+    lines = [f"### jsbench: {heading(run.metadata) if run.variants else ' '.join(map(markdown.code, names))}", ""]
     if run.verdict is not None:
         lines += [markdown.verdict_line(run.verdict), ""]
     table = main_table(run, summary)
@@ -171,7 +174,7 @@ def summary_markdown(
 
 
 def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
-    """Return the tables that Markdown folds."""
+    """Yield the tables that are collapsed in Markdown."""
     if (by_task := rates_by_task(summary)) is not None:
         yield by_task
     if summary.differing:
@@ -197,15 +200,15 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
 
 
 def distinguishing_settings(run: Run, summary: Summary) -> dict[str, str]:
-    """Return by variant the settings that distinguish it from the others, best first."""
+    """Return, for each variant, the settings that distinguish it from the others, the highest pass rate first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
-    chosen = distinguishing(settings)
-    texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
+    setting_names = distinguishing(settings)
+    texts = (", ".join(own[name].label for name in setting_names if name in own) for own in settings)
     return dict(zip(summary.variants, texts, strict=True))
 
 
 def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[Fact]:
-    """Return the comparison of each pair of variants, or of those with the smallest p-values, and notes on these."""
+    """Return the comparison of each pair of variants, or of the pairs with the smallest p-values."""
     if not summary.pairs:
         return []
     from pytest_jsbench.reports.comparison_report import adjustment_of, facts_of_pairs
@@ -228,12 +231,12 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
 
 
 def _short_names(summary: Summary) -> dict[str, str]:
-    """Return distinct variant names that fit in a line."""
+    """Return variant names that are distinct and short enough for a sentence."""
     return dict(zip(summary.variants, distinct(list(summary.variants), _LONGEST_NAME), strict=True))
 
 
 def _differing(summary: Summary) -> Iterator[Fact]:
-    """Return the cases in which variants differ, the most evenly divided first."""
+    """Yield the cases that some variants pass and others fail, the most evenly divided first."""
     names = _short_names(summary)
     for number, key in enumerate(summary.differing[:_MOST_CASES]):
         if not number:
@@ -250,16 +253,19 @@ def _differing(summary: Summary) -> Iterator[Fact]:
 def _differing_count(summary: Summary) -> str:
     repeated = any(variant.total.planned > variant.total.cases for variant in summary.variants.values())
     cases = f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
-    return f"{cases}: those pass every attempt, these do not" if repeated else cases
+    return f"{cases}: a variant passes a case if every attempt passes" if repeated else cases
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
-    """Return the outcome of a case in each variant that has it: one word if all its attempts have the same."""
+    """Return the outcome of a case as text, for each variant that has the case."""
     return {name: _end(one.outcomes[key]) for name, one in summary.variants.items() if key in one.outcomes}
 
 
 def _end(outcome: CaseOutcome) -> str:
-    """Return the outcome of a case as a word; if its attempts differ, how many passed, and the first other outcome."""
+    """
+    Return the outcome of a case as text: one word if all attempts are equal, otherwise also how
+    many of them passed.
+    """
     different = dict.fromkeys(outcome.attempts)
     if len(different) <= 1:
         return next(iter(different), MISSING)
@@ -268,7 +274,7 @@ def _end(outcome: CaseOutcome) -> str:
 
 
 def facts(run: Run, summary: Summary) -> list[Fact]:
-    """Return the facts next to the tables, which all outputs for people show."""
+    """Return the facts about a run that all reports contain."""
     return [*_facts_of_metrics(run, summary), *_facts_of_notes(summary), *_facts_left_out(run, summary)]
 
 
@@ -341,7 +347,7 @@ def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
 
 
 def _named_tests(metadata: RunMetadata) -> str:
-    """Name the first tests that failed before a call, each with its cause."""
+    """Return the names of the first tests that failed before a call, each with its cause."""
     ended = metadata.ended_tests
     several = any(test.repeat for test in ended)
     attempts = [Attempt(CaseKey(task=test.task, id=test.id), test.repeat, test.variant) for test in ended]
@@ -352,13 +358,13 @@ def _named_tests(metadata: RunMetadata) -> str:
 
 
 def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
-    """Return facts about the attempts of a case, for a run or for the variant that `of` names."""
+    """Yield facts about repeated attempts at a case; `of` is a prefix with the name of the variant."""
     total = summary.total
     if total.planned <= total.cases:
         return
     steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
-    every, some = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
-    yield "repeats", f"{of}every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+    all_passed, any_passed = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
+    yield "repeats", f"{of}every attempt of a case passed (pass^k) {all_passed}, at least one (pass@k) {any_passed}"
     if total.pass_at:
         yield "", ", ".join(f"pass@{k} {rate.value:.3f}" for k, rate in total.pass_at.items())
         yield "", ", ".join(f"pass^{k} {rate.value:.3f}" for k, rate in total.pass_hat.items())
@@ -367,7 +373,7 @@ def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
 
 
 def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
-    """Return the sampling and the reasoning settings of a run, or of the variant that `of` names, as far as known."""
+    """Yield the sampling and reasoning settings, as far as known; `of` is a prefix with the name of the variant."""
     if not metadata.labelled and (sampling := _sampling(metadata)):
         yield "sampled", f"{of}{sampling}"
     reasoning = {part: metadata.details.get(f"reasoning_{part}") for part in ("effort", "budget")}
@@ -376,12 +382,12 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
 
 
 def _facts_of_recordings(run: Run) -> Iterator[Fact]:
-    """Return facts about recorded answers, one for each setting that differs from the recorded one."""
+    """Yield facts about recorded answers and about settings that differ from the recorded ones."""
     if run.metadata.engine in RECORDED:
         yield "recorded", "answers and times are those of the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
-        made = sum(outcome.made for outcome in run.outcomes)
-        yield "recorded", f"{count} of {counted(made, 'answer')} from recordings, without calls and cost"
+        answers_made = sum(outcome.made for outcome in run.outcomes)
+        yield "recorded", f"{count} of {counted(answers_made, 'answer')} from recordings, without calls and cost"
     changes = Counter(outcome.asked_otherwise for outcome in run.outcomes if outcome.asked_otherwise)
     for change, count in changes.most_common():
         answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
@@ -390,7 +396,7 @@ def _facts_of_recordings(run: Run) -> Iterator[Fact]:
 
 
 def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
-    """Return facts that do not affect a verdict."""
+    """Yield facts about observations that do not affect verdicts."""
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
@@ -406,9 +412,9 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
 
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
-    """Return facts about what the metrics leave out."""
+    """Yield facts about what the metrics do not include."""
     total = summary.total
-    if total.excluded:  # it counts attempts: all repeats, in all variants
+    if total.excluded:  # the count includes all repeats in all variants, so cases are counted below
         excluded = {
             outcome.key: outcome.reason in WITHOUT_SCHEMA
             for outcome in run.outcomes
@@ -420,7 +426,7 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             yield "excluded", f"{counted(free, 'answer')} to an application without a schema"
     if total.called_again:
         calls = counted(total.called_again, "call")
-        yield "again", f"{calls} followed by another call for the same answer: the last one counts"
+        yield "again", f"{calls} followed by another call for the same answer: only the last call counts"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
@@ -455,7 +461,7 @@ _MISSING = {
 
 
 def _values(total: Metrics) -> str:
-    """Return how many values are correct, and which fields are wrong most often."""
+    """Return the number of correct values, and the fields with the lowest accuracy."""
     right = total.value_accuracy
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
@@ -477,20 +483,20 @@ def _values(total: Metrics) -> str:
 
 
 def _by_rank(total: Metrics) -> list[tuple[str, FieldMetrics]]:
-    """Return the fields of the expected values, the least often correct first."""
+    """Return the fields with expected values, the lowest accuracy first."""
     return sorted(total.fields.items(), key=lambda pair: pair[1].accuracy.value or 0.0)
 
 
 def _idle_comparers(run: Run, total: Metrics) -> list[str]:
-    """Return fields that have a comparer but no expected value, for example because of a misspelled name."""
-    if total.uncompared:  # the values of these answers are unknown
+    """Return the fields that have a comparer but no expected value, for example because of a misspelled name."""
+    if total.uncompared:  # answers that could not be compared may have values for these fields
         return []
-    wanted = [name for name, how in run.metadata.comparers.items() if name != "$" and how != "ignore"]
-    return [name for name in wanted if not any(f"{field}.".startswith(f"{name}.") for field in total.fields)]
+    compared_fields = [name for name, how in run.metadata.comparers.items() if name != "$" and how != "ignore"]
+    return [name for name in compared_fields if not any(f"{field}.".startswith(f"{name}.") for field in total.fields)]
 
 
 def _sampling(metadata: RunMetadata) -> str:
-    """Return the sampling of all answers, as far as known; empty if unknown."""
+    """Return the sampling settings of the run as text; empty if unknown."""
     settings = settings_of({"engine": metadata.engine, "params": metadata.params})
     asked_for = [settings[name] for name in ("temperature", "seed") if name in settings]
     sampled = [setting for setting in asked_for if setting.value is not None]
@@ -503,7 +509,7 @@ def _sampling(metadata: RunMetadata) -> str:
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
-    """Return the cases with different attempts, those nearest to one half first."""
+    """Return the cases in which only some attempts passed, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
     return f"{counted(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
@@ -515,7 +521,7 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _interval(rate: Proportion) -> str:
-    """Return the bounds of a share as part of a sentence; empty if it has none."""
+    """Return the interval of a rate for a sentence; empty if the rate has no interval."""
     return "" if rate.ci_low is None else f" (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
@@ -543,5 +549,5 @@ def _tokens(total: Metrics) -> str:
 
 
 def _share_of_answers(known: int, unknown: int) -> str:
-    """Return the number of answers of a sum, if it is not over all."""
+    """Return how many answers a sum includes; empty if it includes all."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

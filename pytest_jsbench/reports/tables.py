@@ -1,7 +1,4 @@
-"""
-Convert a run to a table with one row per planned attempt, and its metrics to one row per task, for
-pandas and Arrow.
-"""
+"""Convert a run to tables for pandas and Arrow: its attempts, one per row, and its metrics, with one row per task."""
 
 from __future__ import annotations
 
@@ -30,24 +27,24 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-#: Columns of a run's table, with types; all are nullable. Lists and objects are JSON text.
+#: Columns of the table of attempts, with their types; all are nullable, and lists and objects are JSON text.
 COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("task", "id"), str),
     "repeat": int,
     **dict.fromkeys(("variant", "engine", "model"), str),
-    # null for a case with an invalid schema, so that the mean is the pass rate
+    # null for a case with an invalid schema, so that the mean of the column is the pass rate
     "passed": bool,
     **dict.fromkeys(("failure_type", "reason", "message"), str),
-    # null if there is no JSON to judge
+    # null if there is no JSON document to validate
     "valid": bool,
     "disputed": bool,
-    # null if no values are expected, or there is no answer
+    # null if no values are expected, or if there is no answer
     **dict.fromkeys(("values_right", "values_expected", "values_invented"), int),
-    # null if no grammar decided about labelled answers
+    # null unless a grammar decided about labelled answers
     **dict.fromkeys(("valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted"), int),
-    # completion, declined, failed or decided; null if no call was made
+    # completion, declined, failed or decided; null if the attempt has no record
     "generation": str,
-    # why the attempt has no record: `unknown` if its run was only loaded, or was killed
+    # reason why the attempt has no record; `unknown` if the run was killed or only loaded
     "missing": str,
     **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
     **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
@@ -62,14 +59,14 @@ COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("started_at", "schema", "schema_digest", "prompt", "prompt_digest"), str),
     **dict.fromkeys(("keywords", "broken_keywords", "notes", "codes", "tags", "changes"), str),
 }
-#: Beginnings of texts that spreadsheets read as formulas.
+#: First characters of texts that spreadsheets evaluate as formulas.
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-#: Number of rows that are collected before they are written.
+#: Number of rows that are written at a time.
 _BATCH = 1000
 
 
 def rows_of(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run: its records in order, each read on access, then missing attempts."""
+    """Yield a row for each record, which is read only then, followed by a row for each missing attempt."""
     askers = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
     costs: Mapping[Attempt, float] = prices.costs(run).attempts
     for outcome, record in zip(run.outcomes, run.records, strict=True):
@@ -81,7 +78,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         yield _full_row(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
-#: Columns that are attributes of the same name, by their object.
+#: Attributes that are the values of columns with the same name, by the object that has them.
 _OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
 _OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
@@ -126,11 +123,11 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
 
 
 def _full_row(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
-    """Return the row with every column, in order."""
+    """Return a row with all columns in order; values that are not given are None."""
     values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
     values |= {"engine": who.engine, "model": who.model}
     row = {name: values.get(name) for name in COLUMNS}
-    # lone surrogates become escapes, which every table supports
+    # lone surrogates are escaped, since not every table format supports them
     texts = {
         name: text.encode("utf-8", "backslashreplace").decode() for name, text in row.items() if isinstance(text, str)
     }
@@ -143,8 +140,8 @@ def _json(value: object) -> str:
 
 def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
     """
-    Return the metrics of each task and of all, by the names in docs/metrics.md; of each variant if
-    there are several.
+    Yield the metrics of each task and the total, by the names in docs/metrics.md, for the run and then for each
+    variant.
     """
     for variant, part in {"": summary, **summary.variants}.items():
         for task, metrics in (*part.tasks.items(), ("total", part.total)):
@@ -152,7 +149,7 @@ def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
 
 
 def _flatten(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return a metric of several counts as several, named as in gates: `failure_counts.syntax_error`."""
+    """Yield the metrics, with groups flattened to names as in gates: `failure_counts.syntax_error`."""
     for name, value in figures.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{name}.")
@@ -164,14 +161,14 @@ _PANDAS = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
 
 
 def to_pandas(run: Run) -> Any:
-    """Return the run's rows as a pandas DataFrame."""
+    """Return the attempts of the run as a pandas DataFrame."""
     pandas = _import_package("pandas", "a data frame")
     columns = _by_column(rows_of(run))
     return pandas.DataFrame({name: pandas.array(columns[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
 
 
 def summary_to_pandas(summary: Summary) -> Any:
-    """Return the metrics' rows as a pandas DataFrame."""
+    """Return the metrics of each task as a pandas DataFrame."""
     pandas = _import_package("pandas", "a data frame")
     frame = pandas.DataFrame.from_records(list(summary_rows(summary)))
     return frame.set_index(["variant", "task"] if summary.variants else "task").drop(
@@ -180,18 +177,18 @@ def summary_to_pandas(summary: Summary) -> Any:
 
 
 def to_arrow(run: Run) -> Any:
-    """Return the run's rows as a pyarrow Table."""
+    """Return the attempts of the run as a pyarrow Table."""
     return _arrow_table(rows_of(run), _arrow_schema())
 
 
 def to_dataset(run: Run) -> Any:
-    """Return the run's rows as a `datasets.Dataset`, which can be pushed to the Hub."""
+    """Return the attempts of the run as a `datasets.Dataset`, which can be pushed to the Hub."""
     datasets = _import_package("datasets", "a dataset for a hub", extra="datasets")
     return datasets.Dataset(to_arrow(run))
 
 
 def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows to a Parquet file readable by its user only, in chunks and atomically."""
+    """Write the attempts of the run to a Parquet file, which only its user can read, in chunks and atomically."""
     schema = _arrow_schema()
     from pyarrow import parquet
 
@@ -205,7 +202,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
         part.replace(path)
     except JSBenchError:
         raise
-    except Exception as error:  # Arrow's errors have many types
+    except Exception as error:  # Arrow raises many types of exceptions
         raise ExportError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     finally:
         with suppress(OSError):
@@ -214,7 +211,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
 
 
 def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows to a CSV file; null is an empty cell."""
+    """Write the attempts of the run to a CSV file; null is an empty cell."""
     try:
         write_atomically(path, _csv_lines(rows_of(run)))
     except JournalError as error:
@@ -231,7 +228,10 @@ def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _without_formula(value: object) -> object:
-    """Return the cell, with an apostrophe before a text that a spreadsheet would evaluate (OWASP, "CSV Injection")."""
+    """
+    Return the cell, with an apostrophe before text that a spreadsheet would evaluate as a formula (OWASP, "CSV
+    Injection").
+    """
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
@@ -261,7 +261,7 @@ def _arrow_table(rows: Iterable[Row], schema: Any) -> Any:
 
 
 def _import_package(package: str, what: str, *, extra: str = "frames") -> Any:
-    """Import and return the package; MissingRequirement if it is not installed."""
+    """Import the package; raise MissingRequirement if it is not installed."""
     if importlib.util.find_spec(package) is None:
         raise MissingRequirement(f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'", expected=package)
     return importlib.import_module(package)

@@ -1,4 +1,4 @@
-"""Render tables and facts as lines for a terminal; untrusted text is printable and contains no commands."""
+"""Render tables and facts as lines for a terminal; untrusted text contains no control characters and no commands."""
 
 from __future__ import annotations
 
@@ -15,50 +15,55 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Cell, Column, Fact, Heading, Marked, TableBlock
 
-#: Width in columns if the terminal's is unknown.
+#: Width in columns if the width of the terminal is unknown.
 WIDTH = 80
-#: Minimum lengths of a truncated name: before columns are omitted, and before a table is split; and of a heading.
-_SHORT_NAME, _SHORTER_NAME, _SHORTEST_HEAD = 16, 12, 6
+#: Minimum length of a truncated name; if names would be shorter, columns are omitted.
+_SHORT_NAME = 16
+#: Minimum length of a truncated name in the narrowest layout; if names would be shorter, the table is split.
+_SHORTER_NAME = 12
+#: Minimum length of a truncated heading.
+_SHORTEST_HEAD = 6
 _LABEL = 11
 _NARROWEST_TEXT = 8
-#: Minimum length of a word in a cell that is not split, such as a variable to be copied.
+#: Length in characters up to which a word in a cell is never split, so that it can be copied.
 _WHOLE_WORD = 20
-#: Forms of a table, from the widest to the narrowest.
+#: Layouts of a table, the widest first.
 _Form = IntEnum("_Form", "WHOLE SHORT_HEADS BOUNDS_BELOW")
 
 
 def width_of(*, is_terminal: bool) -> int:
     """
-    Return the width of reports: COLUMNS or the terminal's width; the default if output is redirected
-    or that width is smaller.
+    Return the width of reports in columns: COLUMNS or the width of the terminal, but at least the default.
+
+    If the output is redirected and COLUMNS is not set, the default is used.
     """
     return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal or "COLUMNS" in os.environ else WIDTH
 
 
 def report_lines(blocks: Iterable[Block], width: int = WIDTH) -> list[str]:
-    """Return the blocks as lines, separated by empty lines."""
+    """Return the lines of all blocks, separated by empty lines."""
     lines: list[str] = []
     for block in blocks:
         match block:
             case Heading():
-                drawn = detail(block.label, printable(block.text, None), width)
+                block_lines = detail(block.label, printable(block.text, None), width)
             case TableBlock():
-                drawn = table_lines(block, width)
+                block_lines = table_lines(block, width)
             case list():
-                drawn = fact_lines(block, width)
+                block_lines = fact_lines(block, width)
             case _:
                 assert_never(block)
-        lines += ["", *drawn] if drawn else []
+        lines += ["", *block_lines] if block_lines else []
     return lines[1:]
 
 
 def fact_lines(facts: Iterable[Fact], width: int = WIDTH) -> list[str]:
-    """Return the facts, each wrapped next to its label."""
+    """Return the lines of the facts, each wrapped next to its label."""
     return [line for label, text in facts for line in detail(label, text, width)]
 
 
 def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
-    """Return a label and its text, wrapped."""
+    """Return the lines of a label and its text, wrapped next to the label."""
     lines = textwrap.wrap(
         text,
         width,
@@ -67,16 +72,18 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,  # paths should be easy to copy
     )
-    return [printable(line, None) for line in lines]  # a line may begin where the text did not
+    # checked again, since wrapping may move a command of a CI system to the start of a line
+    return [printable(line, None) for line in lines]
 
 
 def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     """
-    Return the table within a width, with as many columns as fit, and each rate with its bounds.
+    Return the lines of the table within a width, with as many columns as fit.
 
-    Untrusted headings are cut to a column's share. If the width is too small, columns for wide tables are omitted
-    first; then headings are shortened, less important columns omitted, and bounds moved below their rates. Names are
-    cut last, in the widest of these forms that leaves them enough. A table that is still too wide is split into two.
+    If the width is too small, columns for wide tables are omitted first. Then headings are shortened, less important
+    columns are omitted, and bounds are moved below their rates. Names are truncated last, in the widest layout that
+    leaves them enough space. A table that is still too wide is split into two. Untrusted headings are truncated to the
+    average width of a column.
     """
     table = _with_shorter_heads(table, width)
     narrow = table.part(at for at, column in enumerate(table.columns) if not column.wide_only)
@@ -103,7 +110,7 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
 
 
 def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
-    """Return the table with untrusted headings cut to the width of a column, and distinct."""
+    """Return the table with untrusted headings truncated to the average width of a column, and distinct."""
     foreign = [column.heading for column in table.columns if column.foreign]
     longest = max((len(printable(name, width // 4)) for name, _ in table.rows), default=0)
     room = max(_SHORTEST_HEAD, (width - longest) // max(len(table.columns), 1) - 2)
@@ -113,7 +120,7 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
 
 
 def _fit(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
-    """Return the table in a form; empty if its names would be shorter than `shortest`."""
+    """Return the lines of the table in a layout; empty if names would have to be shorter than `shortest`."""
     cells = _texts(table, width, form)
     heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
     other_width = sum(
@@ -124,8 +131,8 @@ def _fit(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]
     room = min(longest, width - other_width)
     if room < min(longest, max(shortest, table.whole_names)):
         return []
-    named = [[table.head[:room]], *([name] for name in distinct(names, room))]
-    columns = [named, *([head, *texts] for head, texts in zip(heads, cells, strict=True))]
+    name_column = [[table.head[:room]], *([name] for name in distinct(names, room))]
+    columns = [name_column, *([head, *texts] for head, texts in zip(heads, cells, strict=True))]
     widths = [max(map(len, itertools.chain(*column))) for column in columns]
     left = [True, *(column.left for column in table.columns)]
     rule = "  ".join("-" * size for size in widths)
@@ -150,7 +157,7 @@ def _texts(table: TableBlock, width: int, form: _Form) -> list[list[list[str]]]:
 
 
 def _share(longest: Sequence[int], room: int) -> int:
-    """Return the width of a text column when columns that need less leave their width to the others."""
+    """Return the width of a text column; columns that need less leave space for the others."""
     share = 0
     for at, needed in enumerate(longest):
         share = room // (len(longest) - at) - 2
@@ -171,7 +178,7 @@ def _cell(column: Column, value: Cell, widest: int, form: _Form) -> list[str]:
 
 
 def _rate(column: Column, rate: Rate, form: _Form) -> list[str]:
-    """Format a rate with its interval, `1.00 (.21-1)`, after its counts if these are shown."""
+    """Return a rate as lines with its interval, as in `1.00 (.21-1)`, after its counts if the column shows these."""
     if rate.value is None:
         return [column.exact_text_of(rate)]
     text = f"{rate.value:.2f}"
@@ -189,7 +196,7 @@ def _bound(value: float) -> str:
 
 
 def _head(column: Column, texts: Sequence[Sequence[str]], form: _Form) -> list[str]:
-    """Return the heading in one or two lines, no wider than needed for its cells."""
+    """Return the heading in at most two lines, no wider than necessary."""
     text = printable(column.heading, None)
     cells = max([1, *map(len, itertools.chain(*texts))])
     if form >= _Form.SHORT_HEADS and column.short and max(map(len, text.split(" "))) > cells:
@@ -201,7 +208,7 @@ def _head(column: Column, texts: Sequence[Sequence[str]], form: _Form) -> list[s
 
 
 def _lines_of_row(cells: Sequence[Sequence[str]], widths: Sequence[int], left: Sequence[bool]) -> Iterator[str]:
-    """Return the lines of a row whose cells may have several."""
+    """Yield the lines of a row, whose cells may have several lines."""
     for parts in itertools.zip_longest(*cells, fillvalue=""):
         texts = [
             part.ljust(width) if at_left else part.rjust(width)

@@ -71,7 +71,7 @@ class Comparer:
             else:
                 shown = printable(f"{name}: {value!r}", 60)
                 switches = f"{', '.join(_SWITCHES)} as a boolean"
-                raise ValueError(f"{shown}; expected tolerance (a number, or such as '1%'), or {switches}")
+                raise ValueError(f"{shown}; expected tolerance (a number, or a percentage such as '1%'), or {switches}")
         return comparer
 
     def require(self) -> None:
@@ -91,7 +91,7 @@ class Comparer:
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
-        """Return whether a value is correct that is neither an object nor a list."""
+        """Return whether the answer's value, which is neither an object nor a list, is correct."""
         if isinstance(expected, bool) or isinstance(actual, bool) or type(expected) is type(None):
             return expected is actual
         if isinstance(expected, int | float) and isinstance(actual, int | float):
@@ -160,7 +160,7 @@ def restore_comparers(
 
 
 def _not_given(*_: object) -> bool:
-    raise LookupError("it is missing: set it with --comparer")
+    raise LookupError("the function is not available: set it again with --comparer")
 
 
 def _function(reference: str) -> Callable[[Any, Any], object]:
@@ -176,7 +176,9 @@ def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
     if percent:
         return replace(comparer, tolerance=Fraction(percent[1]) / 100, relative=True)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or such as '1%'")
+        raise ValueError(
+            f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or a percentage such as '1%'"
+        )
     return replace(comparer, tolerance=value, relative=False)
 
 

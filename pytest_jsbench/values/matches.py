@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, assert_never
@@ -30,14 +30,14 @@ _LONGEST_NAME = 120
 _DIGITS = 12
 #: Maximum number of values per answer that are compared in order to pair the items of unordered lists.
 _MOST_TRIED = 40_000
-#: Minimum F1 between the paths in an answer and the expected paths; below, the Structured Output Benchmark counts every
-#: value as wrong.
+#: Minimum F1 between the paths in an answer and the expected paths; if F1 is lower, the Structured Output Benchmark
+#: counts every value as wrong.
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
 
 
-#: Number of fields.
+#: Number of fields in a match.
 FieldCount = Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
 
 
@@ -253,7 +253,7 @@ class _Walk:
         self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
         #: Spot of the whole instance.
         self.root = _Spot((), () if self._places is None else [()])
-        #: Number of values that may still be compared in order to pair list items.
+        #: Number of values that may still be compared to pair list items.
         self._left = _MOST_TRIED
         #: Comparers of the user that were used, by field.
         self.named: dict[str, str] = {}
@@ -284,9 +284,9 @@ class _Walk:
             yield _Leaf.of(spot.path, expected, actual, right=comparer.equal(expected, actual))
 
     def _members(self, spot: _Spot, expected: dict[str, object], actual: object) -> Iterator[_Leaf]:
-        held = actual if isinstance(actual, dict) else {}
+        members = actual if isinstance(actual, dict) else {}
         for name, value in expected.items():
-            yield from self.leaves(self._below(spot, name), value, held.get(name, _ABSENT))
+            yield from self.leaves(self._below(spot, name), value, members.get(name, _ABSENT))
         if isinstance(actual, dict):
             yield from self._unexpected_leaves(
                 spot, {name: value for name, value in actual.items() if name not in expected}
@@ -304,21 +304,21 @@ class _Walk:
         for number, value in enumerate(expected):
             item = items[pairs[number]] if number in pairs else _ABSENT
             yield from self.leaves(self._below(spot, number), value, item)
-        taken = set(pairs.values())
+        paired = set(pairs.values())
         yield from self._unexpected_leaves(
-            spot, {number: value for number, value in enumerate(items) if number not in taken}
+            spot, {number: value for number, value in enumerate(items) if number not in paired}
         )
 
     def _pair_items(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
-        """Return pairs of an expected and a found item, both by number, with as many correct fields as possible."""
+        """Return the index of the paired item in the answer for each expected item, so that most fields are correct."""
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
             same.setdefault(_written(actual[at]), []).append(at)
         pairs = {number: places.pop() for number, value in enumerate(expected) if (places := same.get(_written(value)))}
         open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
         taken = set(pairs.values())
-        left = {at: value for at, value in enumerate(actual) if at not in taken}
-        return pairs | (self._best_pairs(spot, open_, left) or dict(zip(open_, left, strict=False)))
+        remaining = {at: value for at, value in enumerate(actual) if at not in taken}
+        return pairs | (self._best_pairs(spot, open_, remaining) or dict(zip(open_, remaining, strict=False)))
 
     def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
         """Return the pairing with the most correct fields, then the most correct items; empty if none is better."""
@@ -351,7 +351,11 @@ class _Walk:
 
     def _unexpected_leaves(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
         """Yield a leaf for each unexpected value that is not ignored."""
-        members = actual.items() if isinstance(actual, dict) else enumerate(actual) if isinstance(actual, list) else ()
+        members: Iterable[tuple[str | int, object]] = ()
+        if isinstance(actual, dict):
+            members = actual.items()
+        elif isinstance(actual, list):
+            members = enumerate(actual)
         for step, value in members:
             below, comparer = self._find_comparer(self._below(spot, step))
             if comparer.ignore:
@@ -370,8 +374,8 @@ class _Walk:
         comparers = dict.fromkeys(self._of_schema[place] for place in spot.places if place in self._of_schema)
         if len(comparers) > 1:
             name = field_name(spot.path)
-            found = f"the schema has {len(comparers)} different comparers for {name}"
-            raise ComparerFailed(f"{found}; remove all but one, or set one with --jsbench-comparer {name}=HOW")
+            problem = f"the schema has {len(comparers)} different comparers for {name}"
+            raise ComparerFailed(f"{problem}; remove all but one, or set one with --jsbench-comparer {name}=HOW")
         return spot, next(iter(comparers), _PLAIN)
 
     def _below(self, spot: _Spot, step: str | int) -> _Spot:
@@ -385,14 +389,14 @@ def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
     Empty lists and objects have no leaves, values are equal if they are equal in Python, and no value is correct if too
     few paths in the answer match the expected paths.
     """
-    wanted = dict(_scalars(path, expected))
+    expected_values = dict(_scalars(path, expected))
     present = dict(_scalars(path, actual))
-    covered = 2 * len(wanted.keys() & present.keys()) >= _COVERED * (len(wanted) + len(present))
-    for place, value in wanted.items():
+    covered = 2 * len(expected_values.keys() & present.keys()) >= _COVERED * (len(expected_values) + len(present))
+    for place, value in expected_values.items():
         item = present.get(place, _ABSENT)
         yield _Leaf.of(place, value, item, right=covered and value == item)
     for place, item in present.items():
-        if place not in wanted:
+        if place not in expected_values:
             yield _Leaf(place, Fault.INVENTED, actual=item)
 
 

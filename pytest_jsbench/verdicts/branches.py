@@ -1,8 +1,9 @@
 """
-Find the branch of a failed `anyOf` or `oneOf` that an answer was meant for, and what is wrong with the answer there.
+Find the branch of a failed `anyOf` or `oneOf` that an answer was meant for, and the errors of the answer in this
+branch.
 
-It is the branch of the right type whose constants the answer has, which names most of its fields, and whose faults are
-the deepest. Inner `anyOf` and `oneOf` are followed to the fault that no branch explains any further.
+The nearest branch allows the type of the value, matches its constants, names most of its fields, and fails deepest
+inside the value. If a branch contains another failed `anyOf` or `oneOf`, its nearest branch is found too.
 """
 
 from __future__ import annotations
@@ -20,85 +21,85 @@ from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.patterns import matcher
 from pytest_jsbench.verdicts.verdicts import Violation
 
-#: Maximum number of faults that are examined for one message; a union of unions can have very many.
+#: Maximum number of errors that are examined for one message, since nested unions can have very many.
 _MOST_FAULTS = 3_000
 _UNIONS = frozenset({"anyOf", "oneOf"})
-#: Maximum length of the text about the union, in characters.
+#: Maximum length in characters of the message about the union itself.
 _LONGEST_OF_UNION = 100
-#: Maximum length of the fault in its nearest branch, in characters.
+#: Maximum length in characters of the message about the error in the nearest branch.
 _LONGEST_MESSAGE = 120
 #: Maximum length of a branch's name, in characters.
 _LONGEST_NAME = 40
 #: Maximum number of inner branches that a message names.
 _MOST_NAMED = 3
-#: Maximum depth of a property whose constants distinguish branches.
+#: Maximum depth of a property whose constants are used to tell branches apart.
 _DEEPEST_CONSTANT = 2
-#: Maximum number of values of such a property.
+#: Maximum number of constants per property; a property with more constants is ignored.
 _MOST_CONSTANTS = 100
-#: Maximum number of schemas of one branch that are read for constants.
+#: Maximum number of subschemas that are searched for the constants of one branch.
 _MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedError:
-    """One error of a validator: a place where an instance violates a schema."""
+    """An error that a validator reports: a place where an instance violates a schema."""
 
     keyword: str
-    #: Place of the wrong value, from the root of the instance.
+    #: Path of the wrong value, from the root of the instance.
     place: Path
-    #: Place of the keyword, from the root of the schema; references are followed or are steps of it.
+    #: Path of the keyword, from the root of the schema; depending on the validator, it may contain `$ref` as a step.
     schema_path: Path
     message: str
     #: Allowed values of `enum` or `const`; None for other keywords.
     allowed: Sequence[object] | None = None
-    #: Whether a `false` schema allows no value there.
+    #: Whether the error is that a `false` schema allows no value.
     forbidden: bool = False
-    #: Schemas of the branches of a failed `anyOf` or `oneOf`; None to look them up by the path.
+    #: Schemas of the branches of a failed `anyOf` or `oneOf`; None if they have to be looked up by `schema_path`.
     schemas: Sequence[object] | None = None
-    #: Reads the faults in each branch of a failed `anyOf` or `oneOf`.
+    #: Function that returns the errors in each branch of a failed `anyOf` or `oneOf`.
     read_branches: Callable[[], Sequence[Sequence[ReportedError]]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A branch of a union, with its faults that have no branches themselves."""
+    """A branch of a union (`anyOf` or `oneOf`), with the errors of the value in this branch."""
 
     number: int
     schema: object
-    #: Schema of the branch, and of the nearest branches inside it for the same value.
+    #: Schema of the branch, followed by those of the nearest inner branches that apply to the same value.
     schemas: tuple[object, ...]
     faults: Sequence[ReportedError]
-    #: The nearest branches inside it, outermost first, of the first union.
+    #: The nearest branches of the first union inside this branch, outermost first.
     inner: tuple[_Branch, ...] = ()
 
     @property
     def name(self) -> str:
-        """The branch's number, followed by the name of its referenced definition or its title."""
+        """Number of the branch, followed by the name of its definition or its title."""
         schema = self.schema if isinstance(self.schema, Mapping) else {}
         reference = schema.get("$ref")
         title = schema.get("title")
         name = reference.rpartition("/")[2] if isinstance(reference, str) else title
-        named = f" ({printable(name, _LONGEST_NAME)})" if isinstance(name, str) and name else ""
-        return f"branch {self.number}{named}"
+        suffix = f" ({printable(name, _LONGEST_NAME)})" if isinstance(name, str) and name else ""
+        return f"branch {self.number}{suffix}"
 
 
-#: Possible values of a branch's properties, as JSON texts.
+#: Allowed values of a branch's properties as JSON texts, by the path of the property.
 Constants = Mapping[Path, frozenset[str]]
 
 
 class NearestBranches:
-    """Finds the nearest branch of each union that one instance violates."""
+    """Search for the nearest branch of each `anyOf` or `oneOf` that one instance violates."""
 
     def __init__(self, instance: object, names: FieldNames) -> None:
         self._instance = instance
         self._names = names
-        self._left = _MOST_FAULTS
-        #: Constants by the identities of a branch's schemas, which the schema keeps in memory.
-        self._known: dict[tuple[int, ...], Constants] = {}
+        self._remaining_faults = _MOST_FAULTS
+        #: Cache of constants by the identities of a branch's schemas; the whole schema keeps these objects alive.
+        self._cache: dict[tuple[int, ...], Constants] = {}
 
     def violation(self, fault: ReportedError) -> Violation:
-        """Describe a fault, with the nearest branch if it is of a union."""
-        fault = self._placed(fault)
+        """Return the violation for an error; if a union failed, the message names the nearest branch."""
+        fault = self._with_property_names(fault)
         message = fault.message
         if fault.keyword in _UNIONS and (nearest := self.describe(fault)):
             message = f"{printable(message, _LONGEST_OF_UNION, cut='middle')}; {nearest}"
@@ -110,12 +111,12 @@ class NearestBranches:
         )
 
     def describe(self, union: ReportedError) -> str:
-        """Name the nearest branch and what is wrong in it; empty if the union is too large to examine."""
-        if self._left < 0:
+        """Describe the nearest branch and its first error; empty if the union is too large to examine."""
+        if self._remaining_faults < 0:
             return ""
         fitting = [str(number) for number, faults in enumerate(union.read_branches()) if not faults]
         if len(fitting) > 1:
-            return f"it is valid under the branches {', '.join(fitting[:_MOST_NAMED])}"
+            return f"the value is valid under the branches {', '.join(fitting[:_MOST_NAMED])}"
         nearest = self._nearest(union)
         if nearest is None:
             return ""
@@ -127,38 +128,43 @@ class NearestBranches:
         message = printable(first.message, _LONGEST_MESSAGE, cut="middle")
         return f"nearest is {chain}: {json_path(first.place)}: {message}" + (f" (and {more} more)" if more else "")
 
-    def _placed(self, fault: ReportedError) -> ReportedError:
-        """Write names that are digits as names; jsonschema-rs writes them as indexes."""
+    def _with_property_names(self, fault: ReportedError) -> ReportedError:
+        """
+        Return the error with numeric property names in its path as strings, since jsonschema-rs reports them as
+        indexes.
+        """
         if not any(isinstance(step, int) for step in fault.place):
             return fault
         value: Any = self._instance
         place: list[str | int] = []
         for step in fault.place:
             place.append(str(step) if isinstance(value, dict) else step)
-            value = _at(value, place[-1:])
+            value = _value_at(value, place[-1:])
         return replace(fault, place=tuple(place))
 
     def _nearest(self, union: ReportedError) -> _Branch | None:
-        """Return the nearest branch; None if the fault has no branches, or too many faults to examine."""
-        if self._left < 0:
+        """Return the nearest branch; None if the error has no branches, or too many errors to examine."""
+        if self._remaining_faults < 0:
             return None
-        faults = [[self._placed(fault) for fault in branch] for branch in union.read_branches()]
-        self._left -= sum(map(len, faults))
-        if not faults or self._left < 0:
+        faults = [[self._with_property_names(fault) for fault in branch] for branch in union.read_branches()]
+        self._remaining_faults -= sum(map(len, faults))
+        if not faults or self._remaining_faults < 0:
             return None
-        pairs = zip(self._schemas(union, len(faults)), faults, strict=True)
-        branches = [self._followed(number, branch, union) for number, branch in enumerate(pairs)]
-        constants = self._telling(branches)
-        rating = _Rating(_at(self._instance, union.place), len(union.place), constants, self._names)
+        pairs = zip(self._branch_schemas(union, len(faults)), faults, strict=True)
+        branches = [self._replace_inner_unions(number, branch, union) for number, branch in enumerate(pairs)]
+        constants = self._distinguishing_constants(branches)
+        rating = _Rating(_value_at(self._instance, union.place), len(union.place), constants, self._names)
         return rating.with_constants_first(min(branches, key=rating.distance))
 
-    def _schemas(self, union: ReportedError, number: int) -> list[object]:
-        """Return the schema of each branch; None if it is not found."""
+    def _branch_schemas(self, union: ReportedError, number: int) -> list[object]:
+        """Return the schema of each branch, or a list of None if the schemas are unknown."""
         listed = self._names.at(union.schema_path) if union.schemas is None else union.schemas
         return list(listed) if isinstance(listed, list) and len(listed) == number else [None] * number
 
-    def _followed(self, number: int, branch: tuple[object, Sequence[ReportedError]], union: ReportedError) -> _Branch:
-        """Replace each failed union inside a branch by the faults in its nearest branch."""
+    def _replace_inner_unions(
+        self, number: int, branch: tuple[object, Sequence[ReportedError]], union: ReportedError
+    ) -> _Branch:
+        """Return a branch in which each failed inner union is replaced by the errors in its nearest branch."""
         schema, faults = branch
         leaves: list[ReportedError] = []
         schemas = [schema]
@@ -175,8 +181,8 @@ class NearestBranches:
             leaves += nearest.faults
         return _Branch(number=number, schema=schema, schemas=tuple(schemas), faults=leaves, inner=inner)
 
-    def _telling(self, branches: Sequence[_Branch]) -> list[Constants]:
-        """Return for each branch the constants of the properties by which branches differ."""
+    def _distinguishing_constants(self, branches: Sequence[_Branch]) -> list[Constants]:
+        """Return, for each branch, the constants of the properties for which the branches allow different values."""
         constants = [self._constants(branch.schemas) for branch in branches]
         paths = {path for own in constants for path in own}
         differing = set[Path]()
@@ -187,14 +193,14 @@ class NearestBranches:
         return [{path: values for path, values in own.items() if path in differing} for own in constants]
 
     def _constants(self, schemas: Sequence[object]) -> Constants:
-        """Return the properties for which a branch lists all values, with the values; each branch is read once."""
+        """Return the allowed values of each property for which the branch lists all of them; cached for each branch."""
         key = tuple(map(id, schemas))
-        if key not in self._known:
-            self._known[key] = self._read_constants(schemas)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._read_constants(schemas)
+        return self._cache[key]
 
     def _read_constants(self, schemas: Sequence[object]) -> Constants:
-        found: dict[Path, frozenset[str]] = {}
+        constants: dict[Path, frozenset[str]] = {}
         pending: list[tuple[Path, object]] = [((), schema) for schema in schemas]
         seen: set[tuple[Path, int]] = set()
         while pending and len(seen) < _MOST_READ:
@@ -205,37 +211,39 @@ class NearestBranches:
             keywords = self._names.keywords(part)
             listed = [keywords["const"]] if "const" in keywords else keywords.get("enum")
             if path and isinstance(listed, list) and len(listed) <= _MOST_CONSTANTS:
-                found[path] = frozenset(map(_key, listed)) & found.get(path, frozenset(map(_key, listed)))
+                constants[path] = frozenset(map(_json_key, listed)) & constants.get(
+                    path, frozenset(map(_json_key, listed))
+                )
             pending += ((path, other) for other in self._names.always(part))
             properties = keywords.get("properties")
             if len(path) < _DEEPEST_CONSTANT and isinstance(properties, dict):
                 pending += (((*path, name), inner) for name, inner in properties.items())
-        return found
+        return constants
 
 
 class _Rating:
-    """Rates the distance of a union's branches from the value at its place."""
+    """Ranking of a union's branches by their distance from the value that violates the union."""
 
     def __init__(self, value: object, depth: int, constants: Sequence[Constants], names: FieldNames) -> None:
         self._value = value
-        #: Depth of the union in the instance.
+        #: Number of path steps from the root of the instance to the value.
         self._depth = depth
         self._constants = constants
-        self._telling = {path for own in constants for path in own}
+        self._distinguishing_paths = {path for own in constants for path in own}
         self._names = names
 
     def distance(self, branch: _Branch) -> tuple[int, ...]:
         """
-        Rate a branch: by type, distinguishing constants, fields, missing fields, then by its faults
-        from the deepest.
+        Return a sort key for a branch: type, distinguishing constants, unnamed fields, missing fields, then other
+        errors.
         """
         faults = branch.faults
-        here = [fault for fault in faults if len(fault.place) == self._depth]
+        at_value = [fault for fault in faults if len(fault.place) == self._depth]
         return (
-            any(map(self._is_of_type, here)),
-            *self._constants_of(branch),
-            self._unnamed(branch),
-            sum(fault.keyword == "required" for fault in here),
+            any(map(self._is_type_error, at_value)),
+            *self._count_constants(branch),
+            self._count_unnamed(branch),
+            sum(fault.keyword == "required" for fault in at_value),
             sum(fault.keyword == "const" for fault in faults),
             -min((len(fault.place) for fault in faults), default=self._depth),
             len(faults),
@@ -243,67 +251,75 @@ class _Rating:
 
     def with_constants_first(self, branch: _Branch) -> _Branch:
         """
-        Put the faults of distinguishing constants first, with the values of all branches if none
-        has that constant.
+        Return the branch with the errors about distinguishing constants first.
+
+        If every branch lists values for the property, the message contains the values of all branches.
         """
-        wrong = {path for path, is_right in self._compared(branch) if not is_right}
-        telling = [fault for fault in branch.faults if self._path(fault) in wrong]
-        if not telling:
+        wrong = {path for path, is_right in self._compare_constants(branch) if not is_right}
+        distinguishing = [fault for fault in branch.faults if self._path(fault) in wrong]
+        if not distinguishing:
             return branch
         others = [fault for fault in branch.faults if self._path(fault) not in wrong]
-        first = replace(telling[0], message=self._message_of_all(telling[0]))
-        inner = branch.inner if branch.faults[0] is telling[0] else ()
-        return replace(branch, faults=[first, *telling[1:], *others], inner=inner)
+        first = replace(distinguishing[0], message=self._message_with_all_values(distinguishing[0]))
+        inner = branch.inner if branch.faults[0] is distinguishing[0] else ()
+        return replace(branch, faults=[first, *distinguishing[1:], *others], inner=inner)
 
     def _path(self, fault: ReportedError) -> Path:
         return fault.place[self._depth :]
 
-    def _message_of_all(self, fault: ReportedError) -> str:
-        """Return which values the branches list for a property, if all of them do."""
+    def _message_with_all_values(self, fault: ReportedError) -> str:
+        """
+        Return the message of an error; if all branches list values for its property, the message contains all these
+        values.
+        """
         path = self._path(fault)
         if not all(path in own for own in self._constants):
             return fault.message
         texts = dict.fromkeys(text for own in self._constants for text in sorted(own[path]))
-        return enum_message(_at(self._value, path), [json.loads(text) for text in texts])
+        return enum_message(_value_at(self._value, path), [json.loads(text) for text in texts])
 
-    def _is_of_type(self, fault: ReportedError) -> bool:
-        """Return whether the type matches the value."""
+    def _is_type_error(self, fault: ReportedError) -> bool:
+        """Return whether the error means that the branch does not allow values of this type."""
         if fault.allowed is not None:
             return all(json_type(value) != json_type(self._value) for value in fault.allowed)
         return fault.forbidden or fault.keyword == "type"
 
-    def _compared(self, branch: _Branch) -> Iterator[tuple[Path, bool]]:
-        """Return each distinguishing property of the value, and whether its value is one of the branch's."""
+    def _compare_constants(self, branch: _Branch) -> Iterator[tuple[Path, bool]]:
+        """
+        Yield each distinguishing property that the value has or that is in an error, and whether the branch allows its
+        value.
+        """
         own = self._constants[branch.number]
-        for path in self._telling:
-            held = _at(self._value, path, default=_ABSENT)
-            if path in own and held is not _ABSENT:
-                yield path, _key(held) in own[path]
+        for path in self._distinguishing_paths:
+            value = _value_at(self._value, path, default=_ABSENT)
+            if path in own and value is not _ABSENT:
+                yield path, _json_key(value) in own[path]
             elif any(self._path(fault) == path for fault in branch.faults):
                 yield path, False
 
-    def _constants_of(self, branch: _Branch) -> tuple[int, int]:
-        compared = [is_right for _, is_right in self._compared(branch)]
+    def _count_constants(self, branch: _Branch) -> tuple[int, int]:
+        compared = [is_right for _, is_right in self._compare_constants(branch)]
         return compared.count(False), -compared.count(True)
 
-    def _unnamed(self, branch: _Branch) -> int:
+    def _count_unnamed(self, branch: _Branch) -> int:
         """
-        Count the fields of the value that the branch does not name, or names only by a pattern that
-        they do not match.
+        Count the fields of the value that the branch neither names nor allows by a pattern or by a
+        schema for any name.
         """
         if not isinstance(self._value, dict) or not isinstance(branch.schema, dict):
             return 0
         fields = self._names.fields(branch.schema)
         is_map = self._is_map(branch.schema)
         if not (fields.names or fields.patterns or fields.shaped or is_map):
-            return 0  # it does not define names
-        # a value that is wrong itself, and not further inside, is not meant by the pattern
+            return 0  # the branch does not define which fields exist
+        # if the value of a field is wrong as a whole, the pattern that the name matches was probably not meant for this
+        # field
         broken = {fault.place[self._depth] for fault in branch.faults if len(fault.place) == self._depth + 1}
         others = [name for name in self._value if name not in fields.names]
-        return sum(name in broken or not (is_map or _fits(name, fields.patterns)) for name in others)
+        return sum(name in broken or not (is_map or _matches_any(name, fields.patterns)) for name in others)
 
     def _is_map(self, schema: dict[str, Any]) -> bool:
-        """Return whether it has a schema for fields of any name."""
+        """Return whether the schema allows fields with any name, and has a schema for their values."""
         pending: list[object] = [schema]
         seen: set[int] = set()
         while pending:
@@ -321,17 +337,17 @@ class _Rating:
 _ABSENT = object()
 
 
-def _fits(name: str, patterns: set[str]) -> bool:
+def _matches_any(name: str, patterns: set[str]) -> bool:
     return any(matcher(pattern)(name) for pattern in patterns)
 
 
-def _key(value: object) -> str:
-    """Return a key that is equal for equal JSON values only."""
+def _json_key(value: object) -> str:
+    """Return a text that is equal for equal JSON values only."""
     return json.dumps(value, sort_keys=True, default=float)
 
 
-def _at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
-    """Return the value at a place of an instance."""
+def _value_at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
+    """Return the value at a path in an instance; `default` if there is no such place."""
     for step in path:
         is_member = isinstance(value, dict) and step in value
         is_item = isinstance(value, list) and isinstance(step, int) and step < len(value)
@@ -341,17 +357,17 @@ def _at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
     return value
 
 
-#: Maximum length of a list of values, in characters.
+#: Maximum length in characters of the list of allowed values in a message.
 _LONGEST_LIST = 200
-#: Maximum length of one value, in characters.
+#: Maximum length in characters of one value in a message.
 _LONGEST_VALUE = 60
-#: Maximum number of values to compare.
+#: Maximum number of allowed values that are searched for the most similar one.
 _MOST_COMPARED = 1_000
 
 
-def enum_message(found: object, allowed: Sequence[object]) -> str:
-    """List the allowed values: the nearest first, then the others in their order, as many as fit."""
-    texts = [_shown(value) for value in _nearest_first(found, allowed)]
+def enum_message(wrong_value: object, allowed: Sequence[object]) -> str:
+    """Return a message with the wrong value and as many allowed values as fit, the most similar first."""
+    texts = [_as_json(value) for value in _nearest_first(wrong_value, allowed)]
     fitting = [texts[0]] if texts else []
     length = sum(map(len, fitting))
     for text in texts[1:]:
@@ -360,19 +376,19 @@ def enum_message(found: object, allowed: Sequence[object]) -> str:
             break
         fitting.append(text)
     more = len(texts) - len(fitting)
-    return f"{_shown(found)} is not one of {', '.join(fitting)}" + (f" and {more} more" if more else "")
+    return f"{_as_json(wrong_value)} is not one of {', '.join(fitting)}" + (f" and {more} more" if more else "")
 
 
-def _shown(value: object) -> str:
+def _as_json(value: object) -> str:
     return printable(json.dumps(value, ensure_ascii=False, default=float), _LONGEST_VALUE, cut="middle")
 
 
-def _nearest_first(found: object, allowed: Sequence[object]) -> list[object]:
-    """Put the text first that differs least from the found one, if one is near."""
-    if not isinstance(found, str):
+def _nearest_first(wrong_value: object, allowed: Sequence[object]) -> list[object]:
+    """Move the allowed string that is most similar to the wrong one to the front, if any string is similar."""
+    if not isinstance(wrong_value, str):
         return list(allowed)
     lowered = {value.lower(): value for value in reversed(allowed[:_MOST_COMPARED]) if isinstance(value, str)}
-    near = difflib.get_close_matches(found[:_LONGEST_VALUE].lower(), lowered, n=1)
+    near = difflib.get_close_matches(wrong_value[:_LONGEST_VALUE].lower(), lowered, n=1)
     if not near:
         return list(allowed)
     first = lowered[near[0]]

@@ -1,9 +1,9 @@
 """
-Find fields of an instance that its schema does not name: at their place, or anywhere.
+Find fields of an instance that its schema does not name at their place.
 
-The names are found by a static walk. At each object, every subschema that can apply there is inspected, in any branch,
-taken or not, for the keywords that its dialect has. In case of doubt an object is open: free-form objects, open
-alternatives, references that lead out of the document.
+At each object, all subschemas that can apply are inspected, in every branch of the schema, whether the instance
+conforms to this branch or not. Objects count as open, so that no field is reported, if they are free-form, if a branch
+is open, or if a reference leads out of the document.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 #: Maximum number of extra fields that a verdict lists.
 _MOST_LISTED = 100
-#: The schema's URI, which editors read at the root of any JSON file; it is not a field of the answer.
+#: Property with the URI of a schema, which editors accept at the root of any JSON file; never an extra field.
 _POINTER_TO_SCHEMA = "$schema"
-#: Maximum number of places that are cached; free-form names and deep recursion always make new ones.
+#: Maximum number of places in the cache, since free-form names and deep recursion always create new places.
 _MOST_PLACES = 4096
 _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
@@ -42,19 +42,19 @@ _TYPES = {dict: "object", list: "array", str: "string"}
 
 @dataclass(slots=True)
 class ObjectFields:
-    """The keys of an object that a schema allows or names."""
+    """Keys of an object that a schema allows or names."""
 
-    #: Whether keys are defined in whichever branch is taken.
+    #: Whether every branch defines which keys the object has.
     shaped: bool = False
-    #: Whether any other key is allowed somewhere.
+    #: Whether some branch allows keys with any name.
     open: bool = False
     #: Minimum number of keys.
     least: float = 0
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
 
-    def take(self, alternatives: Sequence[ObjectFields]) -> None:
-        """Add the fields of alternatives; only one of them applies."""
+    def add_alternatives(self, alternatives: Sequence[ObjectFields]) -> None:
+        """Add the fields of several alternative branches."""
         for other in alternatives:
             self.open = self.open or other.open
             self.names |= other.names
@@ -63,7 +63,7 @@ class ObjectFields:
         self.least = max(self.least, min((other.least for other in alternatives), default=0))
 
     def unnamed(self, instance: dict[str, Any]) -> set[str]:
-        """Return the keys of an object that have no name here."""
+        """Return the keys of an object that the schema should name but does not."""
         must_invent = self.least > len(self.names) and not self.patterns
         if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
             return set()
@@ -73,27 +73,27 @@ class ObjectFields:
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:
-    """Names by their spelling."""
+    """Return a mapping from the spelling of each name to the name."""
     return {spelling(name): name for name in sorted(names, reverse=True)}
 
 
 def spelling(name: str) -> str:
-    """Return the name in lower case and without white space."""
+    """Return the name in lower case without white space."""
     return "".join(name.split()).casefold()
 
 
 def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
-    """Return all names that the schemas give to fields, including those that their dialect ignores."""
+    """Return all names that the schemas give to fields, including those in keywords that the dialect ignores."""
     names: set[str] = set()
     for schema in schemas:
-        # most schemas of a large document name no fields
+        # checked first, since most subschemas of a large document name no fields
         if not _NAMING.isdisjoint(schema):
-            names.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
+            names.update(_named_keys(schema), _listed(_dict(schema.get("propertyNames")), str))
     return frozenset(names)
 
 
 _T = TypeVar("_T")
-#: Schemas by identity, each once, however many references lead to it.
+#: Subschemas by identity, so that a subschema is included once even if several references lead to it.
 _Parts = dict[int, object]
 
 
@@ -101,7 +101,7 @@ def _parts(*schemas: object) -> _Parts:
     return {id(schema): schema for schema in schemas}
 
 
-def _names(keywords: dict[str, Any]) -> Iterator[str]:
+def _named_keys(keywords: dict[str, Any]) -> Iterator[str]:
     """Return the names that the schema's own keywords give to fields."""
     yield from _dict(keywords.get("properties"))
     yield from _strings(keywords.get("required"))
@@ -115,30 +115,30 @@ def _names(keywords: dict[str, Any]) -> Iterator[str]:
 
 
 def _listed(keywords: dict[str, Any], kind: type) -> list[Any]:
-    """Return the values of this type that `enum` and `const` list."""
+    """Return the values of this type in `enum` and `const`."""
     if "enum" not in keywords and "const" not in keywords:
         return []
     return [value for value in (*_list(keywords.get("enum")), keywords.get("const")) if isinstance(value, kind)]
 
 
-def _rest(keywords: dict[str, Any]) -> object:
-    """Return the schema of keys that have no schema of their own; None if there is none."""
+def _schema_of_other_keys(keywords: dict[str, Any]) -> object:
+    """Return the schema for properties that no other keyword describes; None if there is no such schema."""
     return keywords.get("additionalProperties", keywords.get("unevaluatedProperties"))
 
 
-def _own_below(keywords: dict[str, Any], step: str | int) -> list[object]:
-    """Return the schemas that the schema's own keywords apply at a key or an index."""
+def _own_subschemas_at(keywords: dict[str, Any], step: str | int) -> list[object]:
+    """Return the subschemas that this schema's own keywords apply to the value at a key or an index."""
     if isinstance(step, int):
-        return _own_items(keywords, step)
+        return _own_item_subschemas(keywords, step)
     properties = _dict(keywords.get("properties"))
     patterns = _dict(keywords.get("patternProperties"))
     schemas = [properties[step]] if step in properties else []
     schemas += [subschema for pattern, subschema in patterns.items() if matcher(pattern)(step)]
-    rest = _rest(keywords)
+    rest = _schema_of_other_keys(keywords)
     return schemas if schemas or rest is None else [rest]
 
 
-def _own_items(keywords: dict[str, Any], index: int) -> list[object]:
+def _own_item_subschemas(keywords: dict[str, Any], index: int) -> list[object]:
     items = keywords.get("items")
     contains = keywords.get("contains")
     first = items if isinstance(items, list) else _list(keywords.get("prefixItems"))
@@ -149,8 +149,11 @@ def _own_items(keywords: dict[str, Any], index: int) -> list[object]:
     return [each for each in schemas if each is not None]
 
 
-def _sometimes(keywords: dict[str, Any]) -> Iterator[object]:
-    """Return the subschemas that apply to the same value under a condition; `then` and `else` need an `if`."""
+def _conditional_subschemas(keywords: dict[str, Any]) -> Iterator[object]:
+    """
+    Yield the subschemas that apply to the same value under a condition; `then` and `else` only if
+    there is an `if`.
+    """
     for keyword in _CONDITIONAL if "if" in keywords else ():
         if keyword in keywords:
             yield keywords[keyword]
@@ -160,7 +163,7 @@ def _sometimes(keywords: dict[str, Any]) -> Iterator[object]:
                 yield subschema
 
 
-def _takes(keywords: dict[str, Any], kind: type) -> bool:
+def _allows_type(keywords: dict[str, Any], kind: type) -> bool:
     """Return whether the schema's `type`, `enum` and `const` allow values of this type."""
     if "type" in keywords and kind in _TYPES and _TYPES[kind] not in (keywords["type"], *_list(keywords["type"])):
         return False
@@ -182,79 +185,81 @@ def _strings(value: object) -> list[str]:
 
 
 class ExtraFieldReason(StrEnum):
-    """Reasons why extra fields of an answer are not named."""
+    """Kinds of extra fields in an answer."""
 
-    #: Each is the name of a field elsewhere in the schema.
+    #: The schema uses the name of each extra field elsewhere.
     MISPLACED = "misplaced"
-    #: At least one is not named anywhere in the schema.
+    #: The schema does not use the name of at least one extra field anywhere.
     UNNAMED = "unnamed"
 
 
 class ExtraFields:
-    """The extra fields of one instance, in its order; of nested ones only the outermost."""
+    """Extra fields of one instance, in the order of the instance; fields inside an extra field are not included."""
 
     def __init__(self, instance: object) -> None:
-        #: The instance without them; parts that contain none are shared.
+        #: The instance without its extra fields; parts without extra fields are not copied.
         self.rest = instance
-        #: Number of fields per reason.
+        #: Number of extra fields for each reason.
         self.count: dict[ExtraFieldReason, int] = {}
-        self._kept: list[tuple[Path, ExtraFieldReason]] = []
+        self._stored: list[tuple[Path, ExtraFieldReason]] = []
 
     def add(self, path: Path, reason: ExtraFieldReason) -> None:
-        """Count one more, and keep the first ones of each reason."""
+        """Count an extra field, and store its path unless enough paths with this reason are stored."""
         self.count[reason] = self.count.get(reason, 0) + 1
         if self.count[reason] <= _MOST_LISTED:
-            self._kept.append((path, reason))
+            self._stored.append((path, reason))
 
     @property
     def reason(self) -> ExtraFieldReason | None:
-        """Reason for all of them together; None if there are none."""
+        """Reason for all extra fields together; None if there are no extra fields."""
         if not self.count:
             return None
         return ExtraFieldReason.UNNAMED if ExtraFieldReason.UNNAMED in self.count else ExtraFieldReason.MISPLACED
 
     def first(self, reason: ExtraFieldReason) -> list[Path]:
-        """Return the first ones with this reason."""
-        return [path for path, own in self._kept if own is reason]
+        """Return the stored paths with this reason."""
+        return [path for path, own in self._stored if own is reason]
 
     def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
-        """Return the first ones as JSON paths, optionally only those with one reason."""
-        return tuple(json_path(path) for path, own in self._kept[:_MOST_LISTED] if reason in {None, own})
+        """Return the stored fields as JSON paths, optionally only those with one reason."""
+        return tuple(json_path(path) for path, own in self._stored[:_MOST_LISTED] if reason in {None, own})
 
 
 class FieldNames:
     """
-    The names that one schema gives to fields, with a cache of the schemas that can apply at each place.
+    Names of fields in one schema, with a cache of the subschemas that can apply at each place.
 
-    The cache uses identities; each schema is kept so that no other object can get its identity.
+    The cache is keyed by object identity, so it also keeps the objects alive.
     """
 
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         self._schema = schema
         self.references = References({} if isinstance(schema, bool) else schema, dialect)
-        self._forget()
+        self._clear_cache()
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def _all_names(self) -> frozenset[str]:
         return all_names(self.references.schemas)
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        return by_spelling(self._names)
+        return by_spelling(self._all_names)
 
     def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> ExtraFields:
-        """Return the fields of the instance that are not named at their place."""
+        """Return the fields of the instance that the schema does not name at their place."""
         fields = ExtraFields(instance)
         if isinstance(instance, (dict, list)):
             try:
-                fields.rest = self._search(self._schema, instance, (), fields, frozenset(ignored))
+                fields.rest = self._remove_extra_fields(self._schema, instance, (), fields, frozenset(ignored))
             except RecursionError:
-                # a chain of references that is too long cannot be resolved, so nothing is flagged
+                # if a chain of references is too deep to be resolved, no field is reported
                 return ExtraFields(instance)
         return fields
 
-    def _search(self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]) -> Any:
-        """Find the extra fields in an object or array, and return the rest of it."""
+    def _remove_extra_fields(
+        self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]
+    ) -> Any:
+        """Add the extra fields of an object or array to `fields`, and return the value without them."""
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
@@ -266,13 +271,13 @@ class FieldNames:
         changed: dict[str | int, object] = {}
         for step, child in steps:
             if step in extra:
-                reason = ExtraFieldReason.MISPLACED if step in self._names else ExtraFieldReason.UNNAMED
+                reason = ExtraFieldReason.MISPLACED if step in self._all_names else ExtraFieldReason.UNNAMED
                 fields.add((*path, step), reason)
             elif child and isinstance(child, (dict, list)):
-                below = self._below(schema, step)
-                # where no schema applies, none names a field
+                below = self._subschema_at(schema, step)
+                # if no schema applies to a value, its fields are not extra
                 if isinstance(below, dict):
-                    rest = self._search(below, child, (*path, step), fields, ignored)
+                    rest = self._remove_extra_fields(below, child, (*path, step), fields, ignored)
                     if rest is not child:
                         changed[step] = rest
         if not (extra or changed):
@@ -281,20 +286,20 @@ class FieldNames:
             return [changed.get(index, child) for index, child in enumerate(value)]
         return {key: changed.get(key, child) for key, child in value.items() if key not in extra}
 
-    def meant(self, path: Path) -> str | None:
+    def find_similar_name(self, path: Path) -> str | None:
         """
-        Return the name, at that place or else anywhere, that differs from the extra field's only by white space or
-        case.
+        Return the name, in this place or else anywhere, that differs from an extra field only in
+        white space or case.
         """
         schema: object = self._schema
         for step in path[:-1]:
-            schema = self._below(schema, step)
-        spelt = spelling(str(path[-1]))
-        here = by_spelling(self.fields(schema).names).get(spelt)
-        return here or (None if path[-1] in self._names else self._spellings.get(spelt))
+            schema = self._subschema_at(schema, step)
+        same_spelling = spelling(str(path[-1]))
+        here = by_spelling(self.fields(schema).names).get(same_spelling)
+        return here or (None if path[-1] in self._all_names else self._spellings.get(same_spelling))
 
     def at(self, path: Path) -> object:
-        """Return the part of the schema at a validator's schema path, following references; None if there is none."""
+        """Return the part of the schema at a validator's path, following references; None if there is no such part."""
         value: object = self._schema
         holder: dict[str, Any] = {}
         for step in path:
@@ -305,22 +310,25 @@ class FieldNames:
                 value = self.references.resolve(holder, value)
         return value
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._places = 0
         self._read: dict[int, tuple[object, dict[str, Any]]] = {}
-        self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
+        self._results: dict[tuple[object, ...], tuple[object, Any]] = {}
 
-    def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
-        """Return the result of a method for the schema, calling it once."""
-        key = (look.__name__, id(schema), *arguments)
-        entry = self._memory.get(key)
+    def _cached(self, schema: object, method: Callable[..., _T], *arguments: object) -> _T:
+        """Return the cached result of a method for the schema, calling the method on first use."""
+        key = (method.__name__, id(schema), *arguments)
+        entry = self._results.get(key)
         if entry is None:
-            entry = self._memory[key] = (schema, look(schema, *arguments))
+            entry = self._results[key] = (schema, method(schema, *arguments))
         seen: _T = entry[1]
         return seen
 
     def keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema as its dialect reads it; schemas made here are returned whole."""
+        """
+        Return the keywords of the schema that its dialect defines; a schema that this class has combined has all its
+        keywords.
+        """
         entry = self._read.get(id(schema))
         if entry is None:
             dialect = self.references.dialect(schema)
@@ -328,20 +336,25 @@ class FieldNames:
         return entry[1]
 
     def fields(self, schema: object) -> ObjectFields:
-        """Return the keys that the schema allows or names."""
-        return self._once(schema, self._look, dict)
+        """Return the keys that the schema allows or names in an object."""
+        return self._cached(schema, self._collect_fields, dict)
 
-    def _look(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
-        """Compute the keys that the schema of an object names, or those that the schema of a key (`str`) accepts."""
-        seen = {} if seen is None else seen
-        if not isinstance(schema, dict) or id(schema) in seen:
-            return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
-        fields = seen[id(schema)] = ObjectFields()
+    def _collect_fields(
+        self, schema: object, kind: type, visited: dict[int, ObjectFields] | None = None
+    ) -> ObjectFields:
+        """
+        Compute the keys that an object's schema names (`dict`), or the keys that a schema in `propertyNames` accepts
+        (`str`).
+        """
+        visited = {} if visited is None else visited
+        if not isinstance(schema, dict) or id(schema) in visited:
+            return visited.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
+        fields = visited[id(schema)] = ObjectFields()
         keywords = self.keywords(schema)
         if kind is str:
-            self._take_listed(fields, schema, keywords)
-        elif _takes(keywords, dict):
-            self._take_own(fields, keywords)
+            self._add_listed_keys(fields, schema, keywords)
+        elif _allows_type(keywords, dict):
+            self._add_own_fields(fields, keywords)
         else:
             return fields
         if _APPLYING.isdisjoint(keywords):
@@ -351,26 +364,26 @@ class FieldNames:
         if "$ref" in keywords and not isinstance(self.references.resolve(schema, keywords["$ref"]), (dict, bool)):
             fields.open = True
         for alternatives, certain in self._choices(schema, kind):
-            branches = [self._look(alternative, kind, seen) for alternative in alternatives]
-            fields.take(branches if certain else [*branches, ObjectFields()])
+            branches = [self._collect_fields(alternative, kind, visited) for alternative in alternatives]
+            fields.add_alternatives(branches if certain else [*branches, ObjectFields()])
         return fields
 
-    def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
-        """Add what the schema's own keywords define for an object's keys."""
+    def _add_own_fields(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
+        """Add the keys that the schema's own keywords name or allow in an object."""
         properties = _dict(keywords.get("properties"))
         patterns = _dict(keywords.get("patternProperties"))
-        fields.names.update(_names(keywords))
+        fields.names.update(_named_keys(keywords))
         fields.patterns.update(patterns)
-        # a keyword that only forbids some keys does not define the others
-        fields.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
+        # a keyword that only forbids some keys does not define the other keys
+        fields.shaped = any(self._may_allow_type(each, object) for each in (*properties.values(), *patterns.values()))
         fields.shaped = fields.shaped or bool(_listed(keywords, dict))
-        if (rest := _rest(keywords)) is not None:
-            # a schema for the other keys defines them by their values
-            fields.open = self._can_hold(rest, object)
+        if (rest := _schema_of_other_keys(keywords)) is not None:
+            # a schema for all other keys either forbids them or allows any of them
+            fields.open = self._may_allow_type(rest, object)
             fields.shaped = fields.shaped or not fields.open
         if "propertyNames" in keywords:
-            # a list of all possible keys, or patterns of some
-            keys = self._look(keywords["propertyNames"], str)
+            # `propertyNames` may list all possible keys, or match some keys by a pattern
+            keys = self._collect_fields(keywords["propertyNames"], str)
             fields.names |= keys.names
             if keys.shaped:
                 fields.shaped = True
@@ -381,94 +394,109 @@ class FieldNames:
         if isinstance(least := keywords.get("minProperties"), int | float):
             fields.least = least
 
-    def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
-        """Add the keys that a schema of keys lists, or matches by a pattern; other limits on keys name none."""
+    def _add_listed_keys(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
+        """Add the keys that a schema in `propertyNames` lists or matches; other constraints on keys name no keys."""
         listed = _listed(keywords, str)
         fields.names.update(listed)
-        fields.shaped = bool(listed) or not self._can_hold(schema, str)
+        fields.shaped = bool(listed) or not self._may_allow_type(schema, str)
         if isinstance(pattern := keywords.get("pattern"), str):
             fields.patterns.add(pattern)
 
-    def _below(self, schema: object, step: str | int) -> object:
-        """Return the schema of everything that this one defines for the value at that place; True if nothing."""
+    def _subschema_at(self, schema: object, step: str | int) -> object:
+        """
+        Return the combined schema for the value at a key or an index; True if the schema does not
+        describe this value.
+        """
         if self._places >= _MOST_PLACES:
-            self._forget()
+            self._clear_cache()
         place = min(step, self.references.longest_tuple) if isinstance(step, int) else step
-        return self._once(schema, self._all_below, place)
+        return self._cached(schema, self._combine_subschemas_at, place)
 
-    def _all_below(self, schema: object, step: str | int) -> object:
+    def _combine_subschemas_at(self, schema: object, step: str | int) -> object:
         self._places += 1
-        parts = self._parts_below(schema, step, {}).values()
+        parts = self._collect_subschemas_at(schema, step, {}).values()
         return all_of(parts) if parts else True
 
-    def _parts_below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
+    def _collect_subschemas_at(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict
         if not isinstance(schema, dict):
             return {}
         keywords = self.keywords(schema)
-        if not _takes(keywords, kind):
+        if not _allows_type(keywords, kind):
             return {}
         if id(schema) in seen:
             return seen[id(schema)]
-        parts = seen[id(schema)] = _parts(*_own_below(keywords, step))
+        parts = seen[id(schema)] = _parts(*_own_subschemas_at(keywords, step))
         if _APPLYING.isdisjoint(keywords):
             return parts
         for alternatives, certain in self._choices(schema, kind):
-            branches = [branch for each in alternatives if (branch := self._parts_below(each, step, seen))]
+            branches = [branch for each in alternatives if (branch := self._collect_subschemas_at(each, step, seen))]
             if certain and len(branches) == 1:
-                # not wrapped, since it would grow with each level of the instance
+                # a single branch is not wrapped in `anyOf`, since wrappers would accumulate at each level of the
+                # instance
                 parts.update(branches[0])
             elif branches:
-                every = [all_of(branch.values()) for branch in branches]
-                parts.update(_parts({"anyOf": every if certain else [*every, True]}))
+                combined = [all_of(branch.values()) for branch in branches]
+                parts.update(_parts({"anyOf": combined if certain else [*combined, True]}))
         return parts
 
     def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
-        """Yield lists of schemas: one of each list applies to the value, or possibly none if the flag is False."""
+        """
+        Yield lists of alternative subschemas, each with a flag that is False if possibly none of
+        the list applies.
+        """
         keywords = self.keywords(schema)
         yield from (([part], True) for part in self.always(schema))
         if kind is not str:
-            yield from (([part], False) for part in _sometimes(keywords))
+            yield from (([part], False) for part in _conditional_subschemas(keywords))
         choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
         choices += [self.references.targets(schema, keyword) for keyword in _DYNAMIC if keyword in keywords]
         if "if" in keywords:
-            choices.append(self._once(schema, self._conditional, kind))
+            choices.append(self._cached(schema, self._conditional, kind))
         for choice in choices:
-            yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
+            yield [alternative for alternative in choice if self._may_allow_type(alternative, kind)], True
 
     def always(self, schema: dict[str, Any]) -> Iterator[object]:
-        """Return the subschemas that apply to the same value whenever this one does."""
+        """Yield the subschemas that apply to the same value whenever this schema does."""
         keywords = self.keywords(schema)
         if "$ref" in keywords:
             yield self.references.resolve(schema, keywords["$ref"])
         yield from _list(keywords.get("allOf"))
 
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
-        """Return the two ways past an `if`, or one if all values of this type take it; cached, to keep its identity."""
-        ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
-        return ways if self._takes_all(schema["if"], kind) else [*ways, schema.get("else", True)]
+        """
+        Return the branches of `if`, or only the first if every value of this type satisfies `if`.
 
-    def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
-        """Return whether the schema allows values of this type; `object` is any type."""
-        # an unresolved reference can be anything
-        return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
+        The result is cached, since other caches are keyed by the identities of the branches.
+        """
+        branches: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
+        return branches if self._allows_all_of_type(schema["if"], kind) else [*branches, schema.get("else", True)]
 
-    def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
+    def _may_allow_type(self, schema: object, kind: type, hops: int = 8) -> bool:
+        """Return whether the schema allows values of this type; `object` stands for any type."""
+        # a reference that cannot be resolved may allow any value
+        return (
+            self._cached(schema, self._check_allows_type, kind, hops)
+            if isinstance(schema, dict)
+            else schema is not False
+        )
+
+    def _check_allows_type(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
         keywords = self.keywords(schema)
-        if not _takes(keywords, kind) or ("not" in keywords and self._takes_all(keywords["not"], kind)):
+        if not _allows_type(keywords, kind) or ("not" in keywords and self._allows_all_of_type(keywords["not"], kind)):
             return False
         if not hops:
             return True
         choices = [_list(keywords[keyword]) for keyword in _ALTERNATIVE if keyword in keywords]
         if not choices and "$ref" not in keywords and "allOf" not in keywords:
             return True
-        return all(self._can_hold(part, kind, hops - 1) for part in self.always(schema)) and all(
-            any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
+        return all(self._may_allow_type(part, kind, hops - 1) for part in self.always(schema)) and all(
+            any(self._may_allow_type(each, kind, hops - 1) for each in choice) for choice in choices
         )
 
-    def _takes_all(self, schema: object, kind: type) -> bool:
-        """Return whether the schema requires only this type."""
+    def _allows_all_of_type(self, schema: object, kind: type) -> bool:
+        """Return whether the schema allows every value of this type."""
         if not isinstance(schema, dict):
             return schema is True
         keywords = self.keywords(schema)
-        return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _takes(keywords, kind)
+        return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _allows_type(keywords, kind)

@@ -1,8 +1,9 @@
 """
 Check the formats of 2020-12 by the grammars of their RFCs, for the second opinion.
 
-Nothing is shared with the first opinion (`formats`): the standard library and regular expressions written from the ABNF
-decide, with the package `idna` if it is installed. The result can be None for a string that they cannot decide.
+This module shares no code with `formats`, which the first validator uses: the standard library and regular expressions
+written from the ABNF decide, together with the package `idna` if it is installed. The result is None for strings that
+these cannot decide.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def conforms(name: str, text: str, dialect: Dialect) -> bool | None:
-    """Return whether the string is of the format; None if unknown, True for an unknown format."""
+    """Return whether the string has the format; True for an unknown format, None if it cannot be decided."""
     if name == "hostname" and dialect in {DRAFT_4, DRAFT_6}:
         return _is_ldh_name(text)
     opinion = _GRAMMARS.get(name)
@@ -33,8 +34,8 @@ def _fullmatch(pattern: str, flags: int = 0) -> Callable[[str], re.Match[str] | 
     return re.compile(pattern, re.ASCII | re.VERBOSE | flags).fullmatch
 
 
-def _by(pattern: str, flags: int = 0) -> Opinion:
-    """Return a check by a regular grammar."""
+def _check_by_pattern(pattern: str, flags: int = 0) -> Opinion:
+    """Return a check that matches the string with a regular expression."""
     matches = _fullmatch(pattern, flags)
     return lambda text: matches(text) is not None
 
@@ -58,7 +59,7 @@ def _is_day(match: re.Match[str] | None) -> bool:
     if not match:
         return False
     year, month, day = (int(match[part]) for part in ("year", "month", "day"))
-    # year 0 was a leap year, like 400; monthrange begins with year 1
+    # year 0 is a leap year like 400, and monthrange begins with year 1
     return day <= monthrange(year or 400, month)[1]
 
 
@@ -68,10 +69,7 @@ def _is_time(text: str) -> bool:
 
 
 def _utc_minutes(match: re.Match[str]) -> int:
-    """
-    Return the minutes since midnight UTC of the same day: negative for the day before, from 1440
-    for the day after.
-    """
+    """Return the time in UTC as minutes from the start of the stated day; negative or above 1439 on another day."""
     offset = int(match["hours"] or 0) * 60 + int(match["minutes"] or 0)
     return int(match["hour"]) * 60 + int(match["minute"]) + (offset if match["sign"] == "-" else -offset)
 
@@ -84,11 +82,11 @@ def _is_date_time(text: str) -> bool:
         return True
     days, minute = divmod(_utc_minutes(match), 1440)
     day = int(match["day"]) + days
-    # day 0 is the last of the month before
+    # day 0 is the last day of the month before
     return minute == 1439 and day in {0, monthrange(int(match["year"]) or 400, int(match["month"]))[1]}
 
 
-# RFC 4291, section 2.2; RFC 2673, section 3.2; no zone (RFC 4007), and no leading zeros
+# RFC 4291, section 2.2; RFC 2673, section 3.2; without a zone (RFC 4007) and without leading zeros
 
 
 def _is_address(read: Callable[[str], object], text: str) -> bool:
@@ -114,7 +112,7 @@ _IPRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 
 class _References:
-    """URIs, or IRIs, in which characters beyond ASCII are unreserved too."""
+    """Grammar of URIs, or of IRIs with `beyond_ascii` characters."""
 
     def __init__(self, beyond_ascii: str = "", private: str = "") -> None:
         name = rf"[A-Za-z0-9._~!$&'()*+,;=\-{beyond_ascii}]|%[0-9A-Fa-f]{{2}}"
@@ -136,7 +134,7 @@ class _References:
         parts = _PARTS(text)
         assert parts is not None
         scheme, authority, path, query, fragment = parts.groups()
-        # a colon in the first segment of a path would end a scheme
+        # without a scheme, the first segment of a path cannot contain a colon
         if not _SCHEME(scheme) if scheme is not None else path.startswith(":"):
             return False
         host = self._authority(authority or "")
@@ -160,7 +158,7 @@ def _is_ldh_name(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool | None:
-    # hyphens at positions 3 and 4 are allowed in labels other than A-labels
+    # except in A-labels, hyphens at positions 3 and 4 are allowed
     plain = re.sub(r"(?i)(?<![^.])(?!xn--)[^.]+", lambda label: label[0].translate({0x2D: "a"}), text)
     return text.isascii() and _is_ldh_name(text) and _is_idn_hostname(plain)
 
@@ -170,7 +168,7 @@ def _is_idn_hostname(text: str) -> bool | None:
     if all(label.isascii() and label[2:4] != "--" for label in labels):
         return _is_ldh_name(".".join(labels))
     if len(text) > _LONGEST_NAME:
-        return False  # its A-labels are even longer
+        return False  # the A-labels of this name are even longer
     try:
         import idna
     except ImportError:
@@ -239,7 +237,7 @@ def _is_address_literal(text: str) -> bool:
             return False
         last = "0:0"
     address = groups + colon + last
-    # here `::` replaces at least two groups
+    # in an address literal, `::` replaces at least two groups
     return _is_ipv6(address) and ("::" not in address or sum(map(bool, address.split(":"))) <= 6)
 
 
@@ -248,8 +246,8 @@ def _is_snums(text: str) -> bool:
     return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", number) and int(number) <= 255 for number in numbers)
 
 
-# Only what ECMA-262 and Python's re read the same way: no classes, no counted repetition, nothing that begins with
-# `(?`; and not too long, since re compiles it.
+# Constructs that ECMA-262 and Python's re read in the same way: no classes, no counted repetition, no `(?`. The length
+# is limited because re has to compile the pattern.
 
 _PLAIN_PATTERN = _fullmatch(
     r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] ){0,1000}+"""
@@ -274,7 +272,7 @@ _GRAMMARS: Mapping[str, Opinion] = {
     "date": lambda text: _is_day(_date(text)),
     "time": _is_time,
     "date-time": _is_date_time,
-    "duration": _by(_DURATION, re.IGNORECASE),
+    "duration": _check_by_pattern(_DURATION, re.IGNORECASE),
     "email": lambda text: text.isascii() and _is_idn_email(text),
     "idn-email": _is_idn_email,
     "hostname": _is_hostname,
@@ -286,15 +284,15 @@ _GRAMMARS: Mapping[str, Opinion] = {
     "iri": _IRIS.is_absolute,
     "iri-reference": _IRIS.is_reference,
     # RFC 9562, section 4
-    "uuid": _by("[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}", re.IGNORECASE),
-    # RFC 6570, section 2, with erratum 6937: an apostrophe is a literal
-    "uri-template": _by(
+    "uuid": _check_by_pattern("[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}", re.IGNORECASE),
+    # RFC 6570, section 2, with erratum 6937, by which an apostrophe is a literal
+    "uri-template": _check_by_pattern(
         rf"""(?: [!\#-$&-;=?-\[\]_a-z~{_UCSCHAR}{_IPRIVATE}] | %[0-9A-Fa-f]{{2}}
         | \{{[+\#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*+\}} )*+"""
     ),
     # RFC 6901, section 3
-    "json-pointer": _by(_TOKENS),
-    # draft-bhutton-relative-json-pointer-00, section 3, and `0-1#` of section 5.1
-    "relative-json-pointer": _by(rf"(?:0|[1-9]\d*)(?:[+-](?:0|[1-9]\d*))?(?:\#|{_TOKENS})"),
+    "json-pointer": _check_by_pattern(_TOKENS),
+    # draft-bhutton-relative-json-pointer-00, section 3, and the form `0-1#` of section 5.1
+    "relative-json-pointer": _check_by_pattern(rf"(?:0|[1-9]\d*)(?:[+-](?:0|[1-9]\d*))?(?:\#|{_TOKENS})"),
     "regex": _is_regex,
 }

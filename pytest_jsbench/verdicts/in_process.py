@@ -1,4 +1,8 @@
-"""Judge answers without protection against hangs and crashes; `Judge` calls `inspected` and `judged` in its child."""
+"""
+Judge answers in the current process, without protection against hangs and crashes.
+
+`judge.Judge` calls `inspected`, `constants` and `judged` in its child process.
+"""
 
 from __future__ import annotations
 
@@ -37,88 +41,95 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
-#: Number of compiled schemas to keep: they are compiled before the call, and as many calls may be in flight.
+#: Maximum number of compiled schemas in the cache; schemas are compiled before their calls, and as many calls can be in
+#: flight.
 _COMPILED_SCHEMAS = 128
-#: Total length of their texts in characters; compiled, a schema takes many times the size of its text.
+#: Maximum total length in characters of the cached schemas' texts; a compiled schema takes many times the size of its
+#: text.
 _COMPILED_LENGTH = 1_000_000
-#: Maximum length of an answer for which all violations are listed: jsonschema-rs makes all of them before it returns
-#: the first, each takes over a kilobyte, and an answer can have one per two characters.
+#: Maximum length in characters of an answer for which all violations are listed. jsonschema-rs creates all violations
+#: before it returns the first; a violation takes over a kilobyte, and an answer can have one for every two characters.
 _LONGEST_LISTED = 150_000
-#: Maximum product of the lengths of answer and schema for which all violations are listed at once: without references
-#: there are at most so many.
+#: Maximum product of the lengths of the answer and the schema for which all violations are listed at once; a schema
+#: without references cannot have more violations than this product.
 _FEW_VIOLATIONS = 2_000_000
-#: Maximum length of an answer for which one violation, or a second opinion, is computed: a violation copies the wrong
-#: value, at a hundred times the size of its text, and jsonschema takes seconds.
+#: Maximum length in characters of an answer for which a violation or a second opinion is computed. A violation copies
+#: the wrong value, which takes a hundred times the size of its text, and jsonschema takes seconds.
 _LONGEST_DETAILED = 1_000_000
 
-#: Reasons for which a schema may be invalid in one draft and valid in another.
-_OF_A_DIALECT = frozenset({SchemaReason.METASCHEMA.value, SchemaReason.UNRESOLVABLE_REFERENCE.value})
-#: Drafts that a schema without `$schema` may be written for, the most common first.
+#: Reasons why a schema that is invalid in one draft may be valid in another.
+_DEPENDS_ON_DRAFT = frozenset({SchemaReason.METASCHEMA.value, SchemaReason.UNRESOLVABLE_REFERENCE.value})
+#: Drafts to try for an invalid schema without `$schema`, the most common first.
 _LIKELY_DRAFTS = ("draft-07", "2019-09", "draft-04", "draft-06", "2020-12")
-#: Maximum length of a schema that is tried in other drafts, in characters.
+#: Maximum length in characters of a schema that is tried in other drafts.
 _LONGEST_TRIED = 1_000_000
 
 
 class Compiled:
-    """A compiled schema."""
+    """A compiled schema, with further objects that are created on first use."""
 
     def __init__(self, read: ReadSchema, validator: RustValidator | PythonValidator, *, formats: bool) -> None:
         self.read = read
         self.validator = validator
         self._formats = formats
-        #: Whether references may lead to the same value very many times.
-        self.refers = 'ef"' in read.text or read.hides_ascii
+        #: Whether the schema may contain references, which can cause very many validations of one value.
+        self.may_refer = 'ef"' in read.text or read.hides_ascii
 
     @functools.cached_property
     def field_names(self) -> FieldNames:
-        """Names that the schema gives to fields."""
+        """Names of the fields in the schema."""
         return FieldNames(self.read.schema, self.read.dialect)
 
     @functools.cached_property
     def constants(self) -> tuple[str, ...]:
-        """Constant answers that conform."""
+        """Constant answers that conform to the schema."""
         return tuple(text for text in CONSTANT_ANSWERS if self.validator.is_valid(json.loads(text)))
 
     @functools.cached_property
-    def second(self) -> SecondOpinionSeeker | None:
-        """The other validator; None if that has decided itself, or both may make the same mistake."""
-        doubtful = self.refers and self.field_names.references.may_skip_resources
+    def second_validator(self) -> SecondOpinionSeeker | None:
+        """
+        The second validator; None if jsonschema is the only validator, or if both validators may
+        have the same defect.
+        """
+        doubtful = self.may_refer and self.field_names.references.may_skip_resources
         if doubtful or isinstance(self.validator, PythonValidator):
             return None
         return SecondOpinionSeeker(self.read, formats=self._formats)
 
 
 class InProcessJudge:
-    """Decides on answers under one policy, trusting that schema and answer do not make it hang or crash."""
+    """A judge for one policy that assumes that schemas and answers cause neither hangs nor crashes."""
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        #: Compiled schemas by text, oldest first. Schemas with a judged answer are dropped before those without.
-        self._kept: dict[str, Compiled | Verdict] = {}
-        self._kept_length = 0
+        #: Cache of compiled schemas by text, oldest first.
+        self._cache: dict[str, Compiled | Verdict] = {}
+        self._cached_length = 0
 
-    def _compiled(self, schema_text: str) -> Compiled | Verdict:
-        compiled = self._kept.get(schema_text)
+    def _compile_cached(self, schema_text: str) -> Compiled | Verdict:
+        compiled = self._cache.get(schema_text)
         if compiled is None:
             room = _COMPILED_LENGTH - len(schema_text)
-            while self._kept and (len(self._kept) >= _COMPILED_SCHEMAS or self._kept_length > room):
-                oldest = next(iter(self._kept))
-                del self._kept[oldest]
-                self._kept_length -= len(oldest)
-            compiled = self._kept[schema_text] = self._compile(schema_text)
-            self._kept_length += len(schema_text)
+            while self._cache and (len(self._cache) >= _COMPILED_SCHEMAS or self._cached_length > room):
+                oldest = next(iter(self._cache))
+                del self._cache[oldest]
+                self._cached_length -= len(oldest)
+            compiled = self._cache[schema_text] = self._compile(schema_text)
+            self._cached_length += len(schema_text)
         return compiled
 
     def _compile(self, schema_text: str) -> Compiled | Verdict:
-        compiled = self._compile_in(schema_text, self._policy.default_dialect)
-        if isinstance(compiled, Verdict) and compiled.reason in _OF_A_DIALECT:
+        compiled = self._compile_with_default(schema_text, self._policy.default_dialect)
+        if isinstance(compiled, Verdict) and compiled.reason in _DEPENDS_ON_DRAFT:
             return self._with_other_dialect(schema_text, compiled)
         return compiled
 
     def _with_other_dialect(self, schema_text: str, problem: Verdict) -> Verdict:
         """
-        Add the name of another draft in which a schema that declares none is valid, if that draft
-        has its keywords.
+        Return the verdict on an invalid schema without `$schema`, with the name of a draft in which it is valid.
+
+        Drafts that define more of the schema's keywords are tried first. If it is valid in none of them, the verdict is
+        returned unchanged.
         """
         schema = json.loads(schema_text)
         if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
@@ -127,54 +138,56 @@ class InProcessJudge:
         drafts = dict(zip(NAMES, DIALECTS, strict=True))
         for name in sorted(_LIKELY_DRAFTS, key=lambda name: len(used - drafts[name].keywords)):
             uri = NAMES[name]
-            if uri != self._policy.default_dialect and isinstance(self._compile_in(schema_text, uri), Compiled):
+            if uri != self._policy.default_dialect and isinstance(
+                self._compile_with_default(schema_text, uri), Compiled
+            ):
                 message = printable(problem.message, LONGEST - 50, cut="middle")
-                return structs.replace(problem, message=f"{message} (it is valid in {name})", valid_in=name)
+                return structs.replace(problem, message=f"{message} (the schema is valid in {name})", valid_in=name)
         return problem
 
-    def _compile_in(self, schema_text: str, default_dialect: str) -> Compiled | Verdict:
+    def _compile_with_default(self, schema_text: str, default_dialect: str) -> Compiled | Verdict:
         read = read_schema(schema_text, default_dialect)
         if isinstance(read, Verdict):
             return read
         formats = read.asserts_formats(self._policy)
         exact = self._policy.validator != "jsonschema"
         compiled_by_rust = compile_schema(read, formats=formats) if exact else None
-        # if jsonschema-rs rejects a pattern, only jsonschema can use an ECMA-262 engine
+        # if jsonschema-rs rejects a pattern, jsonschema is used, which can be combined with an ECMA-262 engine
         validator = compiled_by_rust or compile_with_jsonschema(read, formats=formats, exact=exact)
         if isinstance(validator, Verdict):
             return validator
         compiled = Compiled(read, validator, formats=formats)
-        if compiled.refers and (endless := compiled.field_names.references.endless()) is not None:
+        if compiled.may_refer and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
-            message = f"{place}: its references form a cycle, so it has no meaning (core, 9.4.1)"
+            message = f"{place}: the references form a cycle, so the schema has no meaning (core, 9.4.1)"
             return no_instance(FailureType.UNJUDGED, "endless_reference", message)
         return compiled
 
     def inspect(self, schema_text: str) -> Verdict | None:
         """Return the problem that makes the schema unusable; None if there is none."""
-        compiled = self._compiled(schema_text)
+        compiled = self._compile_cached(schema_text)
         return compiled if isinstance(compiled, Verdict) else None
 
     def constants(self, schema_text: str) -> tuple[str, ...] | None:
-        """Return the constant answers that conform; None if the schema is unusable."""
-        compiled = self._compiled(schema_text)
+        """Return the constant answers that conform to the schema; None if the schema is unusable."""
+        compiled = self._compile_cached(schema_text)
         return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
-        """Yield the verdict, and again each time that more of its details are known."""
-        compiled = self._compiled(schema_text)
+        """Yield the verdict, then again whenever more of its details are known."""
+        compiled = self._compile_cached(schema_text)
         if isinstance(compiled, Verdict):
             yield compiled
             return
         read = read_answer(text, self._policy)
         if isinstance(read, NotJson):
-            yield _not_json(read, truncated, compiled)
+            yield _syntax_verdict(read, truncated, compiled)
             return
         for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
             yield verdict
-        wanted = self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED
-        if wanted and (second := compiled.second) is not None:
-            opinion = second.opinion(read.instance, valid=verdict.valid is True)
+        wants_opinion = self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED
+        if wants_opinion and (seeker := compiled.second_validator) is not None:
+            opinion = seeker.opinion(read.instance, valid=verdict.valid is True)
             yield structs.replace(verdict, second_opinion=opinion)
 
     def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
@@ -191,7 +204,7 @@ class InProcessJudge:
             reason = extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
-        wanted = policy.validator == "both"
+        wants_opinion = policy.validator == "both"
         return Verdict(
             failure_type=failure_type,
             valid=valid,
@@ -201,13 +214,13 @@ class InProcessJudge:
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
             notes=(*read.notes, *compiled.read.notes),
             dialect=compiled.read.dialect.uri,
-            # until it is known, and for good if it is never known
-            second_opinion=SecondOpinion.UNDECIDED if wanted else SecondOpinion.NOT_ASKED,
+            # remains if the second opinion never becomes known
+            second_opinion=SecondOpinion.UNDECIDED if wants_opinion else SecondOpinion.NOT_ASKED,
             instance=instance,
         )
 
 
-def _not_json(read: NotJson, truncated: bool, compiled: Compiled) -> Verdict:
+def _syntax_verdict(read: NotJson, truncated: bool, compiled: Compiled) -> Verdict:
     failure_type = FailureType.TRUNCATED if truncated else FailureType.SYNTAX_ERROR
     message = f"stopped at the token limit: {read.message}" if truncated else read.message
     return Verdict(
@@ -229,26 +242,29 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
     }
     sentences: list[str] = []
     for reason, fault in faults.items():
-        if shown := [_shown(path, names.meant(path)) for path in extra.first(reason)[:_MOST_SHOWN]]:
+        if shown := [_shown(path, names.find_similar_name(path)) for path in extra.first(reason)[:_MOST_SHOWN]]:
             more = extra.count[reason] - len(shown)
             sentences.append(f"{fault}: {', '.join(shown)}" + (f" and {more} more" if more else ""))
     return "; ".join(sentences)
 
 
-def _shown(path: Path, meant: str | None) -> str:
-    """Return the field's path, with the name that was probably meant."""
+def _shown(path: Path, similar: str | None) -> str:
+    """Return the path of the field, followed by the name that was probably meant."""
     shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
-    if meant is not None:
-        return f"{shown} (it names {printable(json.dumps(meant, ensure_ascii=False), _LONGEST_PATH)})"
+    if similar is not None:
+        return f"{shown} (the schema has {printable(json.dumps(similar, ensure_ascii=False), _LONGEST_PATH)})"
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
 def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Iterator[Verdict]:
-    """Yield the verdict, then with one violation, then with more, since listing all can exceed the limits."""
+    """
+    Yield the verdict without violations, then with one, then with the first 20, since each step can
+    exceed the limits.
+    """
     yield verdict
     if verdict.valid or length > _LONGEST_DETAILED:
         return
-    if compiled.refers or length * len(compiled.read.text) > _FEW_VIOLATIONS:
+    if compiled.may_refer or length * len(compiled.read.text) > _FEW_VIOLATIONS:
         yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names, 1))
     if length <= _LONGEST_LISTED:
         yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names))
@@ -265,34 +281,35 @@ def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
 
 @functools.cache
 def _judge(policy: str) -> InProcessJudge:
-    """Return the judge of a policy given as JSON; the child keeps it with its compiled schemas."""
+    """Return the judge for a policy in JSON; it is cached in the child process together with its compiled schemas."""
     values = json.loads(policy)
     return InProcessJudge(JudgePolicy(**{**values, "ignored_fields": tuple(values["ignored_fields"])}))
 
 
 def inspected(schema: str, policy: str) -> Any:
-    """Inspect a schema for the parent process."""
+    """Return the problem with a schema as JSON values, for the parent process."""
     return to_json(_judge(policy).inspect(schema))
 
 
 def constants(schema: str, policy: str) -> Any:
-    """Find conforming constant answers for the parent process."""
+    """Return the constant answers that conform to the schema, for the parent process."""
     return _judge(policy).constants(schema)
 
 
 def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
-    Judge an answer for the parent process: yield the verdict and its instance, then all details as they become known.
+    Judge an answer for the parent process: yield the verdict and the instance, then further details when they are
+    known.
 
-    The parent parses the instance itself if that is the whole text. `trivial` requests the conforming constant answers
-    too.
+    The instance is only sent if it is a part of the text; otherwise the parent process parses the text. With `trivial`,
+    the verdict lists the constant answers that conform to the schema.
     """
     judge = _judge(policy)
     verdicts = judge.judge(schema, text, truncated=truncated)
     first = next(verdicts)
     if trivial:
         first = structs.replace(first, trivial=judge.constants(schema))
-    # a Decimal is passed on as a double
+    # JSON has no Decimal, so the parent process gets a double
     instance = "null" if PARTLY.isdisjoint(first.notes) else json.dumps(first.instance, default=float)
     yield first.to_dict(), instance
     for verdict in verdicts:

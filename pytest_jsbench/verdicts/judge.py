@@ -1,4 +1,7 @@
-"""Judge answers in a child process, and decide about attempts without an answer; all other packages use this module."""
+"""
+Judge answers in a child process, and decide about attempts without an answer; other packages use
+only this module.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +40,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
 
-#: Version of the rules; verdicts of different versions are not comparable.
+#: Version of the judge's rules; verdicts by different versions are not comparable.
 JUDGE_VERSION = "5"
-#: Reason for an answer without text whose provider returned a JSON document as reasoning.
+#: Reason for a missing answer whose JSON document is in the reasoning that the provider returned.
 IN_REASONING = "in_reasoning"
-#: Reason if the model called several tools, and the request allowed one call.
+#: Reason for an answer with several tool calls although the request allows only one.
 SEVERAL_CALLS = "several_calls"
-#: Memory limit in bytes of address space; judging the largest real schemas takes a tenth of it.
+#: Limit for the child's address space in bytes; judging the largest published schemas takes a tenth of it.
 _MEMORY = 4 << 30
-#: Module that the child runs.
+#: Module with the functions that the child process runs.
 _IN_CHILD = "pytest_jsbench.verdicts.in_process"
-#: Finish reasons of an answer that may have been stopped before it was complete.
-_STOPPED_BEFORE = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-#: Keywords in the schema of a tool without parameters.
-_OF_NO_PARAMETERS = frozenset(
+#: Finish reasons after which an answer may be incomplete.
+_INCOMPLETE_REASONS = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+#: Keywords that the schema of a tool without parameters may have.
+_KEYWORDS_WITHOUT_PARAMETERS = frozenset(
     {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
 )
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
@@ -60,12 +63,12 @@ _DEFAULT_POLICY = JudgePolicy()
 
 class Judge:
     """
-    Decides on answers under one policy, in a child process; usable from any thread.
+    A judge for one policy that works in a child process; can be used from any thread.
 
-    Workers of the plugin, the fixture and commands that judge create one and close it at the end. It has its own child,
-    or that of the given calls. The child starts with the first request, or earlier in a thread (`start`). A child that
-    hangs is ended by its alarm, and one that crashes or exhausts memory ends itself; the answer is then `unjudged`, and
-    the next request starts another child. `close`, or the end of the parent, ends its own child.
+    Workers of the plugin, the fixture and commands each create a judge, and close it at the end. Without `calls`, the
+    judge has its own child process, which starts with the first request, or earlier with `start`. If the child hangs,
+    crashes or runs out of memory, it ends, the answer is `unjudged`, and the next request starts another child. The
+    child also ends with `close`, and when its parent process ends.
     """
 
     def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
@@ -80,19 +83,19 @@ class Judge:
         self._starting: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the child in the background; a failure is reported by the first request."""
+        """Start the child process in the background; if this fails, the first request reports the error."""
         if self._starting is None:
             starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
-            with suppress(RuntimeError):  # no more threads: the first request starts it
+            with suppress(RuntimeError):  # there are no more threads, and the first request starts the child instead
                 starting.start()
                 self._starting = starting
 
     def _start_child(self) -> None:
-        with suppress(JudgeError, OSError, MemoryError):  # the first request reports it
-            self._ask("inspected", "true")
+        with suppress(JudgeError, OSError, MemoryError):  # the first request reports the error
+            self._call_child("inspected", "true")
 
-    def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:
-        """Call a function of `in_process` in the child; raise JudgeError if there is no child."""
+    def _call_child(self, function: str, schema: str, *arguments: object) -> ChildReply:
+        """Call a function of `in_process` in the child process; raise JudgeError if the child cannot be started."""
         try:
             return self._calls.values_of(
                 f"{_IN_CHILD}:{function}",
@@ -109,7 +112,7 @@ class Judge:
         text = write_schema(schema)
         if isinstance(text, Verdict):
             return text
-        reply = self._ask("inspected", text)
+        reply = self._call_child("inspected", text)
         if reply.values:
             problem: Verdict | None = from_json(Verdict | None, reply.values[0])
             return problem
@@ -117,18 +120,23 @@ class Judge:
 
     def judge(self, schema: Schema, text: str, *, truncated: bool = False, trivial: bool = False) -> Verdict:
         """
-        Return the verdict on an answer; `truncated` means that the provider stopped it at the token limit.
+        Return the verdict on an answer.
 
-        With `trivial` the verdict lists the constant answers that conform to the schema.
+        Args:
+            schema: the schema to which the answer should conform.
+            text: the answer.
+            truncated: whether the provider stopped the answer at the token limit.
+            trivial: whether the verdict should list the constant answers that conform to the schema.
+
         """
         written = write_schema(schema)
         if isinstance(written, Verdict):
             return written
-        # one character more is enough to be too long
+        # one more character is enough to detect a text that is too long
         text = text[: LONGEST_TEXT + 1]
-        reply = self._ask("judged", written, text, truncated, trivial)
+        reply = self._call_child("judged", written, text, truncated, trivial)
         if reply.values:
-            # values sent before the child ended remain valid, with fewer details
+            # values that the child sent before it ended are valid, although details may be missing
             (verdict, instance), *details = reply.values
             if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
                 instance = text
@@ -141,11 +149,11 @@ class Judge:
         written = write_schema(schema)
         if isinstance(written, Verdict):
             return None
-        values = self._ask("constants", written).values
+        values = self._call_child("constants", written).values
         return None if not values or values[0] is None else tuple(values[0])
 
     def _undecided(self, reply: ChildReply) -> Verdict:
-        """Return the verdict for a request that the child did not complete."""
+        """Return the verdict for a request that the child process did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
             message = f"judging was not finished after {self.policy.timeout:g} s"
@@ -155,7 +163,7 @@ class Judge:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of the judge's rules, the libraries and Python."""
+        """Versions of the judge's rules, the validation libraries and Python."""
         from importlib.metadata import version
 
         return {
@@ -167,7 +175,7 @@ class Judge:
         }
 
     def close(self) -> None:
-        """End its own child; a later request starts another."""
+        """End the judge's own child process; a later request starts another."""
         if self._starting is not None:
             self._starting.join()
         if self._owned:
@@ -181,12 +189,12 @@ class Judge:
 
 
 def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
-    """Return the verdict on an attempt by the case's own schema, whatever the engine was sent."""
+    """Return the verdict on an attempt by the case's own schema, even if the engine was sent an adapted schema."""
     match generation:
         case Completion():
             return _decide_completion(generation, schema, judge)
         case Declined():
-            return no_instance(*_declined(generation.reason), generation.message)
+            return no_instance(*_explain_decline(generation.reason), generation.message)
         case Failed():
             return no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
         case Decided():
@@ -212,7 +220,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
     if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
         message = "the provider rejected the answer as invalid, and did not return it"
         return no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
-    truncated = completion.finish_reason in _STOPPED_BEFORE
+    truncated = completion.finish_reason in _INCOMPLETE_REASONS
     tools = None if completion.sent is None else completion.sent.tools
     if completion.calls:
         return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
@@ -238,8 +246,8 @@ def _quoted(tools: Iterable[str]) -> str:
 
 
 def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
-    """Judge each call by the schema of its tool; the first that does not pass decides."""
-    # a server that omits the name is not counted against the model
+    """Judge each tool call by the schema of its tool; the first call that does not pass determines the verdict."""
+    # a call without a name is the server's fault, not the model's
     names = [call.name for call in completion.calls if call.name]
     for failure_type, right, fault in (
         (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "but it is not declared"),
@@ -254,8 +262,8 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         return structs.replace(
             no_instance(FailureType.WRONG_TOOL, SEVERAL_CALLS, message), tool=names[0] if names else None
         )
-    truncated = completion.finish_reason in _STOPPED_BEFORE
-    forced_again = tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1
+    truncated = completion.finish_reason in _INCOMPLETE_REASONS
+    forced_repeatedly = tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
         own = judged_by(completion, call.name, schema)
@@ -272,18 +280,18 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         if len(completion.calls) > 1 and not verdict.passed:
             place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
             verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")
-        if forced_again:
+        if forced_repeatedly:
             verdict = structs.replace(verdict, notes=(*verdict.notes, Note.FORCED_TOOL_REPEATED))
         verdicts.append(structs.replace(verdict, tool=call.name or None))
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
 
 
 def _has_no_parameters(schema: Schema) -> bool:
-    """Return whether the schema of a tool's arguments is an object without any properties."""
+    """Return whether a tool's schema is an object without properties."""
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         return False
     named = (schema.get(keyword) for keyword in ("properties", "required"))
-    return schema.keys() <= _OF_NO_PARAMETERS and not any(named)
+    return schema.keys() <= _KEYWORDS_WITHOUT_PARAMETERS and not any(named)
 
 
 def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
@@ -299,8 +307,8 @@ def constants_of(
     """
     Return the constant answers that would pass in place of the attempt's answer; None if unknown.
 
-    They are judged by the schema of the tool that was called; if none of the declared ones was, they have to conform to
-    the schema of every tool that may be called.
+    If a declared tool was called, these are the constants that conform to its schema; otherwise they have to conform to
+    the schema of every tool that the model may call.
     """
     completion = generation if isinstance(generation, Completion) else None
     tools = None if completion is None or completion.sent is None else completion.sent.tools
@@ -309,10 +317,14 @@ def constants_of(
     if tool in tools.schemas:
         return judge.constants(judged_by(generation, tool, schema))
     sets = [judge.constants(judged_by(generation, name, schema)) for name in tools.allowed]
-    known = [constants for constants in sets if constants is not None]
-    if len(known) < len(sets):
+    known_sets = [constants for constants in sets if constants is not None]
+    if len(known_sets) < len(sets):
         return None
-    return tuple(text for text in known[0] if all(text in constants for constants in known)) if known else ()
+    return (
+        tuple(text for text in known_sets[0] if all(text in constants for constants in known_sets))
+        if known_sets
+        else ()
+    )
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
@@ -322,12 +334,12 @@ def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
     return any(judge.judge(schema, text).valid is not None for text in (reasoning, *ends) if text)
 
 
-def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
+def _explain_decline(reason: DeclineReason) -> tuple[FailureType, str | None]:
     match reason:
         case DeclineReason.UNSUPPORTED_SCHEMA:
             return FailureType.UNSUPPORTED_SCHEMA, None
         case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES:
-            # a retry would not help: this model, with this request, cannot handle this schema
+            # retries would not help, since the model cannot handle this schema in this request
             return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:
             return FailureType.REFUSAL, None
@@ -336,7 +348,7 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
 
 
 def _judge_decisions(decided: Decided) -> Verdict:
-    """Compare each decision with its label; the schema is not needed."""
+    """Return the verdict on decisions about labelled answers, which depends on the labels only."""
     faults: dict[str, str] = {}
     for valid, reason, verb in ((True, "over_constraint", "rejected"), (False, "under_constraint", "accepted")):
         labelled = [decision for decision in decided.decisions if decision.valid is valid]

@@ -1,4 +1,4 @@
-"""Parse schema text to a schema and its dialect, or find the reason why it is unusable."""
+"""Parse the text of a schema and find its dialect, or give the reason why the schema is unusable."""
 
 from __future__ import annotations
 
@@ -15,40 +15,43 @@ from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, di
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
 from pytest_jsbench.schemas.references import References
-from pytest_jsbench.verdicts.answer_text import RefusedError, exact_number, holds_lone_surrogate
+from pytest_jsbench.verdicts.answer_text import RejectedTextError, exact_number, has_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import Note, SchemaReason, Verdict, invalid
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
-#: Maximum nesting of arrays and objects in a schema; jsonschema-rs stops at 255.
+#: Maximum nesting depth of arrays and objects in a schema; jsonschema-rs stops at 255.
 DEEPEST_SCHEMA = 250
 
-#: An ASCII letter, digit or sign written as an escape, which no JSON writer needs.
+#: An ASCII letter, digit or sign that is written as an escape, which JSON writers never do.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: Characters that a URI may contain unescaped, before its fragment and in its fragment (RFC 3986, appendix A).
+#: Characters that need not be encoded in a URI before its fragment (`_URI`) and in its fragment (RFC 3986, appendix A).
 _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
-#: An identifier that has both a URI and a fragment.
+#: An `$id` or `id` whose value has both a URI and a fragment.
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """A schema and the dialect by which it is read."""
+    """A parsed schema with its dialect."""
 
     schema: bool | dict[str, Any]
     dialect: Dialect
     text: str
-    #: Whether it contains a number that is not a double.
+    #: Whether the schema contains a number that a double cannot represent.
     has_decimals: bool
-    #: Notes for every verdict by this schema.
+    #: Notes that are added to every verdict by this schema.
     notes: tuple[Note, ...] = ()
 
     @property
     def hides_ascii(self) -> bool:
-        """Whether its text has escapes that hide keywords or names from a text search."""
+        """
+        Whether the text may contain keywords or names in which letters are escaped, so that a text
+        search misses them.
+        """
         return "\\u00" in self.text and _ESCAPED_ASCII.search(self.text) is not None
 
     def asserts_formats(self, policy: JudgePolicy) -> bool:
@@ -57,12 +60,12 @@ class ReadSchema:
         return policy.formats == "assert" if asserted is None else asserted
 
     def in_its_draft(self) -> bool | dict[str, Any]:
-        """Return an equivalent schema for a reader that knows only the published drafts."""
+        """Return an equivalent schema in a published draft, for validators that do not support custom metaschemas."""
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
-    """Parse a JSON text as a schema with its dialect."""
+    """Parse a JSON text as a schema, or return the verdict that states why it is unusable."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
     kinds: set[type] = set()
@@ -74,9 +77,9 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
 
     try:
         schema = json.loads(text, parse_float=number)
-    except RefusedError as error:
+    except RejectedTextError as error:
         return invalid(SchemaReason.NOT_JSON, str(error))
-    if holds_lone_surrogate(text, schema):
+    if has_lone_surrogate(text, schema):
         return invalid(SchemaReason.NOT_JSON, "the schema contains a lone surrogate, which JSON text cannot")
     if not isinstance(schema, (bool, dict)):
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
@@ -95,10 +98,10 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
 
 def _drop_fragments_of_ids(root: dict[str, Any], dialect: Dialect) -> None:
     """
-    Reduce `$id: "uri#name"` to its URI, and references to that name with it, since they mean the same schema.
+    Replace `$id: "uri#name"` by `$id: "uri"`, and references to this name by references to the URI.
 
-    Drafts 4 to 7 only advise against such an identifier, and jsonschema-rs finds no reference below it. Identifiers
-    below the root with a JSON pointer name a place and are not a base URI.
+    Both forms mean the same schema. Drafts 4 to 7 only advise against such an `$id`, but jsonschema-rs does not resolve
+    references below it. Below the root, an `$id` with a JSON pointer only names a place, so it is not changed.
     """
     references = References(root, dialect)
     named: list[tuple[dict[str, Any], str]] = []
@@ -122,7 +125,11 @@ def _text_of(schema: dict[str, Any], keyword: str) -> str:
 
 
 def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
-    """Percent-encode references, and refer to resources at their place; return whether a reference was encoded."""
+    """
+    Percent-encode the references in the schema; return whether any reference was changed.
+
+    In a schema with dynamic references, embedded resources are moved to `$defs` and referenced at their place.
+    """
     schemas = list(walk(root))
     encoded = False
     dynamic = False
@@ -138,7 +145,8 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
         for child in children(schema):
             name = child.get("$id")
             if isinstance(name, str) and not name.startswith("#") and id(child) not in named:
-                # both libraries lose the enclosing resources of one that is not entered by a reference (core, 7.1)
+                # both libraries forget the enclosing resources of a resource that is not entered by a reference (core,
+                # 7.1)
                 resource = dict(child)
                 child.clear()
                 child.update({"$ref": name, "$defs": {"resource": resource}})
@@ -146,7 +154,7 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
 
 
 def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | Verdict:
-    """Return the dialect that the schema declares: a published one, or that of an embedded metaschema."""
+    """Return the dialect that the schema declares: a published dialect, or the dialect of an embedded metaschema."""
     published = dialect_of(schema, default)
     if published is not None or isinstance(schema, bool):
         return published or default

@@ -1,4 +1,4 @@
-"""Validate with jsonschema: for the second opinion, or as the only validator if the user chooses it."""
+"""Validate with the library jsonschema: for the second opinion, or as the only validator if the user chooses it."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.schemas.dialects import Dialect
 
-#: The formats by which the published labels were made, whatever the schema's draft.
+#: Format checks with which the published labels were computed, for schemas of all drafts.
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
-#: Keywords with which one more string of the right format can change validity either way.
-_MAY_TURN = re.compile(r'"(?:not|oneOf|if|maxContains)"')
+#: Keywords by which one more string with the right format can make a valid instance invalid.
+_NOT_MONOTONIC = re.compile(r'"(?:not|oneOf|if|maxContains)"')
 
 _UNIONS = frozenset({"anyOf", "oneOf"})
 
 
 class GrammarChecker(jsonschema.FormatChecker):
     """
-    Formats by their grammars in one dialect; a seeker makes it once, and sets `assumed` before each validation.
+    Format checker that uses the grammars of one dialect.
 
-    If a string's format cannot be decided, the result is `assumed`, and the string is recorded.
+    A string that the grammars cannot decide is added to `undecided` and has the format if `assumed` is true. The
+    seeker resets both before each validation.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -55,7 +56,7 @@ class GrammarChecker(jsonschema.FormatChecker):
         self.undecided: set[tuple[str, str]] = set()
 
     def check(self, instance: object, format: str) -> None:  # noqa: A002  the name of jsonschema's own parameter
-        """Raise FormatError for a string that does not have the format."""
+        """Raise FormatError if a string does not have the format."""
         if not isinstance(instance, str):
             return
         conforming = conforms(format, instance, self._dialect)
@@ -73,7 +74,7 @@ def _extended(validator: str, *, exact: bool) -> Any:
     types = cls.TYPE_CHECKER
     if exact:
         keywords["multipleOf"] = _multiple_of
-        # jsonschema has it up to draft 7; the test suite has it for later drafts too
+        # jsonschema has this keyword up to draft 7, and the official test suite has it for later drafts too
         keywords.setdefault("dependencies", jsonschema.Draft7Validator.VALIDATORS["dependencies"])
     if exact and types.is_type(1.0, "integer"):
         types = types.redefine("integer", _is_integer)
@@ -103,7 +104,7 @@ def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any,
 
 
 def _additional_properties(validator: Any, rest: object, instance: Any, schema: dict[str, Any]) -> Errors:
-    # jsonschema joins all `patternProperties` to one pattern, which means something else
+    # jsonschema joins all `patternProperties` into one pattern, which changes their meaning
     matchers = [ecma_matcher(pattern) for pattern in schema.get("patternProperties", {})]
     for name in instance if validator.is_type(instance, "object") else ():
         if name not in schema.get("properties", {}) and not any(matches(name) for matches in matchers):
@@ -121,16 +122,17 @@ _ECMA_KEYWORDS: Mapping[str, Any] = {
 
 
 def _multiple_of(validator: Any, factor: object, instance: Any, _schema: object) -> Errors:
-    """Check `multipleOf` by decimals as written; as binary fractions, 4.35 is not a multiple of 0.01."""
+    """Check `multipleOf` with the numbers as written; with binary fractions, 4.35 would not be a multiple of 0.01."""
     if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
 
 
 class PythonValidator:
     """
-    A schema compiled by jsonschema, comparing numbers as they are written if it is exact.
+    A schema compiled by jsonschema; with `exact`, numbers are compared as they are written.
 
-    Python compares a Decimal with a float by the float's binary value, so a single Decimal converts every float.
+    Python compares a Decimal with a float by the binary value of the float, so if there is any Decimal, all floats are
+    converted to Decimals.
     """
 
     def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> None:
@@ -147,27 +149,27 @@ class PythonValidator:
         return self._compile(replace(self._read, schema=_as_decimals(self._read.schema)))
 
     def _compile(self, read: ReadSchema) -> Validator:
-        # a separate registry keeps jsonschema from fetching references from the network or the disk
+        # with its own registry, jsonschema never loads references from the network or the disk
         cls = _extended(read.dialect.validator, exact=self._exact)
         compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=self._checker)
         return compiled
 
     def _errors(self, instance: Any) -> Errors:
-        if self._exact and (self._read.has_decimals or _holds_decimal(instance)):
+        if self._exact and (self._read.has_decimals or _has_decimal(instance)):
             return self._by_decimals.iter_errors(_as_decimals(instance))
         return self._as_it_is.iter_errors(instance)
 
     def is_valid(self, instance: Any) -> bool:
-        """Return whether the instance conforms."""
+        """Return whether the instance conforms to the schema."""
         return next(self._errors(instance), None) is None
 
     def violations(self, instance: Any, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
         """Return the first violations of an instance that does not conform."""
         nearest = NearestBranches(instance, names)
-        return tuple(nearest.violation(_fault(error)) for error in islice(self._errors(instance), most))
+        return tuple(nearest.violation(_to_reported_error(error)) for error in islice(self._errors(instance), most))
 
 
-def _fault(error: jsonschema.ValidationError) -> ReportedError:
+def _to_reported_error(error: jsonschema.ValidationError) -> ReportedError:
     value: Any = error.validator_value
     allowed = {"enum": value, "const": [value]}.get(str(error.validator))
     return ReportedError(
@@ -187,84 +189,91 @@ def _branches(error: jsonschema.ValidationError) -> list[list[ReportedError]]:
     if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
         return []
     branches: list[list[ReportedError]] = [[] for _ in error.validator_value]
-    # an error of the schema `false` has no path
+    # an error by the schema `false` has no path
     forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
     for inner in error.context:
         path = inner.relative_schema_path
-        branches[int(path[0]) if path else forbidding.pop(0)].append(_fault(inner))
+        branches[int(path[0]) if path else forbidding.pop(0)].append(_to_reported_error(inner))
     return branches
 
 
-def _holds_decimal(value: object) -> bool:
+def _has_decimal(value: object) -> bool:
     if isinstance(value, dict):
-        return any(map(_holds_decimal, value.values()))
-    return any(map(_holds_decimal, value)) if isinstance(value, list) else isinstance(value, Decimal)
+        return any(map(_has_decimal, value.values()))
+    return any(map(_has_decimal, value)) if isinstance(value, list) else isinstance(value, Decimal)
 
 
 def _as_decimals(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _as_decimals(held) for name, held in value.items()}
+        return {name: _as_decimals(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_as_decimals(held) for held in value]
+        return [_as_decimals(member) for member in value]
     return Decimal(repr(value)) if isinstance(value, float) else value
 
 
 class SecondOpinionSeeker:
-    """Gets jsonschema's opinion on instances that jsonschema-rs has judged."""
+    """A source of jsonschema's opinion on instances that jsonschema-rs has judged."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
         self._validator = PythonValidator(read, self._checker if formats else None, exact=True)
-        self._may_turn = _MAY_TURN.search(read.text) is not None
+        self._is_not_monotonic = _NOT_MONOTONIC.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
-        """Return jsonschema's opinion on a verdict; undecided if it depends on a string that cannot be checked."""
+        """
+        Return jsonschema's opinion on a verdict; undecided if it depends on a string whose format
+        cannot be checked.
+        """
         try:
-            others = self._answers(instance)
+            results = self._validate_with_assumptions(instance)
         except BaseException as error:
-            # rpds panics at the end of Python's stack, and Rust panics are not Exceptions
+            # rpds, which jsonschema uses, panics if Python's stack is full, and a Rust panic is not an Exception
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             return SecondOpinion.UNDECIDED
-        if len(others) > 1 or (self._may_turn and len(self._checker.undecided) > 1):
+        if len(results) > 1 or (self._is_not_monotonic and len(self._checker.undecided) > 1):
             return SecondOpinion.UNDECIDED
-        return SecondOpinion.AGREES if others == {valid} else SecondOpinion.DISAGREES
+        return SecondOpinion.AGREES if results == {valid} else SecondOpinion.DISAGREES
 
-    def _answers(self, instance: Any) -> set[bool]:
-        """Return whether the instance is valid if each undecidable string has its format, and if none has."""
+    def _validate_with_assumptions(self, instance: Any) -> set[bool]:
+        """Return the results if every undecided string has its format, and if no undecided string has its format."""
         self._checker.undecided.clear()
         self._checker.assumed = True
-        answers = {self._validator.is_valid(instance)}
+        results = {self._validator.is_valid(instance)}
         if self._checker.undecided:
             self._checker.assumed = False
-            answers.add(self._validator.is_valid(instance))
-        return answers
+            results.add(self._validator.is_valid(instance))
+        return results
 
 
 def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> PythonValidator | Verdict:
-    """Compile the schema with jsonschema; jsonschema-rs resolves the references, which jsonschema does later."""
+    """
+    Compile the schema with jsonschema, or return the problem with the schema.
+
+    References are resolved with jsonschema-rs, since jsonschema resolves them only during validation.
+    """
     cls: Any = getattr(jsonschema, read.dialect.validator)
-    # in this form, Decimals are not integers
+    # the schema with floats instead of Decimals, which the metaschema does not accept as integers
     plain = replace(read, schema=json.loads(read.text))
     metaschema = cls(cls.META_SCHEMA, registry=REGISTRY, format_checker=_schema_formats(read.dialect.validator))
     faults = ((json_path(error.absolute_path), error) for error in metaschema.iter_errors(plain.schema))
     path, fault = min(faults, key=lambda place: (place[0], place[1].message), default=("", None))
     if fault is not None:
         if fault.validator == "format" and fault.validator_value == "regex":
-            return _bad_pattern(str(fault.instance), path)
+            return _pattern_problem(str(fault.instance), path)
         return invalid(SchemaReason.METASCHEMA, f"{path}: {fault.message}")
     if isinstance(read.schema, dict) and (problem := _first_bad_pattern(read.schema)):
         return problem
-    tried = compile_schema(read, formats=False) or unresolvable(read)
-    if isinstance(tried, Verdict) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
-        return tried
+    compiled = compile_schema(read, formats=False) or unresolvable(read)
+    if isinstance(compiled, Verdict) and compiled.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
+        return compiled
     checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
     return PythonValidator(read if exact else plain, checker if formats else None, exact=exact)
 
 
 @functools.cache
 def _schema_formats(validator: str) -> jsonschema.FormatChecker:
-    """Return the formats of the dialect's metaschema, with patterns read as ECMA-262."""
+    """Return the format checks for the dialect's metaschema, with patterns checked by ECMA-262."""
     checker = jsonschema.FormatChecker()
     checker.checkers = {**getattr(jsonschema, validator).FORMAT_CHECKER.checkers, "regex": (_is_pattern, ())}
     return checker
@@ -274,7 +283,7 @@ def _is_pattern(value: object) -> bool:
     return not isinstance(value, str) or pattern_fault(value) is None
 
 
-def _bad_pattern(pattern: str, path: str) -> Verdict:
+def _pattern_problem(pattern: str, path: str) -> Verdict:
     fault = f"is not an ECMA-262 pattern: {pattern_fault(pattern)}"
     foreign = describe_foreign_syntax(pattern)
     remark = f"; it has {foreign}" if foreign else ""
@@ -282,10 +291,13 @@ def _bad_pattern(pattern: str, path: str) -> Verdict:
 
 
 def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:
-    """Return the first invalid pattern, wherever a schema may be; the metaschemas cover fewer places."""
+    """
+    Return the problem with the first invalid pattern at any place of a schema, since metaschemas do not cover all
+    places.
+    """
     for subschema in walk(schema):
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):
             if not _is_pattern(pattern):
-                return _bad_pattern(pattern, place_of(schema, subschema))
+                return _pattern_problem(pattern, place_of(schema, subschema))
     return None

@@ -1,4 +1,4 @@
-"""Validate with jsonschema-rs, which decides the verdict."""
+"""Validate with jsonschema-rs, which determines the verdict."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 #: Maximum number of violations that a verdict lists.
 MOST_VIOLATIONS = 20
 
-#: Maximum length of a schema, or a part of one, whose faults are all listed: the library makes all before it returns
-#: the first.
+#: Maximum length in characters of a schema for which all errors are sorted, since jsonschema-rs creates all of them
+#: before it returns the first.
 _LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-#: A search for fixed text takes a tenth of the time of a pattern.
+#: Text of a reference to a metaschema; searching for fixed text takes a tenth of the time of a regular expression.
 _REFERENCE = '"$ref": "http'
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
@@ -43,13 +43,13 @@ _CONTENTS = ("contentEncoding", "contentMediaType")
 
 
 class _Annotation:
-    """A keyword for jsonschema-rs that no instance can violate."""
+    """Keyword for jsonschema-rs that accepts every instance."""
 
     def __init__(self, parent_schema: object, value: object, schema_path: object) -> None:
         pass
 
     def validate(self, instance: object) -> None:
-        """Accept any value."""
+        """Accept any instance."""
 
 
 class RustValidator:
@@ -60,11 +60,11 @@ class RustValidator:
         self._originals = originals
 
     def is_valid(self, instance: object) -> bool:
-        """Return whether the instance conforms."""
+        """Return whether the instance conforms to the schema."""
         return self._compiled.is_valid(instance)
 
     def violations(self, instance: object, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """Return the first violations of an instance that does not conform; a single one is computed alone."""
+        """Return the first violations of an instance that does not conform; with `most=1`, only one is computed."""
         errors: Iterable[jsonschema_rs.ValidationError] = ()
         if most > 1:
             errors = islice(self._compiled.iter_errors(instance), most)
@@ -74,25 +74,25 @@ class RustValidator:
             except jsonschema_rs.ValidationError as error:
                 errors = (error,)
         nearest = NearestBranches(instance, names)
-        return tuple(nearest.violation(_fault(error, self._originals)) for error in errors)
+        return tuple(nearest.violation(_to_reported_error(error, self._originals)) for error in errors)
 
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdict | None:
-    """Compile the schema in its own dialect, offline; None if the library may have rejected a pattern."""
-    # other schemas need no search
+    """Compile the schema in its dialect, offline; None if jsonschema-rs may have rejected a pattern."""
+    # schemas without patterns need no search
     has_patterns = '"pattern' in read.text or read.hides_ascii
     if has_patterns and "patternProperties/" in read.text:
-        return None  # a reference may lead through an escaped one
+        return None  # a reference may point to an escaped pattern below `patternProperties`
     try:
         with rewritten_patterns(read.schema if has_patterns else {}) as originals:
             keywords = {"pattern": pattern_keyword(originals)} if has_patterns else {}
             compiled = _compile(read, keywords, formats=formats)
-        # the library's metaschema of draft 4 accepts any values for `enum`
+        # the metaschema of draft 4 in the library accepts any value for `enum`
         if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
             _metaschema(read.dialect.validator).validate(read.schema)
-    except (ValueError, jsonschema_rs.ReferencingError) as refused:
-        of_schema = isinstance(refused, jsonschema_rs.ValidationError) and not _refers_to_nothing(refused)
-        return None if has_patterns and of_schema else _problem(refused, read)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        is_schema_invalid = isinstance(error, jsonschema_rs.ValidationError) and not _is_unresolved_reference(error)
+        return None if has_patterns and is_schema_invalid else _problem(error, read)
     return RustValidator(compiled, originals)
 
 
@@ -101,11 +101,11 @@ def _compile(
 ) -> jsonschema_rs.Validator:
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
-    # draft 6 does not have them, and draft 7 (validation, 8) allows asserting them, like `format`
+    # draft 6 does not define these keywords; draft 7 (validation, 8) allows validators to assert them, like `format`
     asserts_contents = formats and read.dialect.validator == DRAFT_7.validator
     if not asserts_contents and ('"content' in read.text or read.hides_ascii):
         keywords |= dict.fromkeys(_CONTENTS, _Annotation)
-    # each check costs time in every build, so only those of the schema's formats are passed
+    # each check makes compiling slower, so only the formats in the schema are included
     available = checks(read.dialect) if formats else {}
     named = available if read.hides_ascii else _FORMAT.findall(read.text)
     return validator(
@@ -120,7 +120,7 @@ def _compile(
 
 @functools.cache
 def _metaschemas() -> jsonschema_rs.Registry:
-    """Return the published metaschemas; the library itself has only that of the current dialect."""
+    """Return the published metaschemas; the library itself includes only the metaschema of the current dialect."""
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
@@ -128,7 +128,7 @@ def _metaschemas() -> jsonschema_rs.Registry:
 
 @functools.cache
 def _metaschema(draft: str) -> jsonschema_rs.Validator:
-    """Return the published metaschema of a draft; patterns are checked elsewhere."""
+    """Return the published metaschema of a draft, which does not check patterns."""
     from jsonschema_specifications import REGISTRY
 
     uri = next(dialect.uri for dialect in DIALECTS if dialect.validator == draft)
@@ -138,13 +138,13 @@ def _metaschema(draft: str) -> jsonschema_rs.Validator:
 
 
 def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
-    """Return the first fault by place, if the library reports any; of one very large part, the reported one."""
+    """Return the first error in the schema, sorted by place; in a very large schema, the error that was reported."""
     metaschema = _metaschema(read.dialect.validator)
     schema = read.schema
     if len(read.text) > _LONGEST_SORTED and isinstance(schema, dict):
-        # the metaschema of draft 4 requires them next to others
+        # in draft 4, `exclusiveMinimum` requires `minimum`, and `exclusiveMaximum` requires `maximum`
         bounds = {keyword: schema[keyword] for keyword in ("minimum", "maximum") if keyword in schema}
-        parts = ({**bounds, **part} for part in _parts(schema))
+        parts = ({**bounds, **part} for part in _split_schema(schema))
         schema = next((part for part in parts if not metaschema.is_valid(part)), schema)
         if len(json.dumps(schema, default=float)) > _LONGEST_SORTED:
             return error
@@ -152,25 +152,25 @@ def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> json
     return min(faults, key=lambda fault: (json_path(fault.instance_path), fault.message), default=error)
 
 
-def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield parts of the schema by keyword, and by name in maps of schemas, in the order of their places."""
+def _split_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield parts of the schema with one keyword each, or one name for maps of schemas, sorted by place."""
     for keyword in sorted(schema, key=lambda keyword: json_path((keyword,))):
-        held = schema[keyword]
-        if keyword in NAMED and isinstance(held, dict):
-            yield from ({keyword: {name: held[name]}} for name in sorted(held, key=lambda name: json_path((name,))))
+        value = schema[keyword]
+        if keyword in NAMED and isinstance(value, dict):
+            yield from ({keyword: {name: value[name]}} for name in sorted(value, key=lambda name: json_path((name,))))
         else:
-            yield {keyword: held}
+            yield {keyword: value}
 
 
-def _refers_to_nothing(error: Exception) -> bool:
+def _is_unresolved_reference(error: Exception) -> bool:
     return isinstance(error, jsonschema_rs.ValidationError) and type(error.kind).__name__ == "Referencing"
 
 
 def _problem(error: Exception, read: ReadSchema) -> Verdict:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
-    if _refers_to_nothing(error):
-        # of several unresolvable references the library names another one each time
+    if _is_unresolved_reference(error):
+        # if there are several unresolvable references, the library reports a different one each time
         return unresolvable(read) or invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
     error = _first_fault(error, read)
     message = error.message
@@ -181,7 +181,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
 
 
 def unresolvable(read: ReadSchema) -> Verdict | None:
-    """Return the problem of a schema with a reference that cannot be resolved."""
+    """Return the problem with the first reference that cannot be resolved; None if all can be resolved."""
     whole = {} if isinstance(read.schema, bool) else read.schema
     for schema, reference in References(whole, read.dialect).unresolved():
         if not _METASCHEMA.match(reference):
@@ -192,9 +192,9 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
     return None
 
 
-def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
+def _to_reported_error(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
     kind: Any = error.kind
-    # below `propertyNames` the path begins again at a reference
+    # below `propertyNames`, the evaluation path starts again at a reference
     names = type(kind).__name__ == "PropertyNames"
     keyword = "propertyNames" if names else last_keyword(error.evaluation_path)
     steps = tuple(error.schema_path)
@@ -210,7 +210,9 @@ def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -
         message=_message(error, keyword, originals),
         allowed=[kind.expected_value] if keyword == "const" and hasattr(kind, "expected_value") else allowed,
         forbidden=type(kind).__name__ == "FalseSchema",
-        read_branches=lambda: [[_fault(each, originals) for each in branch] for branch in getattr(kind, "context", ())],
+        read_branches=lambda: [
+            [_to_reported_error(each, originals) for each in branch] for branch in getattr(kind, "context", ())
+        ],
     )
 
 
@@ -223,7 +225,7 @@ def _message(error: jsonschema_rs.ValidationError, keyword: str, originals: Mapp
     if name == "Contains" and keyword in {"minContains", "maxContains"}:
         fault = "few" if keyword == "minContains" else "many"
         message = f"too {fault} items match the schema under 'contains'"
-    if name == "Not":  # quotes a part of the schema
+    if name == "Not":  # the message quotes a part of the schema, with rewritten patterns
         for patterns in originals.items():
             written, original = (json.dumps(pattern, ensure_ascii=False) for pattern in patterns)
             message = message.replace(written, original)

@@ -1,4 +1,4 @@
-"""Define the types of a verdict, and format verdicts for people."""
+"""Define the types of a verdict, and convert verdicts to text."""
 
 from __future__ import annotations
 
@@ -21,43 +21,48 @@ from pytest_jsbench.core.text import printable
 
 
 class FailureType(StrEnum):
-    """Reasons why an attempt did not pass, in the order in which they are decided; the first that applies."""
+    """
+    Reasons why an attempt did not pass, in the order in which they are checked; the first that
+    applies is reported.
+    """
 
-    #: Dataset fault: the case is excluded.
+    #: The case's own schema is unusable, which is a fault of the dataset, so the case is excluded.
     INVALID_SCHEMA = "invalid_schema"
-    #: Infrastructure fault: there is no completion.
+    #: The call failed, which is a fault of the infrastructure.
     API_ERROR = "api_error"
     #: The engine does not support this schema.
     UNSUPPORTED_SCHEMA = "unsupported_schema"
-    #: The provider's refusal field, stop reason, or a content filter without text.
+    #: The provider reported a refusal in a field or as the stop reason, or its content filter stopped the answer before
+    #: any text.
     REFUSAL = "refusal"
-    #: A tool had to be called and was not, though the token limit did not end the answer.
+    #: A tool call was required, and the model made none although the token limit did not end the answer.
     NO_CALL = "no_call"
-    #: A tool is called that the request does not declare.
+    #: The model called a tool that the request does not declare.
     UNKNOWN_TOOL = "unknown_tool"
-    #: A declared tool is called that must not be called.
+    #: The model called a declared tool that may not be called here, or several tools although only one call is allowed.
     WRONG_TOOL = "wrong_tool"
-    #: Stopped at the token limit, and the text is not a complete document.
+    #: The answer stopped at the token limit, and its text is not a complete document.
     TRUNCATED = "truncated"
     #: The text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits.
     SYNTAX_ERROR = "syntax_error"
-    #: No fault of the model: the judge ran out of time or memory, or crashed.
+    #: The judge ran out of time or memory, or crashed, which is no fault of the model.
     UNJUDGED = "unjudged"
-    #: The schema does not name some fields there, and the instance is valid, or becomes valid without them.
+    #: The answer has fields that the schema does not name at their place, and is valid, or would be valid without these
+    #: fields.
     HALLUCINATION = "hallucination"
-    #: Not valid for any other reason.
+    #: The answer is not valid for any other reason.
     SCHEMA_VIOLATION = "schema_violation"
-    #: For labelled answers: the grammar rejects a valid one, or accepts an invalid one.
+    #: A grammar rejects a valid labelled answer, or accepts an invalid one.
     WRONG_DECISION = "wrong_decision"
 
 
 class SyntaxReason(StrEnum):
-    """Reasons why a text is not one JSON document; the first that applies."""
+    """Reasons why a text is not one JSON document; the first that applies is reported."""
 
     TOO_LARGE = "too_large"
-    #: A fence, although the policy forbids fences.
+    #: The answer is in a Markdown fence, and the policy forbids fences.
     FENCE_FORBIDDEN = "fence_forbidden"
-    #: A fence that declares content other than JSON.
+    #: The answer is in a Markdown fence that is marked as another format than JSON.
     FENCE_NOT_JSON = "fence_not_json"
     TOO_DEEP = "too_deep"
     EMPTY = "empty"
@@ -65,21 +70,21 @@ class SyntaxReason(StrEnum):
     NAN_OR_INFINITY = "nan_or_infinity"
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
     LONE_SURROGATE = "lone_surrogate"
-    #: Reasoning without an end, so that there is no answer.
+    #: The text begins with reasoning that never ends, so there is no answer.
     UNCLOSED_REASONING = "unclosed_reasoning"
     REASONING_PREAMBLE = "reasoning_preamble"
-    #: A fence with text before, after or inside it that is not the document.
+    #: A Markdown fence with other text before, after or inside it.
     FENCE_NOT_ALONE = "fence_not_alone"
     SEVERAL_DOCUMENTS = "several_documents"
     TRAILING_TEXT = "trailing_text"
-    #: The document ends before it is complete.
+    #: The text ends before its document is complete.
     INCOMPLETE = "incomplete"
-    #: White space, or invisible characters, where JSON does not allow them.
+    #: Invisible characters at a place where JSON does not allow them.
     WHITE_SPACE = "white_space"
-    #: Begins as JSON and violates its grammar: single quotes, comments, trailing commas, …
+    #: The text resembles JSON but violates its grammar: single quotes, comments, trailing commas, …
     MALFORMED = "malformed"
     PROSE = "prose"
-    #: An object has a key twice, although the policy forbids it.
+    #: An object has the same key twice, and the policy forbids it.
     DUPLICATE_KEYS = "duplicate_keys"
 
 
@@ -90,20 +95,20 @@ class SchemaReason(StrEnum):
     NOT_A_SCHEMA = "not_a_schema"
     TOO_DEEP = "too_deep"
     UNKNOWN_DIALECT = "unknown_dialect"
-    #: Its metaschema requires a vocabulary that is not among the published ones.
+    #: The metaschema of the schema requires a vocabulary that is not one of the published vocabularies.
     UNKNOWN_VOCABULARY = "unknown_vocabulary"
-    #: Invalid according to the metaschema of its dialect.
+    #: The schema is invalid by the metaschema of its dialect.
     METASCHEMA = "metaschema"
     UNRESOLVABLE_REFERENCE = "unresolvable_reference"
     PATTERN = "pattern"
 
 
-#: Failure types that are not the model's failures.
+#: Failure types that are not a fault of the model.
 NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
 
 
 class SecondOpinion(StrEnum):
-    """The other validator's opinion on the same instance."""
+    """Opinion of the second validator on the same instance."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
@@ -112,33 +117,33 @@ class SecondOpinion(StrEnum):
 
 
 class Note(StrEnum):
-    """An observation that did not decide the verdict."""
+    """An observation that did not affect the verdict."""
 
     FENCED = "fenced"
     UNCLOSED_FENCE = "unclosed_fence"
     DUPLICATE_KEYS = "duplicate_keys"
     REASONING_STRIPPED = "reasoning_stripped"
-    #: A string matches a value of `enum` or `const` except for upper and lower case.
+    #: A string differs from a value of `enum` or `const` only in upper and lower case.
     CAPITALS = "capitals"
-    #: The answer violates a keyword that was removed from the schema that the engine was sent.
+    #: The answer violates a keyword that was removed from the schema before it was sent to the engine.
     ADAPTATION_LOSS = "adaptation_loss"
-    #: The engine's request did not carry the schema.
+    #: The engine's request did not contain the schema.
     NOT_ENFORCED = "not_enforced"
-    #: The server sent another JSON value where its API has a string.
+    #: The server sent another JSON value where its API defines a string.
     NOT_TEXT = "not_text"
-    #: The schema contains a reference that is not a URI, since characters are not percent-encoded.
+    #: The schema contains a reference that is not a valid URI because its characters are not percent-encoded.
     UNENCODED_REFERENCE = "unencoded_reference"
-    #: The answer quoted a secret of the run; it was judged and recorded with `*` in its place.
+    #: The answer contained a secret of the run; it was judged and recorded with `*` in place of the secret.
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
-    #: The server's finish reason does not show whether the answer is complete, and it is a complete document.
+    #: The answer is a complete document, although the server's finish reason does not show whether it is complete.
     UNKNOWN_FINISH_REASON = "unknown_finish_reason"
-    #: A tool without parameters was called with empty text as its arguments, which was judged as {}.
+    #: A tool without parameters was called with empty text as its arguments, which were judged as {}.
     EMPTY_ARGUMENTS = "empty_arguments"
-    #: The one tool that had to be called was called several times; the request did not forbid it.
+    #: The tool that had to be called was called several times, which the request did not forbid.
     FORCED_TOOL_REPEATED = "forced_tool_repeated"
 
 
-#: Notes that the document is a part of the text.
+#: Notes that the judged document is only a part of the text.
 PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: Maximum length of an answer in characters.
 LONGEST_TEXT = 10_000_000
@@ -148,52 +153,56 @@ LONGEST_TEXT = 10_000_000
 class Violation:
     """A place where an instance violates its schema."""
 
-    #: The keyword that failed: `type`, `required`, `oneOf`, …
+    #: Keyword that the instance violates: `type`, `required`, `oneOf`, …
     keyword: str
-    #: Place in the instance, as a JSON path: `$.items[0].sku`.
+    #: Place in the instance as a JSON path: `$.items[0].sku`.
     instance_path: str
-    #: Place in the schema, as a JSON pointer: `/properties/items/items/required`.
+    #: Place in the schema as a JSON pointer: `/properties/items/items/required`.
     schema_path: str
-    #: One line of limited length.
+    #: Description of the violation in one line of limited length.
     message: str
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The judge's decision on an attempt, by the original schema."""
+    """The judge's decision on an attempt by the case's own schema."""
 
-    #: Whether nothing was wrong; follows from the failure type.
+    #: Whether the attempt passed, which means that it has no failure type.
     passed: bool = cast("bool", UNSET)
-    #: None if the attempt passed.
+    #: Reason why the attempt did not pass; None if it passed.
     failure_type: FailureType | None
-    #: Whether the instance conforms to the schema; None if there is no instance, or it is unknown.
+    #: Whether the instance conforms to the schema; None if there is no instance or the result is unknown.
     valid: bool | None
-    #: Finer reason: a fault kind, a syntax reason, the kind of extra fields, what stopped the judge.
+    #: Further detail on the failure type: a kind of failed call, a syntax reason, the kind of extra fields, or why the
+    #: judge stopped.
     reason: str | None = written(None)
-    #: One line for people; empty if the attempt passed.
+    #: Description of the failure in one line; empty if the attempt passed.
     message: str = written("")
-    #: Tool whose call decided the verdict, the first that did not pass; None if the text was judged.
+    #: Name of the tool whose call determined the verdict: the first call that did not pass; None if the text was
+    #: judged.
     tool: str | None = written(None)
     #: The first 20 places where the instance violates the schema.
     violations: tuple[Violation, ...] = written(())
     #: JSON paths of the fields that the schema does not name at their place.
     extra_fields: tuple[str, ...] = written(())
-    #: Those of the extra fields that have the name of a field elsewhere in the schema.
+    #: JSON paths of the extra fields whose name is the name of a field elsewhere in the schema.
     misplaced_fields: tuple[str, ...] = written(())
-    #: Observations that did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped, capitals,
-    #: adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
+    #: Observations that did not affect the verdict: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
+    #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
     #: empty_arguments, forced_tool_repeated.
     notes: tuple[Note, ...] = written(())
-    #: Whether the properties of a conforming answer are in the schema's order; None if that does not apply.
+    #: Whether the properties of a conforming answer are in the schema's order; None if the answer has no order to
+    #: compare.
     order_kept: bool | None = written(None)
     #: Constant answers that conform to the case's schema; None if unknown.
     trivial: tuple[str, ...] | None = written(None)
-    #: The `$schema` URI of the dialect by which the schema was read.
+    #: The `$schema` URI of the dialect that the judge used for the schema.
     dialect: str | None = written(None)
-    #: Draft in which an invalid schema without `$schema` is valid, as a value of --jsbench-default-dialect.
+    #: Value of --jsbench-default-dialect with which an invalid schema without `$schema` would be valid; None if
+    #: unknown.
     valid_in: str | None = written(None)
-    #: The other validator's opinion on the same instance.
+    #: Opinion of the second validator on the same instance.
     second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
-    #: The parsed instance, if any; not part of a record, which has the text.
+    #: The parsed instance, if any; not part of a record, since the record contains the text.
     instance: object = None
 
     def __post_init__(self) -> None:
@@ -214,32 +223,33 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.violations[0].keyword if self.violations else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON values, without its instance."""
+        """Return the verdict as JSON values without its instance."""
         values: dict[str, Any] = to_json(replace(self, instance=None))
         return values
 
 
-#: Answers that ignore the prompt, as texts; a case that one of them passes does not test a model.
+#: Answers that do not depend on the prompt; a case that one of them passes does not test a model.
 CONSTANT_ANSWERS = ("{}", "[]", '""', "0", "true", "null")
 
 
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePolicy:
-    """How strictly to judge; a run has one policy, which its records include."""
+    """Options of the judge; a run has one policy, which its records contain."""
 
     extra_fields: Literal["fail", "allow"] = "fail"
     #: Names of fields that never count as hallucinations.
     ignored_fields: tuple[str, ...] = ()
-    #: What to do with an object that has a key twice: note it and use the last value, or fail with a syntax error.
+    #: Handling of an object that has the same key twice: add a note and use the last value, or fail with a syntax
+    #: error.
     duplicate_keys: Literal["note", "fail"] = "note"
     fences: Literal["strip", "forbid"] = "strip"
     reasoning: Literal["keep", "strip"] = "keep"
     formats: Literal["assert", "ignore"] = "assert"
-    #: Dialect of a schema that declares none.
+    #: Dialect of schemas without `$schema`.
     default_dialect: str = "https://json-schema.org/draft/2020-12/schema"
     validator: Literal["both", "jsonschema-rs", "jsonschema"] = "both"
-    #: Time limit in seconds for one schema or answer.
+    #: Time limit in seconds for one schema or one answer.
     timeout: float = 5.0
 
     def __post_init__(self) -> None:
@@ -256,18 +266,18 @@ class JudgePolicy:
         return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
-#: Advice for callers who pass a field of the policy to a function that takes a policy.
-POLICY_OFFERS = {name: f"give policy=JudgePolicy({name}=…)" for name in JudgePolicy.__dataclass_fields__}
-#: Reason if there is no schema at all: the answer to an application's unconstrained call.
+#: Suggestions for callers who pass a field of the policy to a function that takes the policy as a whole.
+POLICY_OFFERS = {name: f"pass policy=JudgePolicy({name}=…)" for name in JudgePolicy.__dataclass_fields__}
+#: Reason for an answer to an application's call that has no schema at all.
 UNDESCRIBED = "no_schema"
-#: Reason if an application's call declares tools, and the model answered with text that no schema describes.
+#: Reason for a text answer to an application's call that declares tools but has no schema for text.
 NO_TOOL_CALLED = "no_tool_called"
-#: Reasons why an answer is judged by no schema.
+#: Reasons of answers that no schema describes.
 WITHOUT_SCHEMA = frozenset({UNDESCRIBED, NO_TOOL_CALLED})
 
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    """Return the verdict on an attempt, or on all attempts by a schema, without an instance to judge."""
+    """Return a verdict without an instance: on an attempt, or on every attempt with this schema."""
     return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
@@ -289,21 +299,22 @@ def write_schema(schema: object) -> str | Verdict:
 _ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
-# verdicts as text: on one line, or on a few
+# Convert verdicts to text.
 
-#: Maximum length of a line of an excerpt, in characters.
+#: Maximum length in characters of a line in an excerpt.
 _WIDTH = 100
-#: Numbers of lines at the start and the end of a long answer.
+#: Number of lines at the start of a long answer that an excerpt contains.
 _FIRST_LINES = 10
+#: Number of lines at the end of a long answer that an excerpt contains.
 _LAST_LINES = 4
-#: Maximum length of each half of a truncated excerpt, in characters.
+#: Maximum length in characters of each half of a shortened excerpt.
 _LONGEST_EXCERPT = 2000
 _VIOLATIONS = 3
 _MEANINGS = {
-    Note.SECRET_REPLACED: "it quoted a secret of this run, and was judged with * in its place",
-    Note.CAPITALS: "an enum value except for its case, which not every provider guarantees",
-    Note.ADAPTATION_LOSS: "it violates a keyword that was removed from the schema that was sent",
-    Note.NOT_TEXT: "the server sent a JSON value where its API has a text, and that was judged as JSON text",
+    Note.SECRET_REPLACED: "the answer contained a secret of this run, and was judged with * in place of the secret",
+    Note.CAPITALS: "the answer differs from an enum value only in case, which not every provider enforces",
+    Note.ADAPTATION_LOSS: "the answer violates a keyword that was removed from the schema before the call",
+    Note.NOT_TEXT: "the server sent a JSON value where its API defines a text; the value was judged as JSON text",
     Note.NOT_ENFORCED: "the request was sent without the schema",
     Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not show whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
@@ -312,14 +323,14 @@ _MEANINGS = {
 
 
 def headline(verdict: Verdict, *, remark: str = "") -> str:
-    """Return one line: failure type, reason and a remark, then the message."""
+    """Return the verdict in one line: failure type, reason, remark and message."""
     kind = verdict.failure_type.value if verdict.failure_type else "passed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{kind}{reason}{remark}" + (f": {printable(verdict.message)}" if verdict.message else "")
 
 
 def verdict_text(verdict: Verdict, text: str | None) -> str:
-    """Return the headline, each wrong place, and an excerpt of the answer, if any."""
+    """Return the headline, the place of each violation, and an excerpt of the answer, if any."""
     lines = [headline(verdict), *_details(verdict)]
     if text is not None:
         lines += excerpt("answer", text)
@@ -341,7 +352,7 @@ def _details(verdict: Verdict) -> Iterator[str]:
 
 def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
     """Yield each kind of extra fields, with the paths of the fields."""
-    # paths of a redacted verdict can be equal
+    # in a redacted verdict, several paths can be equal
     misplaced = Counter(verdict.misplaced_fields)
     unnamed = list((Counter(verdict.extra_fields) - misplaced).elements())
     for fault, paths in (
@@ -359,7 +370,7 @@ def _violation(violation: Violation, *, in_headline: bool) -> str:
 
 
 def excerpt(label: str, text: str) -> list[str]:
-    """Return a text below its label: its first and last lines, which show where a truncated one ends."""
+    """Return a label and an excerpt of the text: its first and last lines, which show whether the text is truncated."""
     if len(text) > 2 * _LONGEST_EXCERPT:
         text = f"{text[:_LONGEST_EXCERPT]}\n…\n{text[-_LONGEST_EXCERPT:]}"
     wrapper = textwrap.TextWrapper(

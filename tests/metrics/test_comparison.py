@@ -117,7 +117,7 @@ def test_sentence_explains_an_interval_that_disagrees_with_the_test() -> None:
         "not distinguishable from no change (exact test: p = 0.062; the interval excludes 0, but is approximate)"
     )
     assert adjust_together([comparison] * 3)[0].sentence.endswith(
-        "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is of this pair alone)"
+        "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is not adjusted)"
     )
 
 

@@ -94,7 +94,7 @@ def test_invalid_gate_is_one_line_with_a_suggestion(text: str, message: str) -> 
 def test_pass_at_k_is_not_measured_if_a_case_has_fewer_attempts() -> None:
     found = summary(record("a"))
 
-    assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, some case has fewer attempts")
+    assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, a case has fewer attempts")
 
 
 def test_unknown_task_in_a_gate_is_rejected_with_a_suggestion() -> None:
@@ -316,7 +316,7 @@ def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
     result = check(Gate.parse("value_accuracy_mean.ci_low>=0"), now)
 
     assert not result.met
-    assert result.message.endswith("NOT MET, one document has no interval")
+    assert result.message.endswith("NOT MET, a single document has no interval")
     assert check(Gate.parse("value_accuracy_mean>=1"), now).met
 
 
@@ -452,7 +452,7 @@ def test_gate_without_attempts_is_incomplete_and_unmet_gate_fails() -> None:
     low, high = (check(Gate.parse(text), summary) for text in ("pass_rate>=0.9", "failure_rates.truncated>=0.9"))
 
     assert decide(Ending(), summary.total, [low]).text == (
-        "INCOMPLETE: the gate is not met, for too little was measured: pass_rate>=0.9"
+        "INCOMPLETE: the gate is not met, because too little was measured: pass_rate>=0.9"
     )
     assert decide(Ending(), summary.total, [high]).text.startswith("FAILED: the gate is not met: failure_rates")
 
@@ -513,7 +513,7 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         ("variants.gtp.pass_rate>=1", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
         ("gtp.baseline.difference>=0", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
         ("gpt.simpel.pass_rate>=1", ("simple",), "no task or metric 'simpel': did you mean 'simple'?"),
-        ("gpt.pass_rate-mini.pass_rate<=1", ("simple",), "simple; a difference has spaces round its minus"),
+        ("gpt.pass_rate-mini.pass_rate<=1", ("simple",), "simple; a difference needs spaces around the minus"),
         ("tasks.gpt.pass_rate>=1", ("simple",), "no task or metric 'gpt'"),
         (
             "gpt.pass_rate>=1",
@@ -619,6 +619,6 @@ def test_a_quantile_that_the_count_does_not_carry_meets_no_gate() -> None:
     found = summary(*(record(f"c{at}") for at in range(19)))
 
     assert check(Gate.parse("tgt_p95<=100"), found).message.endswith(
-        "a 95th percentile needs 20 values, found 19; of fewer, use the median (_p50)"
+        "a 95th percentile needs 20 values, found 19; use the median (_p50) instead"
     )
     assert check(Gate.parse("tgt_p90<=100"), found).met

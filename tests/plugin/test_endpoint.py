@@ -564,7 +564,7 @@ def test_gate_is_not_met_by_a_test_whose_calls_carry_no_schema(bench: Bench, pro
     result = run(bench, "test_one.py", *asking(provider), gate)
     judged = run(bench, "test_one.py", *asking(provider), gate, "-k", "test_judged or test_both")
 
-    not_judged = "1 test not judged: test_one.py::test_free; their calls carry no schema: name one in their marker"
+    not_judged = "1 test not judged: test_one.py::test_free; their calls have no schema: set a schema in their marker"
     assert (result.ret, judged.ret) == (1, 0)
     assert not_judged in " ".join(result.stdout.str().split())
     assert "verdict    PASSED" in judged.stdout.str()

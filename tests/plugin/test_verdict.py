@@ -131,7 +131,10 @@ def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(bench: Bench, a
 
     result = run_one(bench, f"{ASKS}def test_it(jsbench): {GOOD}\n{UNIT}", *KEPT, *args)
 
-    assert verdict(bench, result) == ("incomplete", ["the gate is not met, for too little was measured: pass_rate>=0"])
+    assert verdict(bench, result) == (
+        "incomplete",
+        ["the gate is not met, because too little was measured: pass_rate>=0"],
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 

@@ -69,20 +69,20 @@ WAYS = {
     ),
     "a gate on broken calls": ends(
         "incomplete",
-        "the gate is not met, for too little",
+        "the gate is not met, because too little",
         cases=(DOWN,),
         args=(f"{LEAST}0",),
         shown="gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged",
     ),
     "a gate on what is deselected": ends(
         "incomplete",
-        "the gate is not met, for too little",
+        "the gate is not met, because too little",
         code=f"{ASKS}def test_it(jsbench): {GOOD}\n",
         args=("-k", "nothing", f"{LEAST}0"),
     ),
     "a gate on what is skipped": ends(
         "incomplete",
-        "the gate is not met, for too little",
+        "the gate is not met, because too little",
         code=f"{ASKS}@pytest.mark.skip\ndef test_it(jsbench): {GOOD}\n",
         args=(f"{LEAST}0",),
     ),
@@ -94,7 +94,7 @@ WAYS = {
     "a broken schema with a gate": ends(
         "failed",
         "1 test with a broken schema",
-        "the gate is not met, for too little",
+        "the gate is not met, because too little",
         cases=(RIGHT, RIGHT),
         schema={"type": "intger"},
         args=(f"{LEAST}1",),

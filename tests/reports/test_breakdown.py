@@ -119,7 +119,7 @@ def test_keywords_come_from_records_most_cases_first(tmp_path: Path) -> None:
 
 
 def test_breakdown_without_records_or_cases_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(JSBenchError, match=r"keywords are read from records\.jsonl, which none of the runs has"):
+    with pytest.raises(JSBenchError, match=r"--by=keyword needs records\.jsonl, which none of the runs has"):
         keywords_of_cases([tmp_path / "run.json"])
     with pytest.raises(JSBenchError, match=r"x\.json has no outcomes of cases, which --by="):
         break_down([parse({"metrics": {"n": 1}}, source="x.json")], Grouping.TASK)

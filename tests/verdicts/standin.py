@@ -93,12 +93,12 @@ class TroubledJudge(InProcessJudge):
             _misbehave(trouble)
         compiled = super()._compile(schema_text)
         if separator and isinstance(compiled, Compiled):
-            second = compiled.second
+            second = compiled.second_validator
             validator: Any = TroubledValidator(compiled.validator, trouble, step)
             compiled.validator = validator
             # as if the schema had references: the first violation is requested before all of them
-            compiled.refers = True
-            vars(compiled)["second"] = second and TroubledValidator(second, trouble, step)
+            compiled.may_refer = True
+            vars(compiled)["second_validator"] = second and TroubledValidator(second, trouble, step)
         return compiled
 
 

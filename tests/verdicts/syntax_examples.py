@@ -82,7 +82,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('{"a":', '{"a":"<think>}', '["x", tru', "tru", "-", "1.", "2e"),
     ),
     SyntaxReason.WHITE_SPACE: ReasonExamples(
-        meaning="has an invisible character that JSON does not allow there",
+        meaning="has an invisible character where JSON does not allow it",
         texts=('{"a": 1}\u00a0', "\u00a0{}", '{\u2028"a": 1}', "\u200b[]", "\f[]"),
     ),
     SyntaxReason.MALFORMED: ReasonExamples(

@@ -197,7 +197,7 @@ def test_all_valid_branches_are_named_if_only_one_is_allowed(judge: Judge) -> No
     verdict = judge.judge(
         {"oneOf": [{"required": ["a"]}, {"required": ["c"]}, {"required": ["b"]}]}, '{"a": 1, "b": 2}'
     )
-    assert verdict.violations[0].message.endswith("; it is valid under the branches 0, 2")
+    assert verdict.violations[0].message.endswith("; the value is valid under the branches 0, 2")
 
 
 def broken_leaves(value: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:

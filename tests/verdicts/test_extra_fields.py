@@ -194,7 +194,7 @@ def meant(schema: Any, instance: object) -> str | None:
     names = FieldNames(schema, DRAFT_2020_12)
     fields = names.extra_fields(instance)
     (path,) = (path for reason in ExtraFieldReason for path in fields.first(reason))
-    return names.meant(path)
+    return names.find_similar_name(path)
 
 
 @pytest.mark.parametrize(

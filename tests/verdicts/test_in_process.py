@@ -70,8 +70,8 @@ DEEP: dict[str, Any] = {"properties": {"a": {"properties": {"user": {}}}, "name"
             "unnamed",
             "fields that the schema does not name: $.a.z; fields that the schema names, but not here: $.user, $.a.name",
         ),
-        ('{"Name": 1}', "unnamed", 'fields that the schema does not name: $.Name (it names "name")'),
-        ('{" user": 1}', "unnamed", 'fields that the schema does not name: $[" user"] (it names "user")'),
+        ('{"Name": 1}', "unnamed", 'fields that the schema does not name: $.Name (the schema has "name")'),
+        ('{" user": 1}', "unnamed", 'fields that the schema does not name: $[" user"] (the schema has "user")'),
         ('{"  ": 1}', "unnamed", 'fields that the schema does not name: $["  "] (white space)'),
     ],
 )
@@ -153,9 +153,9 @@ def test_a_schema_is_compiled_once_for_inspection_and_all_answers(monkeypatch: p
     compiled = note_compiled(judge, monkeypatch)
     text = json.dumps(OPEN)
     assert judge.inspect(text) is None
-    first = judge._compiled(text)
+    first = judge._compile_cached(text)
     list(judge.judge(text, "{}", truncated=False))
-    assert judge._compiled(text) is first
+    assert judge._compile_cached(text) is first
     assert compiled == [text]
 
 

@@ -183,7 +183,7 @@ def test_schema_with_infinite_references_is_not_judged(judge: Judge, schema: dic
     problem = judge.inspect(schema)
     assert problem is not None
     assert (problem.failure_type, problem.reason) == (FailureType.UNJUDGED, "endless_reference")
-    assert problem.message.startswith("$: its references form a cycle")
+    assert problem.message.startswith("$: the references form a cycle")
     assert judge.judge(schema, "1").valid is None
 
 
@@ -264,7 +264,7 @@ def test_invalid_schema_names_the_draft_in_which_it_is_valid(judge: Judge, schem
     problem = judge.inspect(schema)
     assert problem is not None
     assert problem.valid_in == draft
-    assert draft is None or problem.message.endswith(f"(it is valid in {draft})")
+    assert draft is None or problem.message.endswith(f"(the schema is valid in {draft})")
 
 
 def test_invalid_schema_of_an_older_default_names_a_newer_draft() -> None:

@@ -1,4 +1,4 @@
-"""Build the list of all attempts in report.html: a line for each, with details in compressed chunks."""
+"""Build the list of attempts in report.html, with the details of the attempts in compressed chunks."""
 
 from __future__ import annotations
 
@@ -24,34 +24,35 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import ProjectTestOutcome, Record
     from pytest_jsbench.verdicts import Verdict
 
-#: Number of attempts in one compressed chunk, and in one step of the list.
+#: Number of attempts in a compressed chunk, and number of attempts that the page adds to the list at a time.
 CHUNK = 100
-#: Maximum length of the details in characters, and of the compressed list in bytes.
+#: Maximum total length of the details in characters of base64.
 _ROOM_OF_DETAILS = 4_000_000
+#: Maximum length of the compressed list in bytes.
 _ROOM_OF_LIST = 3_300_000
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
-#: Maximum total length of the messages of all attempts in characters.
+#: Maximum total length in characters of the messages of all attempts.
 _ALL_MESSAGES = 8_000_000
-#: Rank of attempts that passed and are correct in all values.
+#: Rank of attempts that passed and have no wrong value.
 _RIGHT = 3
 
 
 class PackedCases(NamedTuple):
-    """All attempts as the page contains them."""
+    """Attempts of a run in the form in which the page contains them."""
 
-    #: Each has the details of consecutive attempts of the list.
+    #: Details of successive attempts in the list, compressed, as base64.
     chunks: list[str]
-    #: What the list shows and searches for each attempt, and the first attempt of each chunk.
+    #: Entries of the list and the values of its filters, compressed, as base64.
     listing: str
 
 
 def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
-    List a run's attempts with the comparisons; each record is read at most once, and none is kept in memory.
+    Return the attempts of a run with their changes since the baseline, one record at a time to limit memory.
 
-    Failed attempts come first, then those that passed but are not correct in all values. So if space runs out, correct
-    attempts lose their details first, and then their line.
+    Failed attempts are listed first, then those with wrong values. If the page becomes too large, details of correct
+    attempts are omitted first, and then their entries in the list.
     """
     ranked = len(run.outcomes) > CHUNK
     outcomes = sorted(run.outcomes, key=rank)
@@ -77,12 +78,12 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             part = outcomes[listed : listed + CHUNK]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
-                # correct attempts are last, and need no record once space has run out
+                # correct attempts are last, and without space for details their records need not be read
                 record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
                     details.append(details_of(record))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
-                # what the list shows of it; in a run with variants the index of its variant
+                # `variant` is the index of the variant
                 entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
                 entry |= {
                     "task": outcome.key.task,
@@ -97,7 +98,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
                 filters["keyword"].update(entry["keywords"])
                 index.write((b"," if number else b"") + _json_bytes(entry))
             listed += len(part)
-            # compressed JSON in base64 needs no escaping in a page
+            # base64 needs no escaping in a page
             chunk = base64.b64encode(gzip.compress(_json_bytes(details), 6, mtime=0)).decode("ascii")
             if not room or len(chunk) > room:
                 room = 0
@@ -121,10 +122,7 @@ def _json_bytes(data: object) -> bytes:
 
 
 def rank(outcome: AttemptOutcome) -> int:
-    """
-    Rank failed attempts first, then those without information about the model, those with wrong
-    values, and the rest.
-    """
+    """Return a sort key: failed attempts first, then undecided ones, then those with wrong values, then the others."""
     if not outcome.passed:
         return 0 if outcome.failing else 1
     if _failed_test(outcome):
@@ -133,18 +131,18 @@ def rank(outcome: AttemptOutcome) -> int:
 
 
 def ending_of(outcome: AttemptOutcome) -> str:
-    """Return how an attempt ended as a word: its failure type, why its own test failed, or `passed`."""
+    """Return how an attempt ended as a word: its failure type, why the project's own test failed, or `passed`."""
     return outcome.failure_type or _failed_test(outcome) or "passed"
 
 
 def _failed_test(outcome: AttemptOutcome) -> str:
-    """Return why its own test failed, as a word; empty if it did not."""
+    """Return why the project's own test failed as a word; empty if it did not fail."""
     test = outcome.test_outcome
     return test.cause.value if test is not None and test.cause is not None else ""
 
 
 def reason_of(record: Record) -> str:
-    """Return why an attempt did not pass, or else what is wrong with its values."""
+    """Return why an attempt did not pass, or else which of its values are wrong."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
@@ -155,7 +153,7 @@ def reason_of(record: Record) -> str:
 
 
 def details_of(record: Record) -> dict[str, Any]:
-    """Return everything about an attempt, by the names that the page's script uses."""
+    """Return the details of an attempt by the names that the script of the page uses."""
     generation = record.generation
     redacted = record.redacted
     prompt = record.prompt
@@ -202,7 +200,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _test(test: ProjectTestOutcome | None) -> str:
-    """Return how its test ended; empty without a test, or if it ended like the verdict."""
+    """Return how the project's own test ended; empty without a test, or if it failed because of the verdict."""
     if test is None or test.cause is Cause.ANSWER:
         return ""
     field = "" if test.field is None else f" ({test.field})"
@@ -210,17 +208,17 @@ def _test(test: ProjectTestOutcome | None) -> str:
 
 
 def _expected_lines(record: Record) -> list[tuple[str, str]]:
-    """Return the expected instance as lines, each with the answer's value if that is wrong."""
+    """Return the lines of the expected instance, each with the value in the answer if this value is wrong."""
     if record.expected is None:
         return []
     differences = () if record.match is None else record.match.differences
-    # unexpected values are at their place in the answer
+    # unexpected values have no line in the expected instance
     wrong = {difference.path: difference for difference in differences if difference.fault is not Fault.INVENTED}
     lines: list[tuple[str, str]] = []
     room = _LONGEST_TEXT
     for line, path in _indented_lines(record.expected.value):
         if (room := room - len(line)) < 0:
-            return [*lines, ("… cut: all of it is in records.jsonl", "")]
+            return [*lines, ("… truncated: records.jsonl contains all lines", "")]
         fault = wrong.get(json_path(path)) if wrong and path is not None else None
         actual = ""
         if fault is not None:
@@ -232,7 +230,7 @@ def _expected_lines(record: Record) -> list[tuple[str, str]]:
 def _indented_lines(
     value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
 ) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
-    """Yield each line of the value as indented JSON, with the path of what begins there."""
+    """Yield the lines of the value as indented JSON, each with the path of the value that begins in the line."""
     indent = "  " * min(len(path), 50) + before
     if not (isinstance(value, dict | list) and value):
         yield f"{indent}{_json(value)}{after}", path
@@ -273,9 +271,9 @@ def _measurements(record: Record) -> Iterator[str]:
 
 
 def _json(value: object) -> str:
-    """Return the value as JSON on one line, truncated if necessary; hidden characters are escaped."""
+    """Return the value as JSON in one line with hidden characters escaped, shortened if it is too long."""
     text = json_text(value)
-    more = "\n… cut: all of it, {:,} characters, is in records.jsonl"
+    more = "\n… truncated: records.jsonl contains all {:,} characters"
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + more.format(len(text))
 
 

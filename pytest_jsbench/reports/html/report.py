@@ -1,4 +1,4 @@
-"""Write `report.html`: a run as one page that loads nothing and runs only its own script."""
+"""Write `report.html`: a run as a single page that loads no other resources and runs only its own script."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> None:
-    """Write the page atomically, while it is rendered; JSBenchError if that fails."""
+    """Render the page and write it atomically; raise JSBenchError if this fails."""
     write_atomically(path, render(run, summary, gates, comparisons))
 
 
@@ -62,9 +62,9 @@ def render(
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> Iterator[str]:
     """
-    Render the page in parts; untrusted text in it is never markup.
+    Yield the page in parts; untrusted text is escaped.
 
-    `comparisons` with a baseline are by variant, or under an empty name.
+    `comparisons` with the baseline are by variant, or under an empty name.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -74,7 +74,7 @@ def render(
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
-    kept = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
+    not_violated = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
     return environment.get_template("report.html").generate(
         policy=(
             f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
@@ -100,7 +100,7 @@ def render(
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
-        kept_keywords=table_of_keywords(replace(summary, keywords=kept)),
+        kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
         charts=charts(summary.total),
         cases=pack_cases(run, compared),
@@ -108,21 +108,21 @@ def render(
 
 
 def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
-    """Return the facts for a baseline's verdict; without a baseline, their module is not imported."""
+    """Return the facts of the comparison with a baseline."""
     from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
 
     return [*facts_of_tests_and_values(comparison), *apart(comparison.settings)]
 
 
-#: Package whose templates draw tables for pages of other packages.
+#: Package with the templates that pages of other packages use too.
 _ROOM = "pytest_jsbench.reports.html"
 
 
 def page_environment(needed: str, *rooms: str) -> Environment:
     """
-    Return the templates of these packages and of this one, with every text escaped.
+    Return a jinja2 environment that escapes all text, with the templates of these packages and of this package.
 
-    MissingRequirement names the feature that needs jinja2.
+    Raise MissingRequirement with the message `needed` if jinja2 is not installed.
     """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
@@ -135,8 +135,11 @@ def page_environment(needed: str, *rooms: str) -> Environment:
 
 
 def html_table(table: TableBlock) -> str:
-    """Return the table as HTML for a notebook, with every text escaped."""
-    heads = "".join(f"<th>{_escape(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
+    """Return the table as HTML for a notebook, with all text escaped."""
+    heads = "".join(
+        f"<th>{_escape(head)}</th>"
+        for head in (table.head, *(column_of_table.heading for column_of_table in table.columns))
+    )
     lines = [f"<tr>{heads}</tr>"]
     for name, cells in table.rows:
         texts = [name, *(column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True))]
@@ -149,7 +152,7 @@ def _escape(text: str) -> str:
 
 
 def page_part(name: str, room: str = _ROOM) -> str:
-    """Return the text of a file of a package's pages."""
+    """Return the text of a file in the directory `page` of a package."""
     return files(room).joinpath("page", name).read_text("utf-8")
 
 
@@ -162,37 +165,38 @@ def _escape_hidden(text: Any, limit: int | None = 300) -> str:
 
 
 _BINS = 24
-#: Multiple of the 95th percentile up to which bars have equal width.
+#: Limit of the bars with equal width, as a multiple of the distance from the minimum to the 95th percentile.
 _REACH = 2
-#: Times without a chart.
+#: Times for which the page has no chart.
 _NOT_DRAWN = ("gct", "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """
-    A histogram of one time; the last bar has everything beyond `edge`, so that outliers do not
+    Histogram of a time; the last bar includes all values above `edge`, so that outliers do not
     flatten the others.
     """
 
     figure: Figure
     spread: Distribution
     low: float
-    #: Start of the last bar, which reaches up to `high`.
+    #: Start of the last bar, which ends at `high`.
     edge: float
     high: float
-    #: Counts per bar, of equal width up to `edge`.
+    #: Number of values in each bar.
     counts: tuple[int, ...]
 
 
 def charts(metrics: Metrics) -> list[Chart]:
-    """Return a chart for each time that has measurements."""
+    """Return a histogram for each time that was measured."""
     spreads = [(row, getattr(metrics, row.name)) for row in TIMES.values() if row.name not in _NOT_DRAWN]
     return [_chart(row, spread) for row, spread in spreads if spread.count]
 
 
 def _chart(figure: Figure, spread: Distribution) -> Chart:
-    low, high = spread.ordered[0], spread.ordered[-1]
+    low = spread.ordered[0]
+    high = spread.ordered[-1]
     common = _REACH * ((spread.p95 or low) - low)
     edge = low + common if 0 < common < high - low else high
     width = (edge - low) / _BINS or 1.0

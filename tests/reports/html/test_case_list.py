@@ -65,11 +65,11 @@ def test_huge_details_are_cut_with_a_pointer_to_the_rest() -> None:
     assert len(text) < 200_000
     (detail,) = unpacked(text, "chunk0")
     assert detail["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
-    assert detail["expected"][-1] == ["… cut: all of it is in records.jsonl", ""]
+    assert detail["expected"][-1] == ["… truncated: records.jsonl contains all lines", ""]
     assert len(detail["expected"]) < 10_000
     schema, note = detail["schema"].split("\n")
     assert schema.startswith('{"enum": [0, 1, 2')
-    assert note == "… cut: all of it, 688,900 characters, is in records.jsonl"
+    assert note == "… truncated: records.jsonl contains all 688,900 characters"
 
 
 def test_list_precedes_the_details_and_works_without_them() -> None:

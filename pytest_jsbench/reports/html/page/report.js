@@ -16,7 +16,7 @@
     return JSON.parse(await new Response(stream).text());
   };
   if (typeof DecompressionStream === "undefined") {
-    byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, beside this page.";
+    byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, next to this page.";
     return;
   }
   // the details follow this script, so that the list need not wait for them
@@ -87,7 +87,7 @@
       if (text.length) place.append(element("h3", "", title), Array.isArray(text) ? marked(text) : element("pre", "", text));
     }
   };
-  const noRoom = () => element("p", "note", "This page has no room for the details of this attempt. Its record is in records.jsonl, beside this page.");
+  const noRoom = () => element("p", "note", "The page would be too large with the details of this attempt. Its record is in records.jsonl, next to this page.");
   const show = async (at, place) => {
     place.replaceChildren();
     if (at >= detailed) {
