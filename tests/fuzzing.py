@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 #: Factor for the numbers that the tests name; `JSBENCH_EXAMPLES=100` is for a run over night.
-TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "0.2"))
+TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "0.1"))
 
 needs_all_data = pytest.mark.skipif(TIMES < 1, reason="all of the public data are read by 'tox -e fuzz'")
 

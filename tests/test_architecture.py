@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.reference import PACKAGE, ROOT, contract
-from tests.sources import trees
+from tests.sources import nodes, trees
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGE = ROOT / "docs" / "architecture.md"
@@ -43,8 +43,8 @@ def test_a_public_class_has_its_name_alone() -> None:
 
 def test_a_run_is_built_in_one_place() -> None:
     places: dict[str, list[str]] = {"Admission": [], "RecordKeeper": [], "Runner": []}
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
+    for path, inner in nodes().items():
+        for node in inner:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in places:
                 places[node.func.id].append(path)
 
@@ -53,11 +53,11 @@ def test_a_run_is_built_in_one_place() -> None:
 
 def test_no_other_package_imports_the_lab() -> None:
     places = []
-    for path, tree in trees().items():
+    for path, inner in nodes().items():
         names = [
-            *(alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names),
-            *(node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)),
-            *(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)),
+            *(alias.name for node in inner if isinstance(node, ast.Import) for alias in node.names),
+            *(node.module or "" for node in inner if isinstance(node, ast.ImportFrom)),
+            *(str(node.value) for node in inner if isinstance(node, ast.Constant)),
         ]
         if any(re.search(r"\blab\b(?!/)", name) for name in names):
             places.append(path)

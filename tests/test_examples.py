@@ -136,6 +136,7 @@ def test_a_text_that_is_not_the_comment_is_never_sent(tmp_path: Path) -> None:
         run_step("Create or update the comment", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
 
 
+@pytest.mark.slow
 @ON_POSIX
 def test_each_run_of_the_main_branch_adds_a_line_to_the_history(tmp_path: Path) -> None:
     git = shutil.which("git")
@@ -181,6 +182,7 @@ def passes_in_applications(pytester: pytest.Pytester, *args: str) -> None:
     result.assert_outcomes(passed=sum(there), skipped=len(CLIENTS) - len(there))
 
 
+@pytest.mark.slow
 def test_each_application_s_client_is_answered_from_recordings(pytester: pytest.Pytester) -> None:
     passes_in_applications(pytester)
 

@@ -116,6 +116,7 @@ READERS: dict[str, Callable[[Path, Path], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_hostile_records_are_read_or_refused_in_one_line(run: Path, tmp_path: Path, name: str) -> None:
     hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
@@ -127,6 +128,7 @@ def test_hostile_records_are_read_or_refused_in_one_line(run: Path, tmp_path: Pa
     said(survive(name, attempt))
 
 
+@pytest.mark.slow
 def test_hostile_records_of_variants_are_read_or_rejected_in_one_line(tmp_path: Path) -> None:
     metadata = examples.variants(a={"provider": "openai", "model": "gpt-4o"}, b={"prompt": "chat"})
     records = [replace(one, variant=name) for name in "ab" for one in RECORDS]
@@ -146,6 +148,7 @@ def test_hostile_records_of_variants_are_read_or_rejected_in_one_line(tmp_path: 
     said(survive("variants", attempt))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "baseline", "theirs"])
 def test_hostile_evaluation_files_are_read_or_rejected_in_one_line(run: Path, tmp_path: Path, kind: str) -> None:
     hostile, source = tmp_path / "hostile.json", run / "run.json"

@@ -10,6 +10,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from pytest_jsbench.settings.options import OPTIONS
 
 README = Path(__file__).parents[1] / "README.md"
@@ -19,6 +21,7 @@ def test_every_option_in_it_exists() -> None:
     assert set(re.findall(r"--jsbench-[a-z-]+", README.read_text("utf-8"))) <= {option.flag for option in OPTIONS}
 
 
+@pytest.mark.slow
 def test_checkout_calls_a_model_without_test_requirements() -> None:
     project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {project["name"], *map(_name, project["dependencies"])}

@@ -102,6 +102,7 @@ def whole(leaves: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(lambda root, kind, defs: {**root, **kind, "$defs": defs}, root, kind, definitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drawn", "takers"),
     [(whole([*_LEAVES, *_ADAPTED]), TAKERS[:-1]), (whole([*_LEAVES, *_BOUNDED]), TAKERS[-1:])],
@@ -125,6 +126,7 @@ def test_instances_of_the_narrowed_schema_are_valid_for_the_original(
             assert original.is_valid(value) or not checked.is_valid(value), (taker, sent, value)
 
 
+@pytest.mark.slow
 @needs_suite
 @pytest.mark.parametrize(
     ("folder", "uri", "dialect"),
@@ -162,6 +164,7 @@ def answers() -> list[tuple[str, Any, Any]]:
     return [(name, schema, json.loads(text)) for name, schema, text, _ in labelled()]
 
 
+@pytest.mark.slow
 @needs_labels
 @pytest.mark.parametrize("taker", TAKERS, ids=[*SUBSETS, "bounded"])
 def test_it_is_sound_on_real_schemas(answers: list[tuple[str, Any, Any]], taker: Subset | None) -> None:
@@ -179,6 +182,7 @@ def test_it_is_sound_on_real_schemas(answers: list[tuple[str, Any, Any]], taker:
     assert min(conforming[True], conforming[False]) > at_least(1000 if taker is None else 100)
 
 
+@pytest.mark.slow
 @needs_labels
 def test_relaxed_real_schema_is_in_the_providers_subset(answers: list[tuple[str, Any, Any]]) -> None:
     for (_, schema, _), subset in zip(answers[:: each(10)], cycle(SUBSETS.values()), strict=False):

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import judge_versions
 
 
+@pytest.mark.slow
 def test_two_versions_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def write(path: Path) -> None:
         answers = [['{"type": "integer"}', text] for text in ("1", '"x"')]

@@ -54,6 +54,7 @@ def test_damaged_line_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.startswith(f"jsbench: warning: {path}:2: not JSON")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the extra plot")
 def test_a_history_is_drawn_and_an_unknown_metric_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -81,6 +81,7 @@ def outcome(text: str | bytes) -> Any:
     return Unreadable
 
 
+@pytest.mark.slow
 def test_compact_text_is_parsed_like_any_other() -> None:
     chance = random.Random("compact")
     for _ in range(20 * TRIED):

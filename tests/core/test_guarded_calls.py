@@ -153,6 +153,7 @@ def test_concurrent_threads_get_their_own_replies_from_one_child(kept: GuardedCa
     assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
 
 
+@pytest.mark.slow
 def test_call_that_ends_the_child_does_not_affect_other_calls(kept: GuardedCalls, tmp_path: Path) -> None:
     requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
 
@@ -168,6 +169,7 @@ def test_large_requests_and_replies_do_not_deadlock(kept: GuardedCalls, tmp_path
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
 def test_interrupted_main_thread_and_other_threads_get_their_own_replies(
     kept: GuardedCalls,
@@ -220,6 +222,7 @@ def test_lock_of_an_interrupted_thread_blocks_no_other_thread(kept: GuardedCalls
     assert done == ["heard"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 def test_child_ending_is_known_if_another_thread_waited_for_it_first(
     kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch

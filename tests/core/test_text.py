@@ -83,6 +83,7 @@ def test_printable_is_bounded_and_idempotent(text: str, limit: int, cut: str, li
     assert printable(shown, limit, lines=lines) == shown
 
 
+@pytest.mark.slow
 @examples(250)
 @given(
     st.recursive(

@@ -81,6 +81,7 @@ def test_files_that_refer_to_each_other_are_bundled_in_seconds(root: Path) -> No
     assert time.perf_counter() - begin < PATIENCE
 
 
+@pytest.mark.slow
 def test_rows_with_equal_names_get_unique_keys_in_seconds(root: Path) -> None:
     write(root, {"rows.jsonl": '{"id": "a", "schema": {}}\n' * 20_000})
     begin = time.perf_counter()
@@ -104,6 +105,7 @@ def test_huge_compressed_file_of_labelled_answers_is_rejected(root: Path, monkey
         open_labelled(Selection(source=str(root), labelled=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1_000, 600_000])
 def test_one_long_text_in_every_row_of_a_table_is_in_memory_once(root: Path, rows: int) -> None:
     import pyarrow.parquet

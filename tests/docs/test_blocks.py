@@ -43,6 +43,7 @@ FLAGS = {option.flag for option in OPTIONS}
 LANGUAGES = {"bash", "console", "python", "ini", "toml", "yaml", "json", "jinja", "mermaid", "text"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_of_a_page_work(page: Path, folder: Path, pytester: pytest.Pytester, stand_ins: None) -> None:
     blocks = blocks_of(page)

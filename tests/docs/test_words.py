@@ -48,6 +48,7 @@ DIALECT = {
     r"\bask(?:s|ed|ing)? (?:an?|the|another) (?:engine|server|provider)\b": "call, request, send",
     r"\bways? (?:to ask|of asking)\b": "variant, mode",
 }
+_ANY_DIALECT = re.compile("|".join(DIALECT), re.IGNORECASE)
 #: Pages on prompts and cases; a preset is a provider's.
 NO_PRESETS = {"prompts", "published", "library", "datasets", "comparing"}
 
@@ -107,6 +108,7 @@ def dialect(texts: Iterable[tuple[int, str]], where: str) -> list[str]:
     return [
         f"{where}:{line}: {match[0]!r}; write instead: {instead}"
         for line, text in texts
+        if _ANY_DIALECT.search(text)
         for pattern, instead in DIALECT.items()
         for match in re.finditer(pattern, text, flags=re.IGNORECASE)
     ]

@@ -99,6 +99,7 @@ def _good(speaker: Speaker) -> Reply:
     return stream_reply(head + block + start + delta, *rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("speaker", BESIDE, ids=lambda speaker: speaker.name)
 def test_request_and_answer_match_the_sdk(speaker: Speaker, form: ResponseFormat) -> None:

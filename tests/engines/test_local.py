@@ -65,6 +65,7 @@ def test_info_names_the_engine_without_its_address(engine: Engine, local_config:
     assert info.details == {"xllamacpp": metadata.version("xllamacpp"), "bounded": True, "slots": 4, "context": 4096}
 
 
+@pytest.mark.slow
 def test_open_schema_is_narrowed_and_completed(engine: Engine) -> None:
     answer = complete(engine, request(OPEN, max_tokens=120))
     assert answer.sent is not None
@@ -103,6 +104,7 @@ def test_other_response_formats_send_no_schema(local_config: EngineConfig, respo
         assert answer.text.lstrip().startswith("{")
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_earlier_or_concurrent_calls(engine: Engine) -> None:
     filler = "river stone lamp green door walk seven quiet under paper glass horse winter song metal open "
     # long sums over long prompts give other results if they are split by concurrent calls
@@ -138,6 +140,7 @@ def forward_call(engine: Engine, path: str, body: dict[str, Any], max_tokens: in
     return complete(engine, replace(request(prompt=IN_OSLO, max_tokens=max_tokens), origin=Origin(exchange=call)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "stream"), [("/chat/completions", CHAT, False), ("/responses", RESPONSES, True)]
 )
@@ -147,6 +150,7 @@ def test_schema_of_an_application_call_is_enforced(
     assert json.loads(forward_call(engine, path, {**body, "stream": stream}).text).keys() == {"city", "old"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
@@ -163,11 +167,13 @@ def test_application_call_uses_its_own_token_limit_or_the_runs(
     assert forward_call(engine, path, {**body, said: None}, max_tokens=5).usage.output_tokens == 5
 
 
+@pytest.mark.slow
 def test_application_answer_depends_only_on_its_call(engine: Engine) -> None:
     call = {**CHAT, "max_tokens": 1}
     assert [forward_call(engine, "/chat/completions", call).usage.cached_tokens for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_temperature_and_seed_are_sent_if_set(engine: Engine) -> None:
     first, again, other = (
         complete(engine, request({}, prompt="Tell a story.", max_tokens=6, temperature=1.5, seed=seed)).text
@@ -226,6 +232,7 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
     assert decline(engine, request(deep)).message == "the schema cannot be bounded as it is nested too deeply"
 
 
+@pytest.mark.slow
 def test_built_in_schemas_work_with_the_local_engine(engine: Engine) -> None:
     folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
     paths = sorted(folder.glob("*/*.json"))[:: each(1)]
@@ -342,6 +349,7 @@ def test_prepare_starts_one_server_that_build_requires(name: str) -> None:
         factory.build(EngineConfig(name=name))
 
 
+@pytest.mark.slow
 def test_local_answer_conforms_in_a_conversation(engine: Engine) -> None:
     turns = [{"role": "developer", "content": "Answer with JSON."}, *TURNS[5:]]
     question = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
@@ -360,6 +368,7 @@ def test_local_prompt_is_declined_if_the_template_omits_calls(engine: Engine) ->
     assert "omits the assistant's call of 'find_order'; nothing was sent" in declined.message
 
 
+@pytest.mark.slow
 def test_probe_shows_that_llama_cpp_chat_enforces_schemas(
     local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,7 @@ def test_interrupted_call_of_an_application_is_left_to_it(
     assert caught.value.kind is FaultKind.HANG
 
 
+@pytest.mark.slow
 def test_server_that_cannot_be_restarted_fails_the_calls_with_the_reason(
     guard: RestartGuard, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def test_lazy_names_agree_with_type_checking_imports() -> None:
         _ = pytest_jsbench.nonsense  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_program_that_uses_the_library_never_imports_pytest(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT_PYTEST], cwd=tmp_path, capture_output=True, text=True, check=False

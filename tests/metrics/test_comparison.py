@@ -264,6 +264,7 @@ def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
     assert (comparison.values.difference.value, comparison.values.fields["total"].value) == (0.25, 0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variants", "attempts", "times", "most"), [(2, 1, 200, 17), (5, 1, 100, 10), (4, 3, 100, 10), (20, 3, 40, 5)]
 )

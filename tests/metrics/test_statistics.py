@@ -62,6 +62,7 @@ def test_exact_interval_agrees_with_published_values(successes: int, n: int, low
     assert bounds(rate) == pytest.approx((low, high), abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 1.3, 17.7, 100, 5000, 100_000])
 def test_exact_interval_agrees_with_scipy_for_fractional_n(n: float) -> None:
     beta = pytest.importorskip("scipy.stats", reason="needs scipy").beta
@@ -171,6 +172,7 @@ def test_intervals_of_single_attempts_have_their_coverage_at_any_rate(n: int) ->
     assert coverage_of_single_differences(min(n, 10)) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "times"), [(1, 200), (2, 200), (5, 100), (20, 60)])
 def test_the_intervals_over_cases_hold_the_truth(cases: int, times: int) -> None:
     chance = random.Random(1)

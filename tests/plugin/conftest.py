@@ -158,7 +158,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 #: Runs a test in one process, and again with two workers.
-both_ways = pytest.mark.parametrize("bench", ["plain", "xdist"], indirect=True)
+both_ways = pytest.mark.parametrize("bench", ["plain", pytest.param("xdist", marks=pytest.mark.slow)], indirect=True)
 #: Runs a test only with two workers.
 with_workers = pytest.mark.parametrize("bench", ["xdist"], indirect=True)
 

@@ -58,6 +58,7 @@ def three(bench: Bench) -> Bench:
     return bench
 
 
+@pytest.mark.slow
 @with_workers
 def test_code_appears_in_all_outputs_and_changes_no_outcome(three: Bench) -> None:
     result = three.run(

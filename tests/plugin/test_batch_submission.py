@@ -76,6 +76,7 @@ def without_batch(found: dict[str, Any]) -> Any:
     return without_times(found)
 
 
+@pytest.mark.slow
 @with_workers
 def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytest_jsbench.plugin.batch_submission, "is_watched", lambda _: True)

@@ -93,6 +93,7 @@ def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -
     assert len(bench.calls()) == 1
 
 
+@pytest.mark.slow
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
     timed.run("--benchmark-autosave")
     timed.answers["d"]["delay"] = 0.4

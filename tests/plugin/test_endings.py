@@ -68,6 +68,7 @@ def test_test_error_during_its_call_is_reported_and_counted(twelve: Bench) -> No
     metrics(twelve)
 
 
+@pytest.mark.slow
 @with_workers
 @posix
 def test_the_case_whose_worker_died_is_named_missing(twelve: Bench) -> None:
@@ -119,6 +120,7 @@ def wait_for(path: Path, text: str = "") -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pytester) -> None:
@@ -142,6 +144,7 @@ def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pyte
         assert "not run, stopped" in " ".join(output.split())
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.usefixtures("interruptible")
 def test_signal_stops_calls_in_all_processes_and_the_run_is_summarized(pytester: pytest.Pytester) -> None:
@@ -165,6 +168,7 @@ def test_signal_stops_calls_in_all_processes_and_the_run_is_summarized(pytester:
         assert bench.run_json()["verdict"]["because"][0].startswith("the session was stopped")
 
 
+@pytest.mark.slow
 @posix
 def test_a_second_sigterm_ends_the_process_at_once(bench: Bench) -> None:
     bench.write({"twice": ""})
@@ -196,6 +200,7 @@ def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(bench
     assert getattr(handler, "__name__", "") == "<lambda>"
 
 
+@pytest.mark.slow
 @posix
 def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: Bench) -> None:
     for number in range(60):
@@ -287,6 +292,7 @@ threading.Thread.start = limited
 """
 
 
+@pytest.mark.slow
 @with_workers
 def test_run_without_free_threads_ends_in_one_line_and_resumes(twelve: Bench) -> None:
     twelve.write({"conftest.py": FEW_THREADS, "exhausted": ""})
@@ -304,6 +310,7 @@ def test_run_without_free_threads_ends_in_one_line_and_resumes(twelve: Bench) ->
     twelve.run_subprocess(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=11, failed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bench", "engine"),
     [

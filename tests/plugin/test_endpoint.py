@@ -167,6 +167,7 @@ def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
     return {one["id"]: one["verdict"]["failure_type"] for one in records}
 
 
+@pytest.mark.slow
 @with_workers
 def test_application_calls_are_judged_recorded_and_replayed(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": TESTS})
@@ -226,6 +227,7 @@ def test_same_question_to_several_models_has_an_answer_each(bench: Bench, provid
     assert "other settings" not in again.stdout.str()
 
 
+@pytest.mark.slow
 def test_unrecorded_call_is_refused_and_mode_new_calls_only_that(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": TESTS})
     run(bench, *asking(provider), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
@@ -465,6 +467,7 @@ def test_it_asks_deeply(jsbench, depth, where):
 """
 
 
+@pytest.mark.slow
 def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": DEEP})
     provider.choose = lambda _: json_reply(whole("{}"))

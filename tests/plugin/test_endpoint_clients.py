@@ -171,6 +171,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only("test_one.py", *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
 )

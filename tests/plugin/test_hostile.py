@@ -55,6 +55,7 @@ def write_hostile_rows(bench: Bench) -> None:
     }
 
 
+@pytest.mark.slow
 @both_ways
 def test_hostile_text_is_escaped_in_all_outputs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hostile_rows(bench)

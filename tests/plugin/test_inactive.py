@@ -40,6 +40,7 @@ def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytes
     assert with_plugin.ret == without.ret
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cold")
 def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(

@@ -252,6 +252,7 @@ def pytest_jsbench_summary(run):
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
 def test_interpreter_exit_collects_nothing_only_if_all_tests_are_cases(

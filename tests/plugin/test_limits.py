@@ -15,6 +15,7 @@ def add_cases(bench: Bench, count: int) -> None:
         bench.case(f"c{number:02}")
 
 
+@pytest.mark.slow
 @with_workers
 def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> None:
     add_cases(bench, 16)
@@ -32,6 +33,7 @@ def priced(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only("--jsbench-engine=answering:Priced", "--jsbench-dataset=schemas", *args)
 
 
+@pytest.mark.slow
 @with_workers
 def test_calls_stop_before_the_cost_limit_and_the_rest_is_reported(bench: Bench) -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
@@ -72,6 +74,7 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bench", "verbosity"), [("plain", "-v"), ("xdist", "-q")], indirect=["bench"])
 def test_provider_outage_is_reported_while_tests_wait(bench: Bench, verbosity: str) -> None:
     for number in range(12):
@@ -85,6 +88,7 @@ def test_provider_outage_is_reported_while_tests_wait(bench: Bench, verbosity: s
     assert not [line for line in lines if "Captured stdout" in line]
 
 
+@pytest.mark.slow
 @with_workers
 @pytest.mark.parametrize("answer", ["closed", "reset", "status 500"])
 def test_cases_that_break_their_own_calls_fail_alone(

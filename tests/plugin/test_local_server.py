@@ -59,6 +59,7 @@ def is_running(process: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
 @both_ways
 @pytest.mark.parametrize(("word", "kind"), [(STOPS, "hang"), (ENDS, "crash")])

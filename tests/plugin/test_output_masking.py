@@ -50,6 +50,7 @@ api_key_env = "MY_KEY"
 NOISY = ("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt", "--junitxml=junit.xml")
 
 
+@pytest.mark.slow
 @both_ways
 def test_no_key_is_in_anything_that_is_shown_or_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
@@ -361,6 +362,7 @@ def leaks(root: Path, shown: str) -> list[str]:
     return sorted(set(found))
 
 
+@pytest.mark.slow
 @both_ways
 def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, server: Provider) -> None:
     arranged.plugins = ("benchmark",)
@@ -392,6 +394,7 @@ def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, mo
     assert leaks(bench.path, "".join(map(str, (*shown.outlines, *shown.errlines, *replayed.outlines)))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "package"), [("local", "xllamacpp"), ("llguidance", "llguidance")])
 def test_a_model_on_this_machine_is_asked_and_no_secret_is_written(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, engine: str, package: str

@@ -65,6 +65,7 @@ def test_module_next_to_the_ini_file_is_found_from_a_subdirectory(
     assert "place_of_ini::number" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_directory_of_the_ini_file_is_the_last_to_import_from_and_only_during_the_run(
     placed: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,6 +302,7 @@ def test_coroutines_ask_at_once_and_repeat(bench: Bench) -> None:
     assert many == ["test_many", "test_many@2", "test_many@3", "test_many@4", "test_many@5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ini", "args", "expected"),
     [

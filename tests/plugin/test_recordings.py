@@ -55,6 +55,7 @@ recordings.write_atomically = write
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bench", "mode", "own"), [("plain", "new", True), ("xdist", "all", False)], indirect=["bench"]
 )
@@ -208,6 +209,7 @@ def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(bench: Bench
 PARTS = (["test_one.py"], ["-k", "test_b"], ["--deselect=test_one.py::test_x"], ["--ignore=deep"], ["-x"])
 
 
+@pytest.mark.slow
 def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(bench: Bench) -> None:
     bench.answers = dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
     write(bench, a=asks("a"), b=asks("b"))

@@ -31,6 +31,7 @@ def validate(bench: Bench) -> None:
             validator.validate(value)
 
 
+@pytest.mark.slow
 def test_records_are_in_plan_order_with_and_without_workers(mixed: Bench) -> None:
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     mixed.run("--jsbench-output=out")
@@ -60,6 +61,7 @@ def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
     assert not (bench.path / ".pytest_cache").exists()
 
 
+@pytest.mark.slow
 @with_workers
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
 def test_calls_made_ahead_by_a_dead_worker_are_not_repeated(bench: Bench) -> None:

@@ -138,6 +138,7 @@ def without_times(figures: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if not re.match("(ttft|tpot|tgt|gct|queue)_", name)}
 
 
+@pytest.mark.slow
 @both_ways
 def test_redacted_run_shows_nothing_private_and_keeps_its_metrics(over_private_data: Bench) -> None:
     bench = over_private_data
@@ -188,6 +189,7 @@ def test_redacted_run_shows_nothing_private_and_keeps_its_metrics(over_private_d
     assert figures["run"]["dataset"]["digest"] == redacted["run"]["dataset"]["digest"]
 
 
+@pytest.mark.slow
 def test_redacted_run_is_resumed_by_a_redacted_run(
     over_private_data: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ async def test_it(jsbench):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
 def test_replayed_concurrent_questions_get_their_own_answers(bench: Bench) -> None:
     def write(order: list[int], terms: str = "") -> None:
@@ -125,6 +126,7 @@ def test_replayed_concurrent_questions_get_their_own_answers(bench: Bench) -> No
     strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not set, is 0.5; *"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
 def test_resumed_concurrent_questions_get_their_own_answers(bench: Bench) -> None:
     bench.plugins = ("anyio",)

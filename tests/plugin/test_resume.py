@@ -32,6 +32,7 @@ def records(run: Path) -> list[dict[str, Any]]:
     return recorded
 
 
+@pytest.mark.slow
 @with_workers
 def test_resumed_run_makes_only_missing_calls(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})

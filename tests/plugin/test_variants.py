@@ -58,6 +58,7 @@ def by_variant(path: Path) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.slow
 @with_workers
 def test_resumed_run_of_variants_keeps_their_records_apart(asked: Bench) -> None:
     alone = {}
@@ -154,6 +155,7 @@ def test_own_tests_run_for_each_variant_with_separate_answers(asked: Bench) -> N
     assert asked.calls() == []
 
 
+@pytest.mark.slow
 def test_a_run_of_variants_is_replayed_variant_by_variant(asked: Bench) -> None:
     run(asked, "--jsbench-variants=all", "--jsbench-output=out")
     asked.calls()

@@ -318,6 +318,7 @@ def test_min_pass_with_subtests_requested_by_name_is_an_error(bench: Bench) -> N
     assert not bench.calls()
 
 
+@pytest.mark.slow
 def test_repeats_with_jsbench_requested_while_running_are_an_error(bench: Bench) -> None:
     code = (
         "@pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3)\n"

@@ -74,6 +74,7 @@ RECORDS = PLAIN[Record] = values_of(
 )
 
 
+@pytest.mark.slow
 @fuzzing.examples(100)
 @given(RECORDS)
 def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Record) -> None:
@@ -85,6 +86,7 @@ def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Re
     assert [from_json(AttemptOutcome, parse_json(json_line(to_json(each)))) for each in outcomes] == outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AttemptOutcome, RunVerdict, Generation, AttemptResult])
 @fuzzing.examples(100)
 @given(data=st.data())

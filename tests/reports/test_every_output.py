@@ -390,6 +390,7 @@ NAMES_OF_ROWS = {
 }
 
 
+@pytest.mark.slow
 def test_additional_figure_is_in_every_output(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.reports.one_row_more", str(tmp_path)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
@@ -401,6 +402,7 @@ def test_additional_figure_is_in_every_output(tmp_path: Path) -> None:
     assert lacking == []
 
 
+@pytest.mark.slow
 def test_no_output_names_a_figure_by_hand() -> None:
     texts = {text for row in figures.FIGURES.values() for text in (row.title, row.heading, row.short)} - {""}
     words = {text.casefold() for text in texts if " " in text}

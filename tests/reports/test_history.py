@@ -275,6 +275,7 @@ def _add_many(path: Path, first: int) -> None:
         add(path, [replace(line, run={**line.run, "run_id": f"r{number}"})])
 
 
+@pytest.mark.slow
 def test_concurrent_additions_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     context = multiprocessing.get_context("spawn")

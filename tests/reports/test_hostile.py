@@ -202,6 +202,7 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_hostile_text_stays_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:

@@ -68,6 +68,7 @@ def test_repeated_options_are_multiplied_in_command_line_order(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "expected"),
     [

@@ -44,6 +44,7 @@ def fault(text: str, policy: JudgePolicy = DEFAULT) -> NotJson:
     return read
 
 
+@pytest.mark.slow
 @examples(200)
 @given(json_values, st.booleans(), st.sampled_from(["", "\n", " \t\r\n"]))
 def test_encoded_values_are_read_back_unchanged(value: object, ascii_only: bool, around: str) -> None:
@@ -115,6 +116,7 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert document("1" * 4300).instance == int("1" * 4300)
 
 
+@pytest.mark.slow
 def test_arrays_and_objects_are_read_up_to_the_memory_limit() -> None:
     most = 500_000
     assert document("[" + "[]," * (most - 2) + "{}]").instance == [*[[]] * (most - 2), {}]
@@ -260,6 +262,7 @@ def is_document(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @examples(200)
 @given(containers, st.data())
 def test_a_mutated_document_has_the_reason_of_its_mutation(text: str, data: st.DataObject) -> None:

@@ -226,6 +226,7 @@ def says_nearest(verdict: Verdict, place: str) -> bool:
     return violation is not None and violation.instance_path != place and "; nearest is" in violation.message
 
 
+@pytest.mark.slow
 @needs_labels
 def test_nearest_branch_leads_to_the_value_that_was_changed(rs_judge: Judge) -> None:
     rng = random.Random(7)

@@ -183,6 +183,7 @@ def test_validator_out_of_memory_leaves_the_answer_unjudged(trouble: Trouble, me
         assert judge.judge(True, "1").passed
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 def test_answer_beyond_the_memory_limit_is_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.dumps({f"k{number}": 1 for number in range(200_000)})

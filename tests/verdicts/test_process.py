@@ -69,6 +69,7 @@ def gone(pid: int, within: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 def test_judging_needs_at_most_200_mb_and_five_times_the_answer_size(tmp_path: Path) -> None:
     program = """
@@ -103,6 +104,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_child(judge: Judge) -> None:
     assert child_of(judge) is process
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("busy", [True, False])
 def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
@@ -127,6 +129,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
     assert gone(int(output), within=4)
 
 
+@pytest.mark.slow
 @posix
 def test_forked_process_gets_its_own_child_while_a_thread_waits(tmp_path: Path) -> None:
     program = """

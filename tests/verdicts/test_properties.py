@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import jsonschema
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -434,6 +435,7 @@ def by_jsonschema(schema: Any, dialect: Dialect, instance: Any) -> bool | None:
     return valid
 
 
+@pytest.mark.slow
 @examples(300)
 @given(any_schema, values)
 def test_any_schema_gets_the_verdict_of_jsonschema_rs_in_its_dialect(schema: Any, value: Any) -> None:

@@ -116,11 +116,13 @@ def many(tmp_path: Path, count: int, value: int | None) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_few_bytes_that_decompress_to_millions_of_values_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"rows\.parquet: has a row group of 408,000,008 bytes after decompression"):
         keys(many(tmp_path, 51_000_000, None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "bound"), [(parquet.MEMORY, "within 16 MB of text"), (500 << 20, "within 500 MB of memory")]
 )

@@ -54,6 +54,7 @@ def test_stream_and_whole_answer_are_equal_for_each_finish_reason(name: str, rep
         assert streamed == whole, word
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPEAKERS)
 @pytest.mark.parametrize("reply", [TEXT, CALLS], ids=["text", "calls"])
 def test_pieces_may_be_cut_and_shuffled(name: str, reply: Reply) -> None:

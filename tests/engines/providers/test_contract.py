@@ -59,6 +59,7 @@ SERVED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 class TestALanguageModel(ServedByAModel):
     @pytest.fixture(params=SERVED)
     def api(self, request: pytest.FixtureRequest) -> str:

@@ -217,6 +217,7 @@ def llama(local_config: EngineConfig) -> EngineConfig:
     return replace(local_config, name="llamacpp", options={})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
 def test_llama_cpp_accepts_the_formats_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
     tokens = 40 if response_format is ResponseFormat.TOOL else 12

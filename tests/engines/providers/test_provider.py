@@ -62,6 +62,7 @@ LATE: dict[Any, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", LATE, ids=lambda wire: wire.__name__.rpartition(".")[2])
 def test_first_token_is_the_first_with_text(provider: Provider, wire: Any) -> None:
     pause = 0.5 if wire is openai_wire else 0.2

@@ -64,10 +64,12 @@ class Contract(EngineContract, ServedByAModel):
         assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
 
 
+@pytest.mark.slow
 class TestLLGuidance(Contract):
     name = "llguidance"
 
 
+@pytest.mark.slow
 class TestOutlines(Contract):
     name = "outlines"
 
@@ -76,6 +78,7 @@ class TestXGrammar(Contract):
     name = "xgrammar"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_schema_is_enforced_and_grammar_is_timed(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
@@ -139,6 +142,7 @@ def test_an_open_schema_is_narrowed_where_that_is_wanted(narrow: Engine) -> None
     assert narrow.info.details["bounded"] is True
 
 
+@pytest.mark.slow
 def test_masked_answer_is_independent_of_other_calls(decoding: Decoding) -> None:
     config, _ = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "slots": 2}))
@@ -151,6 +155,7 @@ def test_masked_answer_is_independent_of_other_calls(decoding: Decoding) -> None
     engine.close()
 
 
+@pytest.mark.slow
 def test_masked_engine_ends_at_context_size_and_declines_long_prompts(narrow: Engine) -> None:
     flags = {"type": "array", "items": {"type": "boolean"}, "minItems": 40, "maxItems": 40}
     answer = complete(narrow, request(flags, max_tokens=200))
@@ -160,6 +165,7 @@ def test_masked_engine_ends_at_context_size_and_declines_long_prompts(narrow: En
     assert declined.reason is DeclineReason.CONTEXT_LENGTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
@@ -179,6 +185,7 @@ def test_only_engine_that_samples_has_a_seed(name: str) -> None:
         assert (found.temperature, found.seed) == (temperature or 0, seed)
 
 
+@pytest.mark.slow
 def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding, narrow: Engine) -> None:
     _, plain = decoding("outlines")
     question = request(CITY, max_tokens=6, temperature=1.0, seed=5)
@@ -199,6 +206,7 @@ def test_an_engine_counts_a_prompt_as_its_call_does_and_takes_a_text_apart(decod
     assert engine.info.context == 4096
 
 
+@pytest.mark.slow
 def test_a_library_that_takes_too_long_over_a_grammar_costs_that_case(decoding: Decoding) -> None:
     config, _ = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "compile_timeout": 1}))
@@ -240,6 +248,7 @@ def test_the_canary_begins_the_grammar_and_no_document() -> None:
         json.loads(CANARY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -> None:
     config, _ = decoding(name)

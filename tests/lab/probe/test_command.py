@@ -61,6 +61,7 @@ ALONE = ("--concurrency=1", "--keywords=none")
 SCHEMA = ("--format=json_schema", "--engine-option=stream=false")
 
 
+@pytest.mark.slow
 def test_server_that_enforces_every_schema_is_reported_with_evidence(provider: Provider) -> None:
     modes = probed(provider, Enforcing(), "--concurrency=1,4", status=0)
 

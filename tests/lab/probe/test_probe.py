@@ -85,6 +85,7 @@ class Simulated(Probe):
         return Replies(planned=len(kinds), replies=tuple(Reply(kind=kind, traced=True) for kind in kinds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong_at", "statement"),
     [

@@ -234,6 +234,7 @@ def test_a_port_that_is_taken_or_is_none_is_one_line(folder: Path, capsys: pytes
             assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_view_prints_its_link_serves_and_ends_silently_on_ctrl_c(folder: Path) -> None:
     import httpx2
