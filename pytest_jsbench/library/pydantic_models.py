@@ -24,7 +24,7 @@ from pydantic import (  # noqa: E402  the line above reports how to install it
     model_validator,
 )
 
-#: Largest integer that every JSON parser represents exactly, and largest figure.
+#: Largest integer that every JSON parser represents exactly, and largest absolute value of other numbers.
 _MOST = 2**53 - 1
 _GREATEST = 1e15
 
@@ -46,7 +46,7 @@ _TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_c
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Add the checks of further metrics to the JSON Schema, which the fields do not express."""
+    """Add checks to the JSON Schema that the model's fields cannot express."""
     schema["additionalProperties"] = TypeAdapter(OtherMetric).json_schema()
     schema["minProperties"] = 1
     counts = ("num_episodes", "num_steps", "coord_error_count")
@@ -97,7 +97,10 @@ class EvalMetrics(BaseModel):
 
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
-        """Check further metrics, and that required ones are present, which the fields do not express."""
+        """
+        Check other metrics, and that metrics which belong together are all present; the fields
+        cannot express this.
+        """
         if problems := run_json.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
         return self
@@ -129,7 +132,7 @@ class EvalOutput(BaseModel):
 @arguments(path=a_path)
 def load_evaluation(path: str | Path) -> EvalOutput:
     """
-    Load the evaluation from a file, a run's directory, or the newest run in a directory; JSBenchError if invalid.
+    Load the evaluation from a file, a run's directory, or the newest run in a directory; raise JSBenchError if invalid.
 
     A file that contains only metrics is read as `jsbench migrate` would write it.
     """

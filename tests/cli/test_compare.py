@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     )
     assert "invalid name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
-    assert "--margin: a margin needs two runs, found 1; give" in failed(capsys, "compare", first, "--margin=0.05")
+    assert "--margin: a margin needs two runs, found 1; pass" in failed(capsys, "compare", first, "--margin=0.05")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
 
 

@@ -85,7 +85,7 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
         return ()
     theirs, parts = _read(path)
     if other := difference(theirs, metadata):
-        message = f"{path}: its batches called {other}; their results cannot be used here"
+        message = f"{path}: its batches used {other}; their results cannot be used here"
         raise ResumeError(message, found=other, where=path)
     if unknown := next((part for part in parts if part.id is None), None):
         raise ResumeError(doubt(path, unknown), where=path)
