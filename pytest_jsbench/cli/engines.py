@@ -86,7 +86,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 
 def default_model(name: str) -> str | None:
-    """Return the engine's default model; None if it has none or needs none."""
+    """Return the engine's default model; None if the engine has no default or needs no model."""
     model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
     return model
 

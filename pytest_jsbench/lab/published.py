@@ -120,8 +120,8 @@ def published_masks() -> Publication:
 
 def _masks_of_publication(tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequence[int]) -> PublishedRow:
     """
-    Return a row from times in µs and numbers of schemas: one that passed, four without a decision, two with a wrong
-    one.
+    Return a row. `tbm` and `ttfm` are times in µs; `schemas` are numbers of schemas: passed, four kinds without a
+    decision, and two kinds with a wrong decision.
     """
     passed, *undecided = schemas[:5]
     every = sum(schemas)

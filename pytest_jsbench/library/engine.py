@@ -166,7 +166,7 @@ class OpenEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Identity of the engine, as reports show it."""
+        """Identity of the engine in reports: names, response format, streaming and details."""
         return self.engine.info
 
     @property
@@ -215,7 +215,7 @@ class OpenEngine:
         return Adapted(schema=schema) if self._adapter is None else self._adapter(schema)
 
     def count_tokens(self, prompt: Prompt | str) -> PromptLength:
-        """Return the number of tokens of a prompt: exact if the engine can count them, else a low estimate."""
+        """Return the number of tokens in a prompt: exact if the engine can count tokens, otherwise a low estimate."""
         prompt = _as_prompt(prompt)
         tokens = self.engine.count_tokens(prompt)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)

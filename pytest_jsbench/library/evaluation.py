@@ -68,11 +68,12 @@ class CaseEvaluation:
     A run started from Python.
 
     The constructor, called by `evaluate`, rejects invalid arguments; `run` returns when the run has ended. Any other
-    thread may call `stop`, even before `run`: no more attempts begin, and the run ends with those that were made.
+    thread may call `stop`, even before `run`: no more attempts begin, and the run ends with the attempts that were made
+    so far.
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        # None means that an option is not given, except for `output`, where it means that the run is not kept.
+        # None means that an option is not given; only output=None means that the run is not written to disk.
         given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
@@ -171,7 +172,7 @@ class CaseEvaluation:
                 return self._finish(session, state)
 
     def _finish(self, session: RunSession, state: RunState) -> EvaluatedRun:
-        """Return the finished run; if it is kept, merge its records into one file and write its other files."""
+        """Return the finished run; if it has a directory, merge its records into one file and write its other files."""
         session.leave()
         folder = session.handover.folder
         if not state.complete:

@@ -41,7 +41,7 @@ Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
 OtherMetric = (
     Figure | dict[str, Figure | None] | Annotated[list[Figure], Field(min_length=2, max_length=2)] | str | bool | None
 )
-#: Metrics that a file must have together if it has one of its counts.
+#: Metrics that a file must contain together if it contains one of the counts among them.
 _TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_count", "episode_success_rate")
 
 

@@ -203,7 +203,7 @@ class RunMetadata:
 
     def of_variant(self, name: str) -> RunMetadata:
         """
-        Return the metadata of one variant, as if it were a separate run; an empty name means the whole run.
+        Return the metadata of one variant, as if it were a separate run, or of the whole run if the name is empty.
 
         Raise KeyError if the variant is unknown.
         """

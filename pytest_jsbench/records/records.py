@@ -139,7 +139,7 @@ class ProjectTestOutcome:
     cause: Cause | None = None
     #: Name of the field that the answer's type rejected.
     field: str | None = None
-    #: Message of the failure in one line; empty if there is none or it is left out.
+    #: Message of the failure in one line; empty if there is no message or the message was removed.
     message: str = ""
 
     @property
@@ -211,7 +211,7 @@ class WrittenPrompt(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, prompt: Prompt | None) -> WrittenPrompt | None:
-        """Return the prompt in written form; None if there is no prompt or it has no messages."""
+        """Return the prompt as it is written to records; None if there is no prompt or the prompt has no messages."""
         if prompt is None or not prompt.messages:
             return None
         turns: Any = prompt.to_messages()
@@ -247,7 +247,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     queue_s: Seconds | None = written(None)
     #: Number of failed calls before this result, each of which was retried.
     retries: Times = written(0)
-    #: How the sent schema differs from that of the case, because it was adapted or the engine changed it.
+    #: Differences between the sent schema and the schema of the case, made by the adaptation or by the engine.
     changes: tuple[Change, ...] = written(())
     #: The project's own test that made the call; None for a case of the dataset.
     asked_by: AskedBy | None = written(None)

@@ -76,7 +76,7 @@ class BatchFile:
 
 def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     """
-    Return the batches of an earlier run; empty if it had none.
+    Return the batches of an earlier run; empty if the run had no batches.
 
     Raise ResumeError if the batches called another engine than a run with this metadata, or if a batch has no known id.
     """

@@ -133,7 +133,7 @@ class Outlines:
         self._words = -(-len(vocabulary.tokens) // 32)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile a schema; the library raises for unsupported ones."""
+        """Compile a schema; raise Unsupported if the library rejects the schema."""
         from outlines_core import Guide, Index
         from outlines_core.json_schema import build_regex_from_schema
 
@@ -173,7 +173,7 @@ class XGrammar:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile a schema; the library raises for unsupported ones."""
+        """Compile a schema; raise Unsupported if the library rejects the schema."""
         import xgrammar
 
         try:

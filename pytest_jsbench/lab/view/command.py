@@ -60,6 +60,6 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C stops it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
-    with listener, suppress(KeyboardInterrupt):  # uvicorn raises Ctrl-C again after it has ended
+    with listener, suppress(KeyboardInterrupt):  # uvicorn raises KeyboardInterrupt again when it has shut down
         server.run(sockets=[listener])
     return True

@@ -75,7 +75,7 @@ class ShelvedRun:
     blocks: Sequence[Block]
     #: Attempts, with those that did not pass first.
     attempts: Sequence[ListedAttempt]
-    #: Values of each filter for attempts.
+    #: Values to choose from in each filter of the list of attempts.
     choices: Mapping[str, Sequence[str]]
 
 
