@@ -1,4 +1,4 @@
-"""Define the arguments of `evaluate`: the options of the option table, some of which also accept Python objects."""
+"""Define the arguments of `evaluate`: the options of the option table; some arguments also accept Python objects."""
 
 from __future__ import annotations
 

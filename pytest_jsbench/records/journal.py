@@ -246,8 +246,8 @@ def _parse(line: Line) -> Record | RunMetadata:
 
 def read_run(path: Path) -> JournalContent:
     """
-    Read all records of a run. The path is a records file, the directory of a run, or a directory of runs, of which only
-    the newest is read.
+    Read all records of a run. The path is a records file, the directory of a run, or a directory of runs; from a
+    directory of runs, only the newest run is read.
 
     A run that was killed leaves one file per worker. If an attempt has two records, the later one counts, but a failed
     call never replaces an answer.

@@ -196,8 +196,8 @@ def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tu
 
 def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
     """
-    Return the complete plan in the dataset's order, by interleaving the shards, each of which has
-    every n-th case.
+    Return the complete plan in the dataset's order. The shards are interleaved, since each shard
+    has every n-th case.
     """
     plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}

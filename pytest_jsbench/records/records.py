@@ -245,7 +245,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     started_at: str | None = written(None)
     #: Seconds that the attempt waited in the queue before it was sent.
     queue_s: Seconds | None = written(None)
-    #: Number of failed calls before this result, each of which was retried.
+    #: Number of failed calls that were retried before this result.
     retries: Times = written(0)
     #: Differences between the sent schema and the schema of the case, made by the adaptation or by the engine.
     changes: tuple[Change, ...] = written(())

@@ -92,8 +92,8 @@ class Draw:
 
     def _bound(self, least: float, best: float, rest: float, others: int) -> float:
         """
-        Return an upper bound for the weight of tokens that were not offered, none of which is more likely than the
-        last.
+        Return an upper bound for the weight of tokens that were not offered; these are at most as likely as the last
+        offered token.
         """
         each = log(others) + (least - best) / self._temperature
         if self._temperature > 1:

@@ -172,7 +172,7 @@ _DENOMINATORS: Mapping[str, str] = {
         "num_episodes",
     ),
 }
-#: Suffixes of bounds and quantiles, of which no mean is computed since it would have no meaning.
+#: Suffixes of bounds and quantiles; no mean is computed for these, since it would have no meaning.
 _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
 
 
