@@ -1,1 +1,1 @@
-"""The command `jsbench`: a module for each subcommand. It does not import pytest."""
+"""The command `jsbench`, with a module for each subcommand; pytest is not imported."""

@@ -1,4 +1,4 @@
-"""`jsbench adapt`: which schemas of a dataset each provider takes, and what must change in the others."""
+"""The command `jsbench adapt`: show which schemas each provider accepts, and the changes that the others need."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
     subsets = [subset.version for name in named if (subset := find_subset(name)) is not None]
     outcomes = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
-    complex_ones = Counter[str]()
+    complex_counts = Counter[str]()
     keys = dataset.keys()
     for case, name in ((case, name) for case in map(dataset.case, keys) for name in subsets):
         if not isinstance(case, Case):
@@ -98,7 +98,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         if isinstance(adapted, Inexpressible):
             obstacles[name][adapted.keyword or f"({adapted.message})"] += 1
         else:
-            complex_ones[name] += bool(adapted.foretold)
+            complex_counts[name] += bool(adapted.foretold)
         if options.json:
             of_case = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": kind}
             out.json({**of_case, **dataclasses.asdict(adapted)}, indent=None)
@@ -111,7 +111,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         rows = tuple((name, (*(counts[kind] for kind in kinds), count)) for name, counts in outcomes.items())
         out.report([TableBlock(head="Subset", columns=columns, rows=rows)])
         out.lines(["", *_first_obstacles(obstacles)])
-        out.lines(f"{name}: likely too complex: {count}" for name, count in complex_ones.items() if count)
+        out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
         if broken := len(keys) - count:
             out.write(f"left out: {broken} of {len(keys)}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())

@@ -1,4 +1,4 @@
-"""Declare options of the option table as arguments of a command."""
+"""Declare options of the option table as arguments of a subcommand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @contextmanager
 def flag_names_in_errors(options: argparse.Namespace) -> Iterator[None]:
-    """Replace options such as `--jsbench-gate` in errors by the command's own, `--gate`, if it has one."""
+    """Spell options in errors as the command does: `--gate` for `--jsbench-gate`, if the command has this option."""
 
     def spell(name: str) -> str:
         if name in options:
@@ -44,7 +44,7 @@ class TakesArguments(Protocol):
 
 
 def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any) -> None:
-    """Declare an option of the table, as `--name` unless another flag is given."""
+    """Declare an option of the option table as an argument of the parser; the default flag is `--name`."""
     option = BY_NAME[name]
     described = {
         "metavar": option.placeholder,
@@ -59,7 +59,7 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
 
 
 def reading(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader whose errors argparse shows."""
+    """Return the reader with its errors converted to the type that argparse prints."""
 
     def parse(text: str) -> T:
         try:

@@ -1,4 +1,4 @@
-"""`jsbench compare` and `jsbench plot`: several runs side by side, as a table or as a picture."""
+"""The commands `jsbench compare` and `jsbench plot`: show several runs side by side, as tables or as a plot."""
 
 from __future__ import annotations
 
@@ -90,20 +90,23 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
     if options.margin is not None and len(runs) < 2:
-        raise ExportError("--margin: a margin needs two runs, found 1; give the earlier one first", option="margin")
-    beside: list[Any] = []
+        raise ExportError("--margin: a margin needs two runs, found 1; pass the earlier run first", option="margin")
+    published: list[Any] = []
     if options.published:
-        beside = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)
+        published = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)
     if options.json:
         data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
-        out.json({**data, **{table.name: table.to_dict() for table in beside}})
+        out.json({**data, **{table.name: table.to_dict() for table in published}})
         return True
-    more: list[Block] = [block for table in beside for block in table.blocks()]
-    margin, verbose, comment = options.margin, options.verbose, options.comment
+    more: list[Block] = [block for table in published for block in table.blocks()]
+    margin = options.margin
+    comment = options.comment
     if options.markdown or comment is not None:
         out.write(comparison_markdown(runs, names, by=by, margin=margin, more=more, comment=comment))
     else:
-        out.report(comparison_report.side_by_side(runs, names, verbose=verbose, by=by, margin=margin, more=more))
+        out.report(
+            comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, margin=margin, more=more)
+        )
     return True
 
 
@@ -117,8 +120,10 @@ def _plot(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_json.Evaluation], list[str]]:
-    if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
-        labels = [part.strip() for part in parts]
+    if labels is not None and len(labels) == 1:
+        parts = labels[0].split(",")
+        if len(parts) == len(paths):
+            labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")

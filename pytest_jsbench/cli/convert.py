@@ -1,4 +1,4 @@
-"""`jsbench baseline`, `export` and `report`: a run in another form."""
+"""The commands `jsbench baseline`, `jsbench export` and `jsbench report`: write a run in another format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_files import find
 
-#: the exporter that takes arguments of the command
+#: Name of the exporter to which `--version` and `--developer` apply.
 EVERY_EVAL_EVER = "every_eval_ever"
 
 

@@ -44,7 +44,7 @@ def add_engines(commands: Any) -> None:
 
 def _engines(options: argparse.Namespace, out: Output) -> bool:
     for name in options.name:
-        registry.find(name)  # the nearest name is in its message
+        registry.find(name)  # an unknown name raises an error that suggests the nearest name
     names = options.name or registry.names()
     readable, problems = readable_presets()
     problems = {name: problem for name, problem in problems.items() if name in names}
@@ -55,11 +55,12 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         if is_preset(name):
             continue
         try:
-            taken, model = _options(name), default_model(name)
+            option_names = _options(name)
+            model = default_model(name)
         except JSBenchError as error:
             problems[name] = str(error)
             continue
-        others[name] = taken
+        others[name] = option_names
         if model:
             models[name] = model
     if options.json:
@@ -73,8 +74,8 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     elif options.name:
         for preset in chosen:
             out.lines(_everything(preset))
-        for name, taken in others.items():
-            out.lines([f"{printable(name)}: {_listed(taken)}"])
+        for name, option_names in others.items():
+            out.lines([f"{printable(name)}: {_listed(option_names)}"])
             out.lines([f"  default model: {models[name]}"] if name in models else [])
         if problems:
             raise EngineError("; ".join(problems.values()), found=sorted(problems))
@@ -85,7 +86,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 
 def default_model(name: str) -> str | None:
-    """Return the engine's default model; None if it has none or needs none."""
+    """Return the engine's default model; None if the engine has no default or needs no model."""
     model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
     return model
 
@@ -99,7 +100,9 @@ def _options(name: str) -> list[str] | None:
 def _tables(
     others: dict[str, list[str] | None], models: dict[str, str], chosen: list[ProviderPreset]
 ) -> Iterator[Block]:
-    engines: list[Row] = [(name, (models.get(name, "-"), _listed(taken))) for name, taken in others.items()]
+    engines: list[Row] = [
+        (name, (models.get(name, "-"), _listed(option_names))) for name, option_names in others.items()
+    ]
     yield TableBlock.of_texts("Engine", ("Default model", "Options"), engines)
     rows: list[Row] = [
         (each.name, (structured(each), streams(each), each.key or "-", each.subset or "-", each.date))
@@ -108,12 +111,12 @@ def _tables(
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
     hint = "jsbench engines NAME shows all details and sources"
     yield [("note", f"a preset accepts the options of {PRESET_ENGINE}, and needs --jsbench-model; {hint}")]
-    brought: list[Row] = [
+    extensions: list[Row] = [
         (f"{kind} {printable(name)}", (package_of(point), KINDS[kind].format(printable(name))))
         for kind, points in _extensions().items()
         for name, point in points.items()
     ]
-    yield TableBlock.of_texts("Extension", ("Package", "Used by"), brought)
+    yield TableBlock.of_texts("Extension", ("Package", "Used by"), extensions)
 
 
 def _extensions() -> dict[str, dict[str, EntryPoint]]:
@@ -131,7 +134,10 @@ def structured(preset: ProviderPreset) -> str:
 
 
 def streams(preset: ProviderPreset) -> str:
-    """Name the response formats in which answers do not come in a stream."""
+    """
+    Return the response formats whose answers are not streamed, as text such as `not tool`; `yes` if
+    all are streamed.
+    """
     return f"not {', '.join(preset.unstreamed)}" if preset.unstreamed else "yes"
 
 

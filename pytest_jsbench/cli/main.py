@@ -1,4 +1,4 @@
-"""The command `jsbench`: its parser and its exit status."""
+"""Parse the arguments of the command `jsbench`, run the subcommand, and return the exit status."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from pytest_jsbench.core.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parse the arguments of a command; an error is shown in one line."""
+    """An argument parser that prints an error as one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the error, and the command that lists all arguments."""
+        """Print the error with a reference to `--help`, and exit."""
         self.exit(2, f"{self.prog}: {printable(message.removeprefix('argument '), None)}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
-    """Run the command; 0 when all passed, 1 when something did not, 2 on bad input."""
+    """Run the command and return its exit status: 0 if all passed, 1 if something failed, 2 for invalid input."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         parser = _parser(given)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
 
 
 def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
-    """Run the command that the arguments name; JSBenchError where a package's command cannot be run."""
+    """Run the subcommand; raise JSBenchError if the command of a third-party package fails."""
     command = getattr(options, "command", None)
     if callable(command) and getattr(command, "__module__", "").startswith("pytest_jsbench."):
         return bool(command(options, out))
@@ -74,7 +74,10 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
 
 
 def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Make the parser of these arguments; without a command among them, each is declared, as help lists it."""
+    """
+    Return the parser for these arguments; without a subcommand, third-party commands are also
+    declared, for the help.
+    """
     parser = _Parser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -93,16 +96,16 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
         add_export,
         add_report,
     ):
-        add_command(commands)  # each sets `command`, a function that returns whether all passed
+        add_command(commands)  # each sets the default of `command` to a function that returns whether all passed
     named = given[0] if given and not given[0].startswith("-") else ""
     if named not in commands.choices:
         _add_installed(commands, named)
-    parser.prog = f"jsbench {named}".strip()  # it refuses what the command leaves over
+    parser.prog = f"jsbench {named}".strip()  # shown in the error about unknown arguments
     return parser
 
 
 def _add_installed(commands: Any, named: str) -> None:
-    """Add the command of that name that an entry point brings, or all of them; a built-in name comes first."""
+    """Add the third-party command with this name, or all if the name is empty; built-in commands take precedence."""
     points = installed("command", error=JSBenchError)
     if named and named not in points:
         message = f"unknown command '{printable(named)}': {nearest(named, {*commands.choices, *points})}"

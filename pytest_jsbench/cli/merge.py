@@ -1,4 +1,4 @@
-"""`jsbench merge`: the shards of a run as one run."""
+"""The command `jsbench merge`: merge the shards of a run into one run."""
 
 from __future__ import annotations
 
@@ -70,12 +70,13 @@ def merge_runs(
     originals: Mapping[str, str] | None = None,
 ) -> bool:
     """
-    Write the merged run to a folder and print its summary; True where its verdict is that it passed.
+    Write the merged run to a directory and print its summary; return whether the run passed.
 
-    `originals` are the URLs that paths are copies of.
+    `originals` maps the paths of local copies to the URLs that they were copied from.
     """
     merged = merge(paths)
-    run, summary = merged.run, summarize(merged.run)
+    run = merged.run
+    summary = summarize(run)
     own_tests = any(outcome.asked_by is not None for outcome in run.outcomes)
     expectations = Expectations.read(
         gates,
@@ -108,7 +109,10 @@ def merge_runs(
 
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
-    """Return the ending of one session of all shards, with a failed test for each case that did not pass."""
+    """
+    Return how one pytest session with all shards would have ended, with a failed test for each case
+    that did not pass.
+    """
     parts = summary.variants or {"": summary}
     failing = tuple(
         Attempt(key, 0, name).name(several=False)

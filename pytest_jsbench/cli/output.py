@@ -1,4 +1,4 @@
-"""Write the output of a command, and create the directory of a run that it writes."""
+"""Write the output of a command, and create the directory for a run that the command writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Output(io.TextIOBase):
         return self._stream.write(printable(text, None, lines=True))
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Write each as a line, and flush."""
+        """Write each text as a line, and flush the stream."""
         self.writelines(f"{line}\n" for line in lines)
         self._stream.flush()
 
@@ -55,22 +55,23 @@ class Output(io.TextIOBase):
 
 
 def warned(content: Read) -> Read:
-    """Print the warnings of reading a run to stderr, and return its content."""
+    """Print the warnings about a file that was read to stderr, and return the file's content."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
     return content
 
 
 def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchError]) -> None:
     """
-    Create the directory of a run made from these runs; raise the given error if that fails.
+    Create the directory for a run that is made from these runs; raise the given error if this fails.
 
     An earlier result of the same runs, or of runs that they resumed, is replaced; any other run there is an error.
     """
     runs = find_runs(folder) if folder.is_dir() else []
-    if runs and runs != [folder]:  # a run in the directory itself would hide them
+    if runs and runs != [folder]:  # a run written here would hide the runs in the subdirectories
         message = f"{folder} contains {counted(len(runs), 'run')}: choose a new directory, in it or elsewhere"
         raise error(message, where=folder)
-    has_records, kept = bool(runs), None
+    has_records = bool(runs)
+    kept = None
     with suppress(JSBenchError):  # unreadable runs are kept, too
         kept = read_header(folder) if has_records else None
     names = {name for part in parts for name in (part.run_id, part.resumed_from)}

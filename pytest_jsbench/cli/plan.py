@@ -49,18 +49,25 @@ def add_plan(commands: Any) -> None:
 def _plan(options: argparse.Namespace, out: Output) -> bool:
     run = None if options.run is None else warned(run_json.read(options.run))
     figures = {} if run is None else run.figures
-    expected, parts = figures.get("pass_rate"), () if run is None else run.each
-    alike, origin = options.correlation, "as given"
-    if alike is None:
-        alike = correlation(case.share for part in parts for case in (part.outcomes or {}).values())
+    parts = () if run is None else run.each
+    rate = options.rate
+    if rate is None:
+        rate = figures.get("pass_rate")
+    if rate is None:
+        rate = 0.8
+    attempts_correlation = options.correlation
+    origin = "as given"
+    if attempts_correlation is None:
+        attempts_correlation = correlation(case.share for part in parts for case in (part.outcomes or {}).values())
         origin = "estimated from the run"
-    if alike is None:
-        alike, origin = 0.5, "assumed"
+    if attempts_correlation is None:
+        attempts_correlation = 0.5
+        origin = "assumed"
     design = Design(
         cases=int(figures.get("cases") or 100) if options.cases is None else options.cases,
         repeats=options.repeats,
-        rate=(0.8 if expected is None else expected) if options.rate is None else options.rate,
-        correlation=alike,
+        rate=rate,
+        correlation=attempts_correlation,
     )
     for name, value, low, high in (
         ("cases", design.cases, 1, 10_000_000),
@@ -73,18 +80,21 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         if not low <= value <= high:
             message = f"--{name}: expected a number from {low} to {high:,}, found {value:.12g}"
             raise ExportError(message, found=value, option=name)
-    calls, difference = design.cases * design.repeats, options.difference
-    cost, priced = figures.get("cost"), figures.get("priced")
+    calls = design.cases * design.repeats
+    difference = options.difference
+    cost = figures.get("cost")
+    priced = figures.get("priced")
     price = cost / priced * calls if cost is not None and priced else None
-    (low, high), power = design.interval, design.power(difference)
-    needed, once = design.cases_for(difference, options.power), f"{100 * options.power:.4g} %"
-    chance = f"{100 * power:.0f} %"
+    low, high = design.interval
+    power = design.power(difference)
+    needed = design.cases_for(difference, options.power)
+    required_power = f"{100 * options.power:.4g} %"
     if options.json:
         size = {"cases": design.cases, "repeats": design.repeats, "calls": calls}
         outcome = {"rate": design.rate, "correlation": design.correlation, "ci_low": low, "ci_high": high}
         out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
-    rate = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
+    rate_text = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
     attempts = counted(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
@@ -95,16 +105,16 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
                 ("repeats", f"correlation of the attempts at a case {design.correlation:.2f}, {origin}"),
                 *(
-                    [("warning", f"{warning}further ones add little information")]
+                    [("warning", f"{warning}more attempts add little information")]
                     if cold and design.repeats > 1
                     else []
                 ),
-                ("interval", f"the 95 % interval of {rate} will be {low:.3f} to {high:.3f}"),
-                ("power", f"a difference of {difference:g} is detected with {chance} power"),
-                ("needed", f"{counted(needed, 'case')} of {attempts} for {once} power"),
+                ("interval", f"the 95 % interval of {rate_text} will be {low:.3f} to {high:.3f}"),
+                ("power", f"a difference of {difference:g} is detected with {100 * power:.0f} % power"),
+                ("needed", f"{counted(needed, 'case')} of {attempts} for {required_power} power"),
                 (
                     "no worse",
-                    f"the same number shows with {once} power that an equal run is no worse by {difference:g}",
+                    f"as many cases show with {required_power} power that an equal run is no worse by {difference:g}",
                 ),
                 ("cost", "unknown" if price is None else f"{dollars(price)}, at the run's cost per answer"),
             ]

@@ -28,7 +28,7 @@ from pytest_jsbench.engines.presets import KEYS
 ANSWERS = "tests/answers"
 TEST = "tests/test_jsbench.py"
 _OLD_TOML = "[tool.pytest.ini_options]"
-#: pytest reads the first of these that has the section
+#: Files and sections that may contain pytest's settings; pytest reads the first that exists.
 _SECTIONS = (
     ("pytest.toml", "[pytest]"),
     (".pytest.toml", "[pytest]"),
@@ -39,7 +39,7 @@ _SECTIONS = (
     ("tox.ini", "[pytest]"),
     ("setup.cfg", "[tool:pytest]"),
 )
-#: a value of each plain type, for a sample text
+#: Sample value for each simple type of field.
 _SAMPLES = {
     **dict.fromkeys(("str", "string"), "example"),
     **dict.fromkeys(("int", "integer"), "3"),
@@ -55,7 +55,7 @@ _Value = str | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """Planned content of a file; `text` is None if it is not written."""
+    """A file to write; `text` is None, and `words` has the reason, if the file is left unchanged."""
 
     path: Path
     words: str
@@ -64,28 +64,32 @@ class NewFile:
 
 def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> list[NewFile]:
     """
-    Plan the files for these sources, the first test for the first of them.
+    Plan the files that set up a project; the first test uses the first source.
 
     Args:
-        root: The project.
-        sources: What was found, at least one.
-        engine: The engine that workflows call.
-        key: The variable of its key; empty if it needs none.
+        root: Directory of the project.
+        sources: Sources of schemas in the project, at least one.
+        engine: Engine that the CI workflow calls.
+        key: Environment variable with the engine's API key; empty if the engine needs none.
 
     Raises:
-        DatasetError: A file cannot be written as planned; nothing has been written.
+        DatasetError: A file cannot be written as planned.
 
     """
-    files = [_ini(root, sources), _first_test(root, sources[0])]
+    files = [_plan_settings(root, sources), _plan_first_test(root, sources[0])]
     if (root / ".github").is_dir():
         words = "replays on each push, calls the model every week"
         files.append(
-            _new(root / ".github/workflows/jsbench.yml", words, _workflow("github", root, sources, engine, key))
+            _plan_file(
+                root / ".github/workflows/jsbench.yml", words, _workflow_text("github", root, sources, engine, key)
+            )
         )
     elif (root / ".gitlab-ci.yml").is_file():
         words = "replays on each push, calls the model on a schedule; include it in .gitlab-ci.yml (include: local)"
-        files.append(_new(root / ".gitlab/jsbench.yml", words, _workflow("gitlab", root, sources, engine, key)))
-    files.append(_ignoring(root))
+        files.append(
+            _plan_file(root / ".gitlab/jsbench.yml", words, _workflow_text("gitlab", root, sources, engine, key))
+        )
+    files.append(_plan_gitignore(root))
     for file in files:
         if file.text is not None:
             _require_writable(root, file.path)
@@ -93,30 +97,30 @@ def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> 
     return files
 
 
-def _first_test(root: Path, source: Source) -> NewFile:
+def _plan_first_test(root: Path, source: Source) -> NewFile:
     words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", source.test), flags=re.ASCII)
     name = f"test_{words.strip('_').lower() or 'answer'}"
     samples = {field: _SAMPLES[kind] for field, kind in source.fields.items() if kind in _SAMPLES}
     fields = [f"{field}: {value}" for field, value in samples.items()][:_MOST_FIELDS]
     prompt = "Extract the data as JSON from this text:\n\n{text}"
     lines = [
-        '"""A contract of this project: the model\'s answer must conform."""\n',
+        '"""Test that the model\'s answers conform to this project\'s schemas."""\n',
         source.imports,
-        "\n#: replace it by a text that the application receives",
+        "\n# Replace this with a text that the application receives.",
         f"TEXT = {chr(10).join(fields) or 'Write a text with the data here.'!r}\n\n",
         f"@pytest.mark.jsbench(schema={source.schema}, prompt={prompt!r})",
         f"def {name}(jsbench):",
         "    jsbench.generate(text=TEXT)\n",
     ]
-    return _new(root / TEST, f"{name} asks for {source.schema}", "\n".join(lines))
+    return _plan_file(root / TEST, f"{name} requests {source.schema}", "\n".join(lines))
 
 
-def _new(path: Path, words: str, text: str) -> NewFile:
+def _plan_file(path: Path, words: str, text: str) -> NewFile:
     exists = path.is_file()
     return NewFile(path=path, words="exists already" if exists else words, text=None if exists else text)
 
 
-def _ignoring(root: Path) -> NewFile:
+def _plan_gitignore(root: Path) -> NewFile:
     path = root / ".gitignore"
     text = _text(root, path)
     if {"runs/", "runs", "/runs/"} & {line.strip() for line in text.splitlines()}:
@@ -126,14 +130,14 @@ def _ignoring(root: Path) -> NewFile:
     return NewFile(path=path, words="runs/", text=f"{before}runs/{end}")
 
 
-def _ini(root: Path, sources: Sequence[Source]) -> NewFile:
-    """Plan the file that pytest reads its settings from, with ours below its section."""
-    path, section, text = _ini_section(root)
+def _plan_settings(root: Path, sources: Sequence[Source]) -> NewFile:
+    """Plan the file with pytest's settings, with the settings of jsbench added at the start of the section."""
+    path, section, text = _find_settings(root)
     name, end = path.name, _line_end(text)
     if re.search("^jsbench_", text, flags=re.MULTILINE):
         return NewFile(path=path, words="has settings of jsbench already", text=None)
     datasets = [source.dataset for source in sources]
-    # pytest's own TOML takes a list for an option that may be repeated
+    # in TOML, an option that may be repeated is a list
     is_toml = name.endswith(".toml")
     settings: dict[str, _Value] = {"jsbench_dataset": datasets if is_toml or len(datasets) > 1 else datasets[0]}
     roots = list(dict.fromkeys(source.python_path for source in sources if source.python_path is not None))
@@ -143,27 +147,27 @@ def _ini(root: Path, sources: Sequence[Source]) -> NewFile:
     head = _head(section, text)
     assert head is not None
     before = text[: head.end()].rstrip()
-    whole = f"{before}{end}{end.join(written)}{end}{text[head.end() :]}"
+    new_text = f"{before}{end}{end.join(written)}{end}{text[head.end() :]}"
     if is_toml:
         try:
-            table = tomllib.loads(whole).get("tool", {}).get("pytest", {})
+            table = tomllib.loads(new_text).get("tool", {}).get("pytest", {})
         except tomllib.TOMLDecodeError as error:
             words = f"not written, since it would not be TOML: {error}; fix it, and run this again"
             return NewFile(path=path, words=words, text=None)
         if section != _OLD_TOML and "ini_options" in table:
             words = "not written, since [tool.pytest] would have both ini_options and native settings"
             return NewFile(path=path, words=words, text=None)
-    if not all(map(str.isprintable, datasets)) or _read_back(whole, section, path) != settings:
+    if not all(map(str.isprintable, datasets)) or _read_back(new_text, section, path) != settings:
         message = (
-            f"{printable(str(path))} cannot name {printable(', '.join(datasets), 200)}: its format has no form "
-            "for such a name; rename the file or directory, and run this again"
+            f"{printable(str(path))} cannot contain {printable(', '.join(datasets), 200)}: its format cannot express "
+            "this name; rename the file or directory, and run this again"
         )
         raise DatasetError(message, found=datasets, where=path)
-    return NewFile(path=path, words=", ".join(settings), text=whole)
+    return NewFile(path=path, words=", ".join(settings), text=new_text)
 
 
-def _ini_section(root: Path) -> tuple[Path, str, str]:
-    """Return the file of pytest's settings, its section, and its text with that section."""
+def _find_settings(root: Path) -> tuple[Path, str, str]:
+    """Return the file with pytest's settings, the name of the section, and the file's text with this section."""
     for name, section in _SECTIONS:
         text = _text(root, root / name)
         if _head(section, text):
@@ -177,7 +181,7 @@ def _ini_section(root: Path) -> tuple[Path, str, str]:
 
 
 def _toml_lines(settings: Mapping[str, _Value]) -> list[str]:
-    # a JSON string in ASCII is a TOML string too, and so is a list of them
+    # JSON strings in ASCII, and lists of such strings, are valid TOML
     return [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
 
 
@@ -192,7 +196,7 @@ def _ini_lines(settings: Mapping[str, _Value]) -> list[str]:
 
 
 def _read_back(text: str, section: str, path: Path) -> dict[str, _Value] | None:
-    """Return our settings as pytest will read them from the text; None if it cannot."""
+    """Return the added settings as pytest will read them from the text; None if pytest cannot read it."""
     names = ("pythonpath", "jsbench_dataset")
     try:
         if path.suffix == ".toml":
@@ -212,7 +216,10 @@ def _read_back(text: str, section: str, path: Path) -> dict[str, _Value] | None:
 
 
 def _text(root: Path, path: Path) -> str:
-    """Return the text of a file with its own line ends, empty if it does not exist; DatasetError if it is unusable."""
+    """
+    Return a file's text with its line endings unchanged, or empty if it does not exist; raise
+    DatasetError if unusable.
+    """
     if not path.exists() and not path.is_symlink():
         return ""
     try:
@@ -229,12 +236,12 @@ def _line_end(text: str) -> str:
 
 
 def _head(section: str, text: str) -> re.Match[str] | None:
-    """Find the line that begins the section; a comment may follow on it."""
+    """Find the line that starts the section; the line may end with a comment."""
     return re.search(rf"^{re.escape(section)}[ \t]*(?:[#;].*)?\r?$\n?", text, flags=re.MULTILINE)
 
 
 def _require_writable(root: Path, path: Path) -> None:
-    """Raise DatasetError unless the file can be made, or replaced, inside the project."""
+    """Raise DatasetError unless the file is inside the project and can be created or replaced."""
     shown = printable(str(path))
     if not inside(root, path):
         message = f"{shown} leads out of the project; remove the link, and run this again"
@@ -260,14 +267,14 @@ def _require_utf8(path: Path, text: str) -> None:
 
 
 def write_files(files: Sequence[NewFile]) -> None:
-    """Write the files that have a text, with the mode and byte order mark of those that exist; all of them or none."""
+    """Write all planned files, or none if one fails; existing files keep their mode and byte order mark."""
     undo: list[tuple[Path, bytes | None]] = []
     made: list[Path] = []
     try:
         for file in files:
             if file.text is not None:
                 made += _make_parents(file.path.parent)
-                path = real(file.path)  # a link inside the project stays one
+                path = real(file.path)  # write the target of a link, so that the link remains
                 undo.append((path, path.read_bytes() if path.is_file() else None))
                 _write(path, file.text)
     except (JSBenchError, OSError) as error:
@@ -277,7 +284,7 @@ def write_files(files: Sequence[NewFile]) -> None:
 
 
 def _make_parents(folder: Path) -> Iterator[Path]:
-    """Make the directory and what is missing above it; yield each that was made."""
+    """Create a directory with its missing parents; yield each directory that was created."""
     for parent in (*reversed(folder.parents), folder):
         if not parent.exists():
             parent.mkdir()
@@ -304,10 +311,10 @@ def _undo(files: Sequence[tuple[Path, bytes | None]], folders: Sequence[Path]) -
             folder.rmdir()
 
 
-def _installing(root: Path, sources: Sequence[Source], engine: str | None) -> str:
-    """Return the command that installs the project and what its tests need; for an engine, also what it needs."""
-    of_engine = engine if engine in {*KEYS, "local", None} else "openai"
-    needed = [of_engine, *(source.extra for source in sources)]
+def _install_command(root: Path, sources: Sequence[Source], engine: str | None) -> str:
+    """Return the command that installs the project, the packages for its tests, and those for the engine, if given."""
+    engine_extra = engine if engine in {*KEYS, "local", None} else "openai"
+    needed = [engine_extra, *(source.extra for source in sources)]
     extras = ",".join(dict.fromkeys(extra for extra in needed if extra))
     packages = [f"'pytest-jsbench[{extras}]'" if extras else "pytest-jsbench"]
     installable = re.search(r"^\[(project|build-system)\]", _text(root, root / "pyproject.toml"), flags=re.MULTILINE)
@@ -317,17 +324,17 @@ def _installing(root: Path, sources: Sequence[Source], engine: str | None) -> st
     return f"pip install {' '.join(packages)}{model}"
 
 
-def _workflow(ci: str, root: Path, sources: Sequence[Source], engine: str, key: str) -> str:
-    """Return the workflow for the CI of that name."""
+def _workflow_text(ci: str, root: Path, sources: Sequence[Source], engine: str, key: str) -> str:
+    """Return the text of the workflow file for this CI system."""
     model = "" if default_model(engine) else " --jsbench-model=MODEL"
     template = Template(resources.files("pytest_jsbench.cli").joinpath("workflows", f"{ci}.yml").read_text("utf-8"))
     return template.safe_substitute(
         test=TEST,
         answers=ANSWERS,
         wheel=f"pytest_jsbench-{__version__}-py3-none-any.whl",
-        replay=_installing(root, sources, None),
-        live=_installing(root, sources, engine),
-        # of the system, for llama.cpp: its image has less than those of GitHub
+        replay=_install_command(root, sources, None),
+        live=_install_command(root, sources, engine),
+        # used only in GitLab's workflow, whose image lacks a system library that llama.cpp needs
         libraries="\n    - apt-get update && apt-get install -y libgomp1" if engine == "local" else "",
         asking=f"pytest {TEST} --jsbench-engine={engine}{model} --jsbench-output=runs",
         secret=f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else "",

@@ -18,43 +18,43 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.folders import has_tool_schemas
 from pytest_jsbench.datasets.registry import BUILTIN, open_dataset
 
-#: directories without sources of the project itself
-_LEFT_OUT = {"venv", "build", "dist", "docs", "tests"}
+#: Directories that are not searched, since their schemas are not the project's own.
+_SKIPPED_FOLDERS = {"venv", "build", "dist", "docs", "tests"}
 _MOST_FILES = 5_000
 _LARGEST = 2_000_000
 _YAML = (".yaml", ".yml")
 _API = "OpenAPI document"
-#: FastAPI's own models, never the subject of a first test
-_OF_FASTAPI = "ValidationError"
+#: Part of the names of FastAPI's own models, for which no first test is written.
+_FASTAPI_MODELS = "ValidationError"
 _REFERENCE = re.compile(r"[^/#]+(?=#?$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A source of schemas, as `--jsbench-dataset` names it, and the case for a first test."""
+    """A source of schemas, with the schema for a first test."""
 
     dataset: str
     words: str
     cases: int
-    #: lines that a test needs before its own, such as imports
+    #: First lines of a test file: imports and constants.
     imports: str
-    #: Python expression of the schema
+    #: Python expression for the schema in the test.
     schema: str
-    #: name of the case, for the test's name and prompt
+    #: Name of the case, from which the test's name is made.
     test: str
-    #: type of each field, such as `str` or `integer`, for a sample text
+    #: Type of each field, such as `str` or `integer`, for the sample text in the test.
     fields: Mapping[str, str] = field(default_factory=dict)
-    #: the extra that reads it
+    #: Extra of pytest-jsbench that is required to read the source; None if none is required.
     extra: str | None = None
-    #: the directory from which its modules are imported
+    #: Directory from which the source's modules are imported; None without modules.
     python_path: str | None = None
 
 
 def find_sources(root: Path) -> tuple[list[Source], list[str]]:
     """
-    Find the sources of schemas below a folder, and the files that cannot be read, each with its fault.
+    Find the sources of schemas in a project; also return a message for each file that cannot be read.
 
-    Modules are read and not imported.
+    Python modules are parsed, not imported.
     """
     sources: list[Source] = []
     unreadable: list[str] = []
@@ -65,24 +65,24 @@ def find_sources(root: Path) -> tuple[list[Source], list[str]]:
             models = list(_models(root, path, content)) if isinstance(content, ast.Module) else []
         except SyntaxError as error:
             fault = f"{error.msg} (line {error.lineno})"
-        except (RecursionError, MemoryError):  # of the parser, or of a walk over what a generator wrote
-            fault = "it is nested too deeply"
+        except (RecursionError, MemoryError):  # from the parser or the search, mostly for generated code
+            fault = "nested too deeply"
         except (JSBenchError, OSError, ValueError) as error:
             fault = str(error) if isinstance(error, JSBenchError) else described(error)
         else:
             if isinstance(content, ast.Module):
                 sources += models
             elif (kind := _kind(content)) == _API:
-                sources += _opened(root, path, f"an {kind}")
+                sources += _find_source(root, path, f"an {kind}")
             elif kind is not None:
                 folders.setdefault(path.parent, {})[path] = kind
             continue
         unreadable.append(f"{printable(path.relative_to(root).as_posix(), 200)} cannot be read: {fault}")
     for folder, kinds in folders.items():
         if len(kinds) > 1 and folder != root:
-            kinds = {folder: "schemas and tools in a folder"}
+            kinds = {folder: "schemas and tools in a directory"}
         for place, kind in kinds.items():
-            sources += _opened(root, place, kind)
+            sources += _find_source(root, place, kind)
     return sources, unreadable
 
 
@@ -90,10 +90,12 @@ def _files(root: Path) -> Iterator[Path]:
     """Yield the files of the project that may contain schemas, in the order of their names."""
     count = 0
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not has_tool_schemas(Path(folder) / name))
+        inner[:] = sorted(
+            name for name in inner if name not in _SKIPPED_FOLDERS and not has_tool_schemas(Path(folder) / name)
+        )
         for name in sorted(names):
             path = Path(folder) / name
-            # no link to nowhere, and none out of the project
+            # skip broken links, and links that lead out of the project
             is_source = path.suffix in {".py", ".json", *_YAML} and path.is_file() and inside(root, path)
             if is_source and path.stat().st_size <= _LARGEST:
                 count += 1
@@ -103,7 +105,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _read(root: Path, path: Path) -> object:
-    """Return the tree of a module, or the document."""
+    """Return the syntax tree of a Python module, or the content of a JSON or YAML document."""
     reader = FileReader(root=root, largest=_LARGEST)
     if path.suffix == ".py":
         return ast.parse(reader.read_bytes(path))
@@ -129,8 +131,11 @@ def _kind(document: object) -> str | None:
     return "a schema file" if named or shaped else None
 
 
-def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
-    """Yield the source at a path, if it can be read as a dataset, with the case at the top of its references."""
+def _find_source(root: Path, path: Path, words: str) -> Iterator[Source]:
+    """
+    Yield the source at a path, if it can be read as a dataset; its first test is for the case that
+    uses most others.
+    """
     place = path.relative_to(root).as_posix()
     try:
         dataset = open_dataset(Selection(source=str(path)))
@@ -138,10 +143,10 @@ def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
     except JSBenchError:
         return
     if cases:
-        own = [case for case in cases if _OF_FASTAPI not in case.key.id] or cases
-        top = own[_top([case.key.id for case in own], [_references(case.schema) for case in own])]
+        own = [case for case in cases if _FASTAPI_MODELS not in case.key.id] or cases
+        top = own[_find_root([case.key.id for case in own], [_references(case.schema) for case in own])]
         yield Source(
-            # a path that would be read as something else begins with a dot
+            # without a leading dot, such a path would be read as another kind of dataset
             dataset=f"./{place}" if place == BUILTIN or place.startswith(("~", "-")) else place,
             words=f"{words}, {counted(len(cases), 'schema')}",
             cases=len(cases),
@@ -155,23 +160,23 @@ def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
 
 
 def _references(schema: object) -> set[str]:
-    """Return the last part of each reference of a schema, which is the name of another case."""
+    """Return the last part of each `$ref` in a schema, which may be the name of another case."""
     names: set[str] = set()
-    waiting = [schema]
-    while waiting:
-        value = waiting.pop()
+    pending = [schema]
+    while pending:
+        value = pending.pop()
         if isinstance(value, Mapping):
-            found = _REFERENCE.search(value["$ref"]) if isinstance(value.get("$ref"), str) else None
-            names |= {found[0], found[0].split(".")[0]} if found else set()
+            reference = _REFERENCE.search(value["$ref"]) if isinstance(value.get("$ref"), str) else None
+            names |= {reference[0], reference[0].split(".")[0]} if reference else set()
             # definitions belong to the schema only if they are referenced
-            waiting += [each for name, each in value.items() if name not in ("$defs", "definitions", "components")]
+            pending += [each for name, each in value.items() if name not in ("$defs", "definitions", "components")]
         elif isinstance(value, list):
-            waiting += value
+            pending += value
     return names
 
 
 def _types(schema: object) -> dict[str, str]:
-    """Return the type of each property that has a plain one."""
+    """Return the type of each property whose type is a single name."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
         return {}
@@ -179,28 +184,28 @@ def _types(schema: object) -> dict[str, str]:
     return {name: kind for name, kind in types.items() if isinstance(kind, str)}
 
 
-def _top(names: Sequence[str], references: Sequence[set[str]]) -> int:
-    """Return the number of the first name that no other refers to, of those that reach most of the others."""
+def _find_root(names: Sequence[str], references: Sequence[set[str]]) -> int:
+    """Return the index of the name that refers to most others, directly or not, and to which no other name refers."""
     graph = {name: each & {*names} - {name} for name, each in zip(names, references, strict=True)}
     parts = set[str]().union(*graph.values())
-    reached = {name: len(_reached(graph, name)) for name in graph}
+    reached = {name: len(_reachable(graph, name)) for name in graph}
     roots = [name for name in names if name not in parts] or list(names)
     return names.index(max(roots, key=lambda name: reached[name]))
 
 
-def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return the names that a name reaches by references."""
+def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return the names to which a name refers, directly or through other names."""
     reached: set[str] = set()
-    waiting = [start]
-    while waiting:
-        new = graph[waiting.pop()] - reached
+    pending = [start]
+    while pending:
+        new = graph[pending.pop()] - reached
         reached |= new
-        waiting += new
+        pending += new
     return reached - {start}
 
 
 def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
-    """Yield the Pydantic models that a module defines, by its text."""
+    """Yield the Pydantic models in a module's syntax tree, as one source."""
     models: dict[str, ast.ClassDef] = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -209,10 +214,10 @@ def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
                 models[node.name] = node
     parts = [*path.relative_to(root).with_suffix("").parts]
     module = ".".join(part for n, part in enumerate(parts) if part != "__init__" and (n, part) != (0, "src"))
-    # others cannot be imported by a name
+    # a module whose path is not a valid import name is skipped
     if models and all(part.isidentifier() and not iskeyword(part) for part in module.split(".")):
         names = list(models)
-        top = names[_top(names, [_names_in(node) for node in models.values()])]
+        top = names[_find_root(names, [_names_in(node) for node in models.values()])]
         yield Source(
             dataset=f"{module}:*",
             words=counted(len(models), "Pydantic model"),
@@ -227,7 +232,7 @@ def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
 
 
 def _names_in(model: ast.ClassDef) -> set[str]:
-    """Return the names in a model's bases and annotations, also in those that are text."""
+    """Return the names in a model's bases and annotations, including annotations written as strings."""
     annotations = [node.annotation for node in model.body if isinstance(node, ast.AnnAssign)]
     names: set[str] = set()
     for part in (*model.bases, *annotations):
@@ -240,7 +245,7 @@ def _names_in(model: ast.ClassDef) -> set[str]:
 
 
 def _annotations(model: ast.ClassDef) -> dict[str, str]:
-    """Return the annotation of each field that has a plain one."""
+    """Return the annotation of each field whose annotation is a single name."""
     return {
         node.target.id: node.annotation.id
         for node in model.body

@@ -1,4 +1,4 @@
-"""`jsbench recordings`: the recorded answers that no test asks for, listed or deleted."""
+"""The command `jsbench recordings`: list or delete the recorded answers that no test uses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_recordings(commands: Any) -> None:
 def _recordings(options: argparse.Namespace, out: Output) -> bool:
     if not options.folder.is_dir():
         message = f"{options.folder} is not a directory; pass a directory written by --jsbench-record"
-        raise RecordError(message, found=str(options.folder), expected="a folder")
+        raise RecordError(message, found=str(options.folder), expected="a directory")
     newest = [next(reversed(find_runs(run)), run) if run.is_dir() else run for run in options.run]
     paths = unused_files.read(options.folder, newest)
     for path in paths:
@@ -50,6 +50,8 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
         except OSError as error:
             raise RecordError(f"cannot delete {path}: {error.strerror or error}", where=str(path)) from error
         out.write(f"{path}\n")
-    ending = "" if not paths else ": deleted" if options.prune else ": --prune deletes them"
+    ending = ""
+    if paths:
+        ending = ": deleted" if options.prune else ": --prune deletes them"
     out.write(f"{counted(len(paths), 'recording')} not used by any test{ending}\n")
     return True

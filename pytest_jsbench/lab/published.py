@@ -1,4 +1,4 @@
-"""Compare a run with published figures, task by task, and list the settings that differ."""
+"""Compare runs with published figures, task by task, and list the settings that differ."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SPREAD = ("mean", "p50", "p90", "p99")
 #: MaskBench's TBM and TTFM, by the names of a run's metrics.
 _TIMES = {"mask_time": FIGURES["mask_time_p50"].heading, "grammar_compilation": "First mask (ms)"}
 _RATE = FIGURES["pass_rate"]
-#: Publications cover whole tasks; their tables of settings do not contain this.
+#: Settings that all publications share, since their figures are for whole tasks.
 _WHOLE: Mapping[str, object] = {"limit": None, "sample": None, "where": [], "shard": None}
-#: Settings that affect results, and that a publication may not state.
+#: Settings that affect results and that a publication may leave unstated.
 _DECIDING = (
     *("engine", "response_format", "engine.bounded", "adapt", "max_tokens", "timeout", "seed", "sample_seed"),
     *("judge.fences", "judge.reasoning", "judge.duplicate_keys"),
@@ -39,31 +39,31 @@ _DECIDING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A published table, its source, and how its figures were made."""
+    """A published table, with its source and the settings behind its figures."""
 
     title: str
     source: str
-    #: Month in which it was read.
+    #: Month in which the figures were copied from the source.
     read: str
     notes: tuple[str, ...]
     #: Settings in the form of a run's metadata; those that the publication does not state are missing.
     settings: Mapping[str, Any]
-    #: pytest options that reproduce its requests.
+    #: pytest options that reproduce the requests of the publication.
     options: Mapping[str, str] = field(default_factory=dict)
-    #: Number of schemas behind its figures, by task.
+    #: Number of schemas in each task.
     cases: Mapping[str, int]
     #: Figures by task and framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
     columns: tuple[Column, ...]
-    #: Meaning of the names of its figures.
+    #: Explanation of the table's figures.
     meaning: str
 
 
 @functools.cache
 def published_coverage() -> Publication:
     """
-    Return the table of the JSONSchemaBench paper; `empirical` is over all schemas, `compliance`
-    over declared ones.
+    Return the table in the JSONSchemaBench paper; `empirical` is a share of all schemas, `compliance` a share of the
+    declared ones.
     """
     data = _published("coverage")
     names = ("declared", "empirical", "compliance")
@@ -76,7 +76,7 @@ def published_coverage() -> Publication:
     return Publication(
         **{**data, "tasks": tasks},
         columns=tuple(Column.of(_RATE, name.capitalize()) for name in names),
-        meaning="empirical: valid answers of all schemas; compliance: of those declared, as the paper has it",
+        meaning="empirical: valid answers for all schemas; compliance: for declared schemas, as defined in the paper",
     )
 
 
@@ -90,7 +90,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
     part = replace(run, metrics=run.tasks[task])
     names = ("planned", "cases", "valid", "valid_instances", "invalid_instances")
     planned, cases, valid, *labelled = (part.figures.get(name) or 0 for name in names)
-    # A grammar that is tested with labelled answers generates none.
+    # with labelled answers, no answers are generated
     of = 0 if any(labelled) else int(planned)
     return {
         "declared": part.rate("declared_coverage"),
@@ -101,7 +101,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
 
 @functools.cache
 def published_masks() -> Publication:
-    """Return the table of MaskBench: times of masks, and for how many schemas a grammar engine is right."""
+    """Return the table of MaskBench: the times of masks, and the shares of schemas that are declared and that pass."""
     data = _published("masks")
     return Publication(
         **{name: value for name, value in data.items() if name != "engines"},
@@ -114,12 +114,15 @@ def published_masks() -> Publication:
             ),
             *(Column.of(_RATE, f"Schemas {heading}") for heading in ("Declared", "Passed")),
         ),
-        meaning="a mask is from taking a token to the next mask (TBM), the first from the schema on (TTFM)",
+        meaning="mask: time from a token to the next mask (TBM); first mask: from the schema to the first mask (TTFM)",
     )
 
 
 def _masks_of_publication(tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequence[int]) -> PublishedRow:
-    """Make a row from times in µs and numbers of schemas: passed, four kinds of undecided, two kinds of wrong."""
+    """
+    Return a row. `tbm` and `ttfm` are times in µs; `schemas` are numbers of schemas: passed, four kinds without a
+    decision, and two kinds with a wrong decision.
+    """
     passed, *undecided = schemas[:5]
     every = sum(schemas)
     names = [f"{time}_{part}" for time in _TIMES for part in _SPREAD]
@@ -158,20 +161,20 @@ def row_to_dict(row: PublishedRow) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCases:
-    """Numbers of cases of a task in a run."""
+    """Numbers of a run's cases and excluded attempts in one task."""
 
-    #: Number of cases; None in an old file.
+    #: Number of cases; None if an old file does not contain it.
     cases: int | None
     excluded: int
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> RunCases:
-        """Read the numbers from the figures."""
+        """Read the numbers from the task's metrics."""
         cases = metrics.get("cases")
         return cls(cases=None if cases is None else int(cases), excluded=int(metrics.get("excluded") or 0))
 
     def beside(self, published: int) -> str | None:
-        """Return the number of cases, compared with the published one if it is lower."""
+        """Return the number of cases as text, such as `50 of 1,707` if fewer cases were run than published."""
         if self.cases is None:
             return None
         return f"{self.cases:,}" if self.cases >= published else f"{self.cases:,} of {published:,}"
@@ -186,15 +189,16 @@ class BesidePublished:
     table: Publication
     #: Rows by task, then by the name of the run or the framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
-    #: Settings that differ; the first value of each is the publication's.
+    #: Settings that differ; the first value of each setting is that of the publication.
     settings: tuple[SettingDifference, ...]
-    #: Settings that affect results, and that the publication does not state.
+    #: Settings that affect results and that the publication does not state.
     unstated: tuple[SettingDifference, ...] = ()
-    #: Cases planned, and attempts at broken schemas (which are in no figure), by task and run.
+    #: Numbers of cases, and of attempts with invalid schemas (which no figure includes), by task and run.
     cases: Mapping[str, Mapping[str, RunCases]] = field(default_factory=dict)
-    #: Share of cases that a constant answer passes, by task; only for tasks for which a run has it.
+    #: Share of cases that one constant answer would pass, by task; tasks for which no run contains this share are
+    #: absent.
     floors: Mapping[str, float] = field(default_factory=dict)
-    #: Tasks of the runs that are not in the table.
+    #: Tasks in the runs for which the table has no figures.
     left_out: tuple[str, ...] = ()
 
     def blocks(self) -> Iterator[TableBlock | list[Fact]]:
@@ -209,11 +213,13 @@ class BesidePublished:
             yield table.beside(Column.of(FIGURES["cases"]), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
-            facts.append(("floor", f"what one constant answer passes, such as {{}}: {floors}"))
+            facts.append(("floor", f"share that one constant answer, such as {{}}, would pass: {floors}"))
         if left_out := ", ".join(map(printable, self.left_out)):
-            facts.append(("left out", f"nothing is published of these tasks: {left_out}"))
+            facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
-            facts.append(("settings", f"that differ from the publication's: {counted(len(self.settings), 'setting')}"))
+            facts.append(
+                ("settings", f"{counted(len(self.settings), 'setting')} of the runs or the publication differ")
+            )
         for setting in self.settings:
             theirs, *ours = setting.shown
             values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"
@@ -221,7 +227,9 @@ class BesidePublished:
         if unstated := ", ".join(
             f"{setting.name} {', '.join(dict.fromkeys(setting.shown[1:]))}" for setting in self.unstated
         ):
-            facts.append(("unstated", f"by the publication, though it decides; here: {unstated}"))
+            facts.append(
+                ("unstated", f"settings that affect results, but that the publication does not state; here: {unstated}")
+            )
         for task, runs in self.cases.items():
             for name, cases in runs.items():
                 if cases.excluded:
@@ -229,7 +237,7 @@ class BesidePublished:
                     facts.append(
                         (
                             "excluded",
-                            f"{printable(name)}: {attempts} of {printable(task)} at broken schemas, in no figure",
+                            f"{printable(name)}: {attempts} in {printable(task)} with invalid schemas, in no figure",
                         )
                     )
         yield facts
@@ -255,7 +263,10 @@ class BesidePublished:
 
 
 def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
-    """Compare the runs with each published table that has one of their tasks; raise RecordError if none has."""
+    """
+    Compare the runs with each published table that contains one of their tasks; raise RecordError if there is no such
+    table.
+    """
     runs = dict(zip(names, evaluations, strict=True))
     timed = {name: run for name, run in runs.items() if run.figures.get("mask_time_count")}
     coverage, masks = published_coverage(), published_masks()
@@ -272,7 +283,7 @@ def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Besi
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
             f"no published figures for the tasks of these runs ({printable(', '.join(tasks), 200) or 'unknown'}): "
-            f"expected one of {', '.join(coverage.tasks)}, or the times of masks of --jsbench-instances"
+            f"expected one of {', '.join(coverage.tasks)}, or times of masks from a run with --jsbench-instances"
         )
         raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")
     return tables
@@ -284,7 +295,10 @@ def _beside(
     ours: Mapping[str, Mapping[str, PublishedRow]],
     runs: Mapping[str, Evaluation],
 ) -> Iterator[BesidePublished]:
-    """Yield a table with the rows of runs above the published ones; runs named like a framework are marked `(here)`."""
+    """
+    Yield a comparison with the runs above the published rows; `(here)` marks runs that are named
+    like a framework.
+    """
     tasks: dict[str, Mapping[str, PublishedRow]] = {}
     cases: dict[str, Mapping[str, RunCases]] = {}
     for task, rows in ours.items():
@@ -292,7 +306,7 @@ def _beside(
         names = {run: f"{run} (here)" if run.casefold() in theirs else run for run in rows}
         if names:
             tasks[task] = {**{names[run]: row for run, row in rows.items()}, **table.tasks[task]}
-            # A table of all tasks together has figures of whole runs.
+            # a table without tasks is compared with the figures of whole runs
             cases[task] = {names[run]: RunCases.of(runs[run].tasks.get(task, runs[run].metrics)) for run in rows}
     if tasks:
         settings = settings_of({**table.settings, "dataset": {**_WHOLE, **table.settings["dataset"]}})
@@ -310,13 +324,13 @@ def _beside(
             unstated=tuple(filter(None, unstated)),
             cases=cases,
             floors=floors,
-            # A table of all tasks together includes all tasks.
+            # a table without tasks includes all tasks
             left_out=tuple(task for task in every if task not in table.tasks and "all" not in table.tasks),
         )
 
 
 def _unstated(name: str, runs: Sequence[Mapping[str, Setting]]) -> SettingDifference | None:
-    """Return the setting as the runs have it; None if it is left to the engine."""
+    """Return a setting's values in the runs; None if all runs use the engine's default."""
     settings = [run.get(name) for run in runs]
     if all(setting is None or setting.value is None for setting in settings):
         return None

@@ -1,1 +1,1 @@
-"""Python API for scripts and notebooks: datasets, engines, evaluations and runs. It does not import pytest."""
+"""Python API for scripts and notebooks: datasets, engines, evaluations and runs, without importing pytest."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Result of changing a case: a whole case, or its changed parts under the names of a file's fields.
 Changed = Case | Mapping[str, Any]
 _IN_MEMORY = "in memory"
-#: Advice for arguments that other libraries have.
+#: Advice for arguments that users may know from other libraries.
 _ADVICE = {
     "where": "pass it to Dataset.filter(…)",
     "sample": "use Dataset.sample(size, seed)",
@@ -48,15 +48,15 @@ class Dataset:
     """
     Cases to evaluate, in order.
 
-    It is immutable: each step returns another dataset. Each access reads the case again and applies the functions of
-    `map`; `evaluate` does so in the threads of its calls.
+    A dataset is immutable; each method that changes it returns a new dataset. A case is read, and the functions passed
+    to `map` are applied, each time that the case is accessed; `evaluate` accesses cases in the threads of its calls.
     """
 
     def __init__(
         self, source: CaseSource, choice: Mapping[str, object] | None = None, steps: tuple[str, ...] = ()
     ) -> None:
         if choice is None:
-            message = f"a dataset is made by Dataset.load({printable(repr(source), 60)})"
+            message = f"create a dataset with Dataset.load({printable(repr(source), 60)})"
             raise DatasetError(message, found=source, expected="Dataset.load(…)", where="Dataset")
         #: Source of the cases.
         self.source = source
@@ -78,10 +78,10 @@ class Dataset:
         """
         Load the cases of a source: any value of `--jsbench-dataset`, or an object of the program.
 
-        Such an object is a `datasets.Dataset`, also a streaming one, a pandas DataFrame, a Pydantic model, a mapping of
-        names to schemas, or any iterable of cases, rows and schemas. `limit` takes the first cases of each task;
+        The object can be a `datasets.Dataset` (also a streaming one), a pandas DataFrame, a Pydantic model, a mapping
+        of names to schemas, or any iterable of cases, rows and schemas. `limit` takes the first cases of each task;
         `registry` is a directory of schemas to which these may refer. A case with a broken schema is skipped if
-        `skip_invalid` is set, which is the default for published datasets, and else missing.
+        `skip_invalid` is set, which is the default for published datasets, and otherwise counts as missing.
         """
         invalid = None
         if skip_invalid is not None:
@@ -91,26 +91,32 @@ class Dataset:
 
     @classmethod
     def of(cls, source: object, values: Values) -> Dataset:
-        """Select the cases of a source by the options; None is the options' own source, or the built-in one."""
+        """
+        Select the cases of a source by these options; if it is None, use the `dataset` option or
+        the built-in dataset.
+        """
         source = fspath(source) if isinstance(source, PathLike) else source
-        held = None
+        cases_object = None
         values = dict(values)
         names = _names_of_sources(source)
         if names:
             values["dataset"] = names
         elif source is not None:
             published = type(source).__module__.partition(".")[0] == "datasets"  # an object of that package
-            held = source
+            cases_object = source
             values["dataset"] = [_IN_MEMORY]
             values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
         with argument_names_in_errors():
             selection = selection_of(values)
-            return cls(open_selected(selection, held), selection.to_dict())
+            return cls(open_selected(selection, cases_object), selection.to_dict())
 
     @arguments(wanted=one_of("a condition such as 'size<2000', or a function of a case", str, Callable))
     @argument_names_in_errors()
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
-        """Return the cases that meet a condition as for `--jsbench-where`, or for which the function returns true."""
+        """
+        Return the cases that meet a condition, written as for `--jsbench-where`, or for which a
+        function returns true.
+        """
         if not isinstance(wanted, str):
             # A row without a schema is never selected.
             return self._add_step(
@@ -132,7 +138,7 @@ class Dataset:
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
-        Return the cases changed by the function; each keeps its name.
+        Return the dataset with each case changed by the function; cases keep their names.
 
         The function takes a case and returns a case, or a mapping of the parts to change: any of `schema`, `prompt`
         (the text to send), `messages`, `tags`, `expected` and `reference`. It must be deterministic.
@@ -158,7 +164,7 @@ class Dataset:
         return ((case, prompt_of(case, template)) for case in self if isinstance(case, Case))
 
     def to_dict(self) -> dict[str, object]:
-        """Describe the choice of these cases as JSON values, for a run's metadata."""
+        """Return how the cases were selected, as JSON values for a run's metadata."""
         return {**self._choice, **({"steps": list(self._steps)} if self._steps else {})}
 
     @argument_names_in_errors()
@@ -209,7 +215,7 @@ class Dataset:
 
 
 class _Step:
-    """Selected cases of a source, each changed by a function; they are selected on first access."""
+    """Cases that are selected from a source on first access, each changed by a function."""
 
     def __init__(
         self,
@@ -253,7 +259,7 @@ def _change_case(case: Case, function: Callable[[Case], Changed]) -> Case:
 
 
 def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
-    """Return the case with these parts; its values are compared as before, and as a new schema requires."""
+    """Return the case with these parts replaced; the case keeps its comparers, and those of a new schema are added."""
     from pytest_jsbench.datasets.sources.rows import case_of
 
     same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}

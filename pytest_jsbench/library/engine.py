@@ -59,11 +59,11 @@ def open_engine(
     **options: Any,
 ) -> OpenEngine:
     """
-    Start an engine: one that `--jsbench-engine` accepts by name, or a function that takes a request.
+    Start an engine, given as a name (as for `--jsbench-engine`) or as a function that answers a request.
 
-    Each named argument corresponds to the option of this name; others are the engine's own. Close the engine, or use it
-    in `with`. The address, the key and the headers can come from `client`, which is a client of a provider's SDK such
-    as `openai.OpenAI(…)`.
+    The named arguments correspond to the options of the same names; other arguments are options of the engine. Close
+    the engine, or use it in `with`. The address, the key and the headers can come from `client`, which is a client of a
+    provider's SDK such as `openai.OpenAI(…)`.
     """
     with argument_names_in_errors():
         factory, name = factory_of(engine)
@@ -93,13 +93,13 @@ def open_engine(
                 raise
             arguments = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
             names = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
-            is_of_run = error.found in EvaluationOptions.__annotations__
-            offer = "pass it to evaluate(…)" if is_of_run else nearest(str(error.found), names)
+            is_evaluate_option = error.found in EvaluationOptions.__annotations__
+            offer = "pass it to evaluate(…)" if is_evaluate_option else nearest(str(error.found), names)
             message = f"open_engine has no argument '{error.found}', and engine '{name}' has no such option: {offer}"
             raise EngineError(message, found=error.found, expected=names, where="open_engine") from None
 
 
-#: Headers of a call, not of a client: the package sets its own, or they name an SDK that is not used.
+#: Headers that are not copied from an SDK's client: each call sets its own, or they identify the SDK.
 _CALL_HEADERS = re.compile(r"accept|content-type|user-agent|authorization|(x-)?api-key|x-stainless-.*", re.IGNORECASE)
 
 
@@ -134,16 +134,16 @@ def factory_of(engine: Any) -> tuple[EngineFactory, str]:
 
 class OpenEngine:
     """
-    A started engine, and its usage so far.
+    A started engine, with counts of its calls and tokens.
 
-    `open_engine` returns one. Any thread may call it; `evaluate` uses a thread for each call in flight. `close` ends
-    it, and the server of a local model with it.
+    Use `open_engine` to start an engine. Any thread may call it; `evaluate` uses a thread for each call in flight.
+    `close` closes the engine, and stops the server of a local model.
     """
 
     def __init__(self, variant: Variant) -> None:
         #: Variant with the engine's options; a run may use another prompt.
         self.variant = variant
-        #: Sampling parameters, as far as the engine's own are known.
+        #: Sampling parameters of calls, including those that the engine is known to add.
         self.params = variant.sampled
         self._adapter = adapter(variant.adapt)
         check(variant.factory, variant.engine)
@@ -166,17 +166,17 @@ class OpenEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Identity of the engine, as reports show it."""
+        """Identity of the engine in reports: names, response format, streaming and details."""
         return self.engine.info
 
     @property
     def calls(self) -> int:
-        """Number of calls that it has answered."""
+        """Number of calls that the engine has answered."""
         return self.engine.calls
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all its answers; None for a kind that no answer reported."""
+        """Number of tokens of each kind in all answers; None for a kind that no answer reported."""
         return self.engine.usage
 
     @arguments(
@@ -185,7 +185,7 @@ class OpenEngine:
     )
     def generate(self, request: Request | Case, prompt: Prompt | str | None = None) -> Completion | Declined:
         """
-        Make one call, without retries; CallError if it fails.
+        Make one call, without retries; raise CallError if it fails.
 
         For a case, the default prompt is the one named `schema`, and the case's schema is adapted.
         """
@@ -211,21 +211,21 @@ class OpenEngine:
             raise
 
     def adapt(self, schema: Schema) -> Adapted | Inexpressible:
-        """Return the schema as it is sent, with each change, by the `adapt` option of the engine."""
+        """Return the schema as it would be sent, with the changes that the engine's `adapt` option makes."""
         return Adapted(schema=schema) if self._adapter is None else self._adapter(schema)
 
     def count_tokens(self, prompt: Prompt | str) -> PromptLength:
-        """Return the number of tokens of a prompt: exact if the engine can count them, else a low estimate."""
+        """Return the number of tokens in a prompt: exact if the engine can count tokens, otherwise a low estimate."""
         prompt = _as_prompt(prompt)
         tokens = self.engine.count_tokens(prompt)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def tokenize(self, text: str) -> Sequence[int]:
-        """Return the model's tokens of a text; EngineError if the engine cannot tokenize."""
+        """Return the model's tokens of a text; raise EngineError if the engine cannot tokenize."""
         tokens = self.engine.tokenize(text)
         if tokens is None:
             name = self.variant.engine.name
-            message = f"engine '{name}' cannot tokenize: expected one whose model runs on this machine, such as local"
+            message = f"engine '{name}' cannot tokenize; expected an engine with a model on this machine, such as local"
             raise EngineError(message, found=name, expected="local")
         return tokens
 
@@ -235,7 +235,7 @@ class OpenEngine:
         self._resources.close()
 
     def require_open(self) -> None:
-        """Raise EngineError if it is closed."""
+        """Raise EngineError if the engine is closed."""
         if self._closed:
             message = f"engine '{self.variant.engine.name}' is closed: call it inside its `with`, or open it again"
             raise EngineError(message, found=self.variant.engine.name, where="engine")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: One engine; several by variant name, each with its options if any; or None for the engine in the options.
+#: One engine; a mapping of variant names to engines, or to their options; or None for the engine in the options.
 Engines = OpenEngine | EngineLike | Mapping[str, OpenEngine | EngineLike | Mapping[str, Any]] | None
 #: Options that belong to open_engine, and conflict with an open engine.
 _ENGINE_OPTIONS = (frozenset(SETTABLE) | {"timeout", "preset"}) - {
@@ -68,23 +68,24 @@ class CaseEvaluation:
     A run started from Python.
 
     The constructor, called by `evaluate`, rejects invalid arguments; `run` returns when the run has ended. Any other
-    thread may call `stop`, even before `run`: no more attempts begin, and the run ends with those that were made.
+    thread may call `stop`, even before `run`: no more attempts begin, and the run ends with the attempts that were made
+    so far.
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        # None means that an option is not given, except for `output`, where it means that the run is not kept.
+        # None means that an option is not given; only output=None means that the run is not written to disk.
         given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
         #: Engines opened by the program, by variant name.
         self._engines: dict[str, Engine] = {}
-        variants, held = self._variants(engine, values, given)
-        plan = Plan.of(values, variants, own_engines=held)
+        variants, engine_objects = self._variants(engine, values, given)
+        plan = Plan.of(values, variants, own_engines=engine_objects)
         if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
-        elif settled := next((name for name in given if name in _DATASET_OPTIONS), None):
-            message = f"evaluate: {settled}: the dataset is already loaded; pass it to Dataset.load(…)"
-            raise DatasetError(message, found=settled, option=settled)
+        elif conflicting := next((name for name in given if name in _DATASET_OPTIONS), None):
+            message = f"evaluate: {conflicting}: the dataset is already loaded; pass it to Dataset.load(…)"
+            raise DatasetError(message, found=conflicting, option=conflicting)
         if not dataset.keys():
             raise DatasetError(f"{dataset!r} has no cases to evaluate", found=0)
         source: Any = dataset.source
@@ -92,7 +93,7 @@ class CaseEvaluation:
         strict = values["invalid_schemas"] == "strict"
         self._plan = plan.over(Cases(source=source, description=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
-        #: Resolved before any paid call is made.
+        #: Exporters with their output paths; an unknown exporter raises an error before any paid call is made.
         self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]
         self._window = Window()
 
@@ -108,12 +109,12 @@ class CaseEvaluation:
             message = "evaluate: both variants and an engine are given: pass only one of them"
             raise EngineError(message, found=values["variants"], option="variants")
         variants: dict[str, Values] = {}
-        held: dict[str, Variant | EngineFactory] = {}
+        engine_objects: dict[str, Variant | EngineFactory] = {}
         for name, entry in (_check_names(engine) if isinstance(engine, Mapping) else {"": engine}).items():
             with errors_of(name):
-                row, held[name] = self._read_entry(name, entry, given)
+                row, engine_objects[name] = self._read_entry(name, entry, given)
                 variants[name] = {**values, **row}
-        return variants, held
+        return variants, engine_objects
 
     def _read_entry(
         self, name: str, entry: Any, given: Mapping[str, Any]
@@ -129,9 +130,9 @@ class CaseEvaluation:
             factory, row["engine"] = factory_of(entry)
             return row, factory
         entry.require_open()
-        if settled := next((option for option in (*row, *given) if option in _ENGINE_OPTIONS), None):
-            message = f"evaluate: {settled}: the engine is already open; pass it to open_engine(…)"
-            raise EngineError(message, found=settled, option=settled)
+        if conflicting := next((option for option in (*row, *given) if option in _ENGINE_OPTIONS), None):
+            message = f"evaluate: {conflicting}: the engine is already open; pass it to open_engine(…)"
+            raise EngineError(message, found=conflicting, option=conflicting)
         self._engines[name] = entry.engine
         return {**row, "engine": entry.variant.engine.name}, entry.variant
 
@@ -171,7 +172,7 @@ class CaseEvaluation:
                 return self._finish(session, state)
 
     def _finish(self, session: RunSession, state: RunState) -> EvaluatedRun:
-        """Return the finished run; if it is kept, merge its records into one file and write its other files."""
+        """Return the finished run; if it has a directory, merge its records into one file and write its other files."""
         session.leave()
         folder = session.handover.folder
         if not state.complete:
@@ -195,12 +196,12 @@ class CaseEvaluation:
 
 
 def _check_names(engines: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the engines by variant name; EngineError for a name that is invalid in records."""
+    """Return the engines by variant name; raise EngineError for a name that records cannot contain."""
     names: list[object] = list(engines)
     invalid = next((name for name in names if not isinstance(name, str) or not (name or len(names) == 1)), None)
     if invalid is not None or not names:
         problem = "without engines" if invalid is None else f"with the name {plain_value(invalid, 60)}"
-        message = f"engine is a mapping {problem}: expected a text for each variant, such as {{'small': …, 'large': …}}"
+        message = f"engine is a mapping {problem}: expected a name for each variant, such as {{'small': …, 'large': …}}"
         raise EngineError(message, found=invalid, where="engine")
     for name in engines:
         try:
@@ -275,7 +276,10 @@ async def aevaluate(
 
 @contextmanager
 def _bar(count: int, *, wanted: bool) -> Iterator[Callable[[], object]]:
-    """Yield a function that advances a progress bar, in a notebook or a terminal, if one is wanted."""
+    """
+    Yield a function that advances a progress bar; if none is wanted, or tqdm is missing, the
+    function does nothing.
+    """
     if not wanted or find_spec("tqdm") is None:
         yield lambda: None
         return

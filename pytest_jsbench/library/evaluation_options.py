@@ -1,4 +1,4 @@
-"""Define the options of an evaluation: the options of the common table; some also accept objects."""
+"""Define the arguments of `evaluate`: the options of the option table; some arguments also accept Python objects."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: Arguments whose names differ from those of their options.
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
-#: Options that are other arguments in Python, or that only apply to pytest's terminal.
-_LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
+#: Options without an argument of the same name: the argument has another name, or only pytest has the option.
+_EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
 _PATHS = ("output", "baseline", "record", "replay")
 #: Default directory of runs.
 RUNS = "jsbench-runs"
@@ -128,23 +128,23 @@ def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], .
 
 
 def _comparers(value: object) -> dict[str, Comparer]:
-    if not isinstance(value, Mapping) or not all(isinstance(how, str) or callable(how) for how in value.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) or callable(text) for text in value.values()):
         raise ValueError("a mapping of fields to comparers, such as {'total': 'tolerance:1%'}")
-    return {name: _comparer(name, how) for name, how in value.items()}
+    return {name: _comparer(name, text) for name, text in value.items()}
 
 
-def _comparer(field: str, way: str | Callable[[Any, Any], object]) -> Comparer:
-    if not isinstance(way, str):
-        how = f"function:{getattr(way, '__module__', '')}:{getattr(way, '__qualname__', type(way).__qualname__)}"
-        return Comparer(function=way, how=how)
+def _comparer(field: str, given: str | Callable[[Any, Any], object]) -> Comparer:
+    if not isinstance(given, str):
+        text = f"function:{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', type(given).__qualname__)}"
+        return Comparer(function=given, how=text)
     try:
-        return comparer_of(way)
+        return comparer_of(given)
     except ValueError as error:
-        raise JSBenchError(f"comparers: {field}: {error}", found=way, where="comparers") from None
+        raise JSBenchError(f"comparers: {field}: {error}", found=given, where="comparers") from None
 
 
 READERS: dict[str, Reader] = {
-    **{option.name: option.of_value for option in OPTIONS if option.name not in _LEFT_OUT},
+    **{option.name: option.of_value for option in OPTIONS if option.name not in _EXCLUDED},
     "prompt": one_of("a prompt", object),  # `template_of` checks the type
     "resume": _earlier_run,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
@@ -164,7 +164,7 @@ EVALUATION_DEFAULTS: Values = {
 
 
 def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> dict[str, Any]:
-    """Parse the arguments of an evaluation into values of the option table; JSBenchError names the wrong one."""
+    """Parse the arguments of an evaluation into option values; raise a JSBenchError that names an invalid argument."""
     read = read_all(given, READERS, of="evaluate")
     check_conflicts({**read, "dataset": dataset})
     values = {**DEFAULTS, "output": RUNS, **(read.get("preset") or {}), **read}

@@ -24,7 +24,7 @@ from pydantic import (  # noqa: E402  the line above reports how to install it
     model_validator,
 )
 
-#: Largest integer that every JSON parser represents exactly, and largest figure.
+#: Largest integer that every JSON parser represents exactly, and largest absolute value of other numbers.
 _MOST = 2**53 - 1
 _GREATEST = 1e15
 
@@ -41,12 +41,12 @@ Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
 OtherMetric = (
     Figure | dict[str, Figure | None] | Annotated[list[Figure], Field(min_length=2, max_length=2)] | str | bool | None
 )
-#: Metrics that a file must have together if it has one of its counts.
+#: Metrics that a file must contain together if it contains one of the counts among them.
 _TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_count", "episode_success_rate")
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Add the checks of further metrics to the JSON Schema, which the fields do not express."""
+    """Add checks to the JSON Schema that the model's fields cannot express."""
     schema["additionalProperties"] = TypeAdapter(OtherMetric).json_schema()
     schema["minProperties"] = 1
     counts = ("num_episodes", "num_steps", "coord_error_count")
@@ -97,7 +97,10 @@ class EvalMetrics(BaseModel):
 
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
-        """Check further metrics, and that required ones are present, which the fields do not express."""
+        """
+        Check other metrics, and that metrics which belong together are all present; the fields
+        cannot express this.
+        """
         if problems := run_json.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
         return self
@@ -129,7 +132,7 @@ class EvalOutput(BaseModel):
 @arguments(path=a_path)
 def load_evaluation(path: str | Path) -> EvalOutput:
     """
-    Load the evaluation from a file, a run's directory, or the newest run in a directory; JSBenchError if invalid.
+    Load the evaluation from a file, a run's directory, or the newest run in a directory; raise JSBenchError if invalid.
 
     A file that contains only metrics is read as `jsbench migrate` would write it.
     """

@@ -55,7 +55,7 @@ _COMPARED = one_of("a run, or its path", Run, str, PathLike)
 class EvaluatedRun(Run):
     """A run made by `evaluate`, or loaded from a directory."""
 
-    #: Directory of its records; None if it is only in memory.
+    #: Directory of the run's records; None if the run is only in memory.
     folder: Path | None = None
 
     @classmethod
@@ -74,29 +74,29 @@ class EvaluatedRun(Run):
         return tables.to_pandas(self)
 
     def to_arrow(self) -> Any:
-        """Return the same rows as a pyarrow Table."""
+        """Return the rows of `to_pandas` as a pyarrow Table."""
         return tables.to_arrow(self)
 
     def to_dataset(self) -> Any:
-        """Return the same rows as a `datasets.Dataset`, which can be pushed to a hub."""
+        """Return the rows of `to_pandas` as a `datasets.Dataset`, which can be pushed to a hub."""
         return tables.to_dataset(self)
 
     @arguments(path=path)
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Write the same rows as a Parquet file."""
+        """Write the rows of `to_pandas` to a Parquet file."""
         return tables.write_parquet(Path(path), self)
 
     @arguments(path=path)
     def to_csv(self, path: str | PathLike[str]) -> Path:
-        """Write the same rows as a CSV file."""
+        """Write the rows of `to_pandas` to a CSV file."""
         return tables.write_csv(Path(path), self)
 
     @arguments(baseline=_COMPARED)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:
         """
-        Check each condition, in the form of `--jsbench-gate`; one on a figure that was not measured is not met.
+        Check gates, written as for `--jsbench-gate`; a gate on a metric that was not measured is not met.
 
-        Conditions on `baseline.difference` and similar figures need `baseline`: another run, or the file that `jsbench
+        Gates on `baseline.difference` and similar metrics need `baseline`: another run, or the file that `jsbench
         baseline` wrote.
         """
         from pytest_jsbench.metrics.gates import Gate, check_all
@@ -109,14 +109,14 @@ class EvaluatedRun(Run):
             raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
         tasks = {key.task for key in self.planned}
         wanted = [Gate.parse(text, self.summary.total.scores).resolve(tasks, self.variants) for text in gates]
-        if baseline is None and (alone := next((gate.text for gate in wanted if gate.name.baseline), None)):
-            message = f"{alone}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
-            raise GateError(message, found=alone, where="baseline")
+        if baseline is None and (relative := next((gate.text for gate in wanted if gate.name.baseline), None)):
+            message = f"{relative}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
+            raise GateError(message, found=relative, where="baseline")
         return check_all(wanted, self.summary, None if baseline is None else self._compare_with(baseline))
 
     @arguments(baseline=_COMPARED)
     def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
-        """Compare the run case by case with another one, or with the file that `jsbench baseline` wrote."""
+        """Compare the run case by case with another run, or with the file that `jsbench baseline` wrote."""
         comparisons = self._compare_with(baseline)
         if "" not in comparisons:
             message = (
@@ -127,7 +127,7 @@ class EvaluatedRun(Run):
         return comparisons[""]
 
     def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
-        """Return the comparison with another run, by variant, or under an empty name."""
+        """Return the comparison with another run for each variant; without variants, the only key is an empty name."""
         from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
         with argument_names_in_errors():

@@ -1,4 +1,4 @@
-"""Write records to disk as soon as they exist, and read them again."""
+"""Write the records of attempts to files as soon as they exist, and read records files."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ BATCHES = "batch.json"
 LARGEST = 4_000_000_000
 
 
-#: Start of the name that a run gives its directory: the time of the run.
+#: Start of the name of a run's directory: the time when the run started.
 _RUN_NAME = re.compile(r"\d{8}T\d{6}Z-")
-#: File in a run's directory that lists the earlier runs whose names sort after its own, one per line.
+#: File in a run's directory with the names of earlier runs, one per line, if the run's own name would sort before them.
 _AFTER = "after.txt"
 _LARGEST_AFTER = 100_000
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Create a directory with this name, with a number appended if the name is taken; raise JournalError on failure."""
+    """Create a run's directory; append a number if the name is taken. Raise JournalError if this fails."""
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}.{number}")
@@ -66,14 +66,17 @@ def new_folder(parent: Path, name: str) -> Path:
             exists = isinstance(error, FileExistsError)
             option = f"--jsbench-output={parent}"
             if not (exists and parent.is_dir() and number < 1000):
-                problem = f"{option} is not a folder" if exists else f"cannot write to {option}: {error.strerror}"
+                problem = f"{option} is not a directory" if exists else f"cannot write to {option}: {error.strerror}"
                 message = f"{problem}; choose a writable directory"
                 raise JournalError(message, found=parent, option="output") from None
         number += 1
 
 
 def _keep_order(folder: Path) -> None:
-    """List earlier runs in a file if a new run's name would sort before theirs, as the clock was set back."""
+    """
+    Write the names of earlier runs to a file if the clock was set back, so that the new run's name
+    would sort first.
+    """
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
     own = (folder.name,)
@@ -84,7 +87,10 @@ def _keep_order(folder: Path) -> None:
 
 
 def run_order(run: Path) -> tuple[str, ...]:
-    """Return the sort key of a run in a directory of runs: the earlier runs that its file lists, then its own name."""
+    """
+    Return the sort key of a run's directory: the names of earlier runs in its `after.txt`, if any,
+    then its own name.
+    """
     before: tuple[str, ...] = ()
     with contextlib.suppress(JSBenchError):
         before = tuple(FileReader(root=run, largest=_LARGEST_AFTER).read_text(run / _AFTER).splitlines())
@@ -93,7 +99,7 @@ def run_order(run: Path) -> tuple[str, ...]:
 
 class Journal:
     """
-    Appends records to one file, one line each, without buffering; safe to use from several threads.
+    A records file that several threads append to, one line per record, without buffering.
 
     Each worker creates a journal for its own file and opens the file before any call. The threads that make the
     attempts append each record as soon as it exists; the first of them also writes the header line. At the end the
@@ -109,12 +115,12 @@ class Journal:
         self._closed = False
 
     def open(self) -> None:
-        """Open the file before calls in flight use up all file descriptors; the first record reports a failure."""
+        """Open the file before calls in flight use up all file descriptors; if this fails, `append` tries again."""
         with contextlib.suppress(OSError):
             self._file = private(self.path).open("ab", buffering=0)
 
     def append(self, record: Record) -> Place:
-        """Append the record and return its place; raise JournalError, and write no part, if the disk fails."""
+        """Append the record and return its place; if this fails, raise JournalError and leave no partial line."""
         try:
             line = json_line(record.to_dict())
             with self._lock:
@@ -132,7 +138,7 @@ class Journal:
             raise JournalError(message, found=problem, where=self.path) from error
 
     def continue_in(self, path: Path) -> None:
-        """Let later records go to another file, so that the current one can be rewritten."""
+        """Write later records to another file, so that the current file can be rewritten."""
         with self._lock:
             self._close()
             self.path = path
@@ -164,7 +170,7 @@ class JournalContent:
             message = f"{path} has no header line; expected the records.jsonl of a run, or its directory"
             raise error(message, where=path)
         planned = self.metadata.planned()
-        if planned is None:  # a run of an old version has no plan, so its records are used
+        if planned is None:  # old versions wrote no plan; the recorded cases replace it
             planned = tuple(outcome.key for outcome in self.outcomes)
         return Run(metadata=self.metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
 
@@ -175,8 +181,8 @@ def read(path: Path) -> JournalContent:
 
     The record of a project's own test is written again when the test has ended; only the later record counts.
 
-    Raise RecordError if a JSON line does not conform to the published format, which damage cannot cause, or if more
-    lines are damaged than intact, so that this is not a records file.
+    Raise RecordError if a line is JSON but does not conform to the published format, or if more lines are damaged than
+    intact: such a file is not a damaged records file, but no records file at all.
     """
     metadata: RunMetadata | None = None
     outcomes: dict[object, AttemptOutcome] = {}
@@ -203,7 +209,7 @@ def read(path: Path) -> JournalContent:
 
 
 def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
-    """Let the later of two records of an attempt count, but never let a failed call replace an answer."""
+    """Keep the later of two records of an attempt, except if a failed call would replace an answer."""
     before = outcomes.get(name)
     if before is None or before.failed or not outcome.failed:
         outcomes[name] = outcome
@@ -240,7 +246,8 @@ def _parse(line: Line) -> Record | RunMetadata:
 
 def read_run(path: Path) -> JournalContent:
     """
-    Read all records of a run, given a records file, a run's directory, or a directory whose newest run is read.
+    Read all records of a run. The path is a records file, the directory of a run, or a directory of runs; from a
+    directory of runs, only the newest run is read.
 
     A run that was killed leaves one file per worker. If an attempt has two records, the later one counts, but a failed
     call never replaces an answer.
@@ -259,7 +266,7 @@ def read_run(path: Path) -> JournalContent:
 
 def find_files(path: Path) -> list[Path]:
     """
-    Return the records files of a run, beginning with those copied from an earlier run.
+    Return the records files of a run; the file with records copied from an earlier run comes first.
 
     Raise JournalError if there are no records files.
     """
@@ -277,7 +284,7 @@ def find_files(path: Path) -> list[Path]:
 
 def find_runs(folder: Path) -> list[Path]:
     """
-    Return the directories of the runs in a directory, or the directory itself if it is that of a run; newest last.
+    Return the directories of runs in a directory, newest last; if it is itself the directory of a run, return only it.
 
     Runs without any answer come first.
     """
@@ -288,7 +295,10 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def list_runs(folder: Path) -> list[Path]:
-    """Return the same as `find_runs`, but also links to other directories, whose content must not be read."""
+    """
+    Return the same as `find_runs`, with links to other directories included; the content of these
+    must not be read.
+    """
     if _files(folder):
         return [folder]
     runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
@@ -322,7 +332,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """Return the metadata of a run from the newest of its files; the run is found as by `read_run`."""
+    """Return the metadata of a run from its newest records file; the path is the same as for `read_run`."""
     files = find_files(path)
     file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
     first = next(_lines(file), None)
@@ -349,7 +359,7 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
 
 def gather(path: Path, run: Run) -> Run:
     """
-    Write the records of all processes to one file, and return the run with its records there.
+    Write the records of all processes to one file; return the run with the new place of each record.
 
     Raise JSBenchError if that fails.
     """

@@ -19,14 +19,14 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.questions import difference, together
 from pytest_jsbench.records.records import Attempt
 
-#: Maximum number of attempts in all parts together.
+#: Maximum number of attempts in a merged run.
 MOST_ATTEMPTS = 1_000_000
 #: Maximum number of consecutive missing shards that are listed one by one.
 _MOST_LISTED = 20
 #: Maximum number of attempts with different verdicts that are listed by name.
 _MOST_NAMED = 5
 
-#: Properties that must be equal in all parts of a run, in addition to the questions.
+#: Metadata that must be equal in all merged runs, in addition to the questions.
 _SHARED: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
@@ -83,7 +83,9 @@ def merge(paths: Sequence[Path]) -> Merged:
         # the salt of redacted prompts differs between runs
         same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not same_question or before.schema_digest != outcome.schema_digest:
-            raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
+            raise MergeError(
+                f"{outcome.key} has different questions in two of the runs; merge only runs of the same dataset"
+            )
         twice = twice + 1
         replaced = replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
@@ -125,8 +127,8 @@ def merge(paths: Sequence[Path]) -> Merged:
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
     """Describe which records of repeated attempts are kept, and how many of these attempts have different verdicts."""
     first = counted(twice - replaced, "time")
-    note = f"kept of these: the first record, in the order of the given runs, {first}"
-    note += f"; a later one, since the first call failed, {counted(replaced, 'time')}" if replaced else ""
+    note = f"of these, the record of the run that was given first was kept {first}"
+    note += f", and a later one, because the first call had failed, {counted(replaced, 'time')}" if replaced else ""
     note += f"; {len(disagreeing)} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
@@ -152,17 +154,17 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     for part in parts:
         ours, theirs = parts[0].run.metadata, part.run.metadata
         for name, value_of in _SHARED.items():
-            if (then := value_of(theirs)) != (now := value_of(ours)):
-                raise _question_error(
-                    part, parts[0], f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
-                )
+            then = value_of(theirs)
+            now = value_of(ours)
+            if then != now:
+                raise _question_error(part, parts[0], f"{name} {json.dumps(then)}, that one {json.dumps(now)}")
         for name, run in (part.run.each() or {theirs.variant: part.run}).items():
             of_variant = by_variant.setdefault(name, [])
             of_variant.append(_Part(path=part.path, run=run))
             first = of_variant[0].run.metadata
             otherwise = difference(run.metadata, first)
             if not otherwise and run.metadata.prompt != first.prompt:
-                otherwise = f"with prompt {json.dumps(run.metadata.prompt)}, that one with {json.dumps(first.prompt)}"
+                otherwise = f"prompt {json.dumps(run.metadata.prompt)}, that one {json.dumps(first.prompt)}"
             if otherwise:
                 raise _question_error(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
     if "" in by_variant and len(by_variant) > 1:
@@ -173,11 +175,14 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
 
 
 def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
-    return MergeError(f"{part.path} is not part of the run {first.path}: its run asked {otherwise}")
+    return MergeError(f"{part.path} is not part of the run {first.path}: its run used {otherwise}")
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """Return the planned attempts of a variant; each shard contains all of the project's own tests."""
+    """
+    Return the planned attempts of a variant. Since each shard contains all of the project's own tests, these are
+    planned only once.
+    """
     variant = runs[0].metadata.variant
     repeats = runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
@@ -190,7 +195,10 @@ def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tu
 
 
 def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
-    """Return the complete plan in the dataset's order, interleaving the shards, which have every n-th case."""
+    """
+    Return the complete plan in the dataset's order. The shards are interleaved, since each shard
+    has every n-th case.
+    """
     plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}
     for key in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*plans))):

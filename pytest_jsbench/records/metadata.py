@@ -1,4 +1,4 @@
-"""Define the metadata of a run, which contain everything that its answers depend on and start each of its files."""
+"""Define the metadata of a run: everything that its answers depend on, in the first line of each records file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ChosenCases(TypedDict, total=False):
     sample_seed: int | None
     #: Changes that Python code made to the cases after they were loaded, in order.
     steps: list[str]
-    #: Revision at the end of the name of a Hub dataset; None without a revision.
+    #: Revision that a Hub dataset's name ends with; None without a revision.
     revision: str | None
 
 
@@ -103,7 +103,7 @@ class Strictness(TypedDict, total=False):
 
 
 class MetadataParts(Struct, frozen=True, kw_only=True):
-    """The mappings in a run's metadata; they keep fields that later versions have added."""
+    """Types of the mappings in a run's metadata; unknown fields, which later versions may add, are kept."""
 
     params: Sampling
     asked_params: Sampling | None
@@ -120,8 +120,8 @@ class RunMetadata:
     """
     The settings that produced a run, as JSON values without API keys and environment variables.
 
-    The metadata of a run with variants contain what the variants share; a field in which they differ contains their
-    number ("2 models") or None.
+    In a run with variants, these are the settings that all variants share; a field in which variants differ is the
+    number of different values ("2 models") or None.
     """
 
     #: Name of the run and of its directory.
@@ -203,7 +203,7 @@ class RunMetadata:
 
     def of_variant(self, name: str) -> RunMetadata:
         """
-        Return the metadata of one variant, as if it were a separate run; an empty name means the whole run.
+        Return the metadata of one variant, as if it were a separate run, or of the whole run if the name is empty.
 
         Raise KeyError if the variant is unknown.
         """
@@ -262,8 +262,9 @@ class RunMetadata:
         """Parse metadata from JSON values; raise a RecordError that names the first invalid field."""
         try:
             if not isinstance(data, dict):
-                raise ValueError(f"it is {data!r:.40}, and no object")
-            # a variant has its own fields, and an untrusted file can contain anything
+                raise ValueError(f"expected an object, found {data!r:.40}")
+            # a variant lists only its own fields; the file is untrusted, so that any of these values may have a wrong
+            # type
             shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
             variants = data.get("variants", [])
             if isinstance(variants, list):
@@ -271,7 +272,7 @@ class RunMetadata:
             metadata: RunMetadata = from_json(cls, {**data, "variants": variants})
             names = {variant.variant for variant in metadata.variants}
             if "" in names or len(names) < len(metadata.variants):
-                raise ValueError("a variant has no name, or that of another")
+                raise ValueError("a variant has no name, or two variants have the same name")
             metadata.planned()  # raises an error if a name in the plan is invalid
             for each in (metadata, *metadata.variants):
                 datetime.fromisoformat(each.started_at)

@@ -1,4 +1,4 @@
-"""Find the next step after an attempt that did not pass: what the user can change, as far as the attempt shows this."""
+"""Suggest what the user can change after an attempt that did not pass, judging by its answer, schema and verdict."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
-#: Length of an answer's end that is searched for in the answer, and number of its occurrences that is not a
-#: coincidence.
+#: An answer repeats itself if its last 24 characters occur in it at least 4 times.
 _REPEATED = 24
 _TIMES = 4
 _MOST_KEYWORDS = 3
@@ -50,27 +49,28 @@ _RESTATED = {
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 #: Keywords of an object that llama.cpp ignores next to keywords with branches, and these keywords with branches.
-_NEXT_TO_BRANCHES, _BRANCHES = frozenset({"properties", "required", "additionalProperties"}), {"anyOf", "oneOf"}
+_NEXT_TO_BRANCHES = frozenset({"properties", "required", "additionalProperties"})
+_BRANCHES = frozenset({"anyOf", "oneOf"})
 #: First word of the name that the engine `local` gives its grammar library.
 _LLAMA_CPP = "llama.cpp"
-#: Maximum size of a range of numbers that an enum can replace.
+#: Maximum difference between `minimum` and `maximum` for which an enum is suggested instead.
 _FEW = 20
 #: Regular expression for character classes that are written as a letter, such as \d.
 _LETTERED = re.compile(r"\\[dDwWsS]")
 _LOOK_AROUND = re.compile(r"\(\?<?[=!]")
 #: Keywords that may be violated because an enclosing `prefixItems` was not enforced.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
-#: Maximum length of a unit whose repetition at the end of an answer is detected.
+#: Length in characters from which a text that is repeated at the end of an answer is no longer searched for.
 _LONGEST_UNIT = 40
 #: Keywords and types by which an answer is recognized as a schema, and the maximum length of answers that are checked.
-_OF_SCHEMAS = ("properties", "required", "enum", "items", "$defs", "description")
+_SCHEMA_KEYWORDS = ("properties", "required", "enum", "items", "$defs", "description")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_LONGEST_LOOKED_AT = 20_000
+_LONGEST_CHECKED = 20_000
 
 
 _SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
-_ALONE = "ask for the document alone in the prompt, or send the schema: --jsbench-response-format=json_schema"
-_REASONING = "--jsbench-reasoning=strip judges what follows the reasoning"
+_ALONE = "ask in the prompt for nothing but the document, or send the schema: --jsbench-response-format=json_schema"
+_REASONING = "--jsbench-reasoning=strip judges only the text after the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
 #: For each reason of a syntax error, what the user can change.
 _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
@@ -88,7 +88,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
     SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
     SyntaxReason.TRAILING_TEXT: _ALONE,
-    SyntaxReason.INCOMPLETE: "see why the server ended the answer early: it named no token limit; -v shows the prompt",
+    SyntaxReason.INCOMPLETE: "check why the server ended the answer before the token limit; -v shows the prompt",
     SyntaxReason.WHITE_SPACE: _STRICT_JSON,
     SyntaxReason.MALFORMED: _STRICT_JSON,
     SyntaxReason.PROSE: _ALONE,
@@ -98,8 +98,8 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
 }
 _RESUME = "check that the server answers; then rerun the case, or all failed calls with --jsbench-resume"
 _BREAKS_LIBRARY = (
-    "simplify the schema (--jsbench-adapt=narrow:openai does, if it can), leave the case out, or report it to the "
-    "decoding library; the others are not affected"
+    "simplify the schema (try --jsbench-adapt=narrow:openai), leave the case out, or report the schema to the "
+    "decoding library; other cases are not affected"
 )
 #: For each kind of fault, what the user can change after a failed call.
 _AFTER_FAULT: Mapping[str, str] = {
@@ -194,7 +194,7 @@ def _after_declining(verdict: Verdict) -> str:
 
 def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     sent = _sent(generation)
-    if sent is not None and sent.response_format is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
+    if sent is not None and sent.response_format is ResponseFormat.TEXT and verdict.reason in _REASONS_IN_TEXT_FORMAT:
         if sent.by_application:
             # the endpoint passes the application's request on unchanged, whatever response format the run has
             return "the application's request named no format: add response_format (or text.format) to its call"
@@ -202,12 +202,12 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
         engine = _library(generation) or "the engine"
-        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what it enforces"
+        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what the server enforces"
     return step
 
 
 #: Reasons of syntax errors that cannot occur if the engine was asked for JSON.
-_OF_FREE_TEXT = frozenset(
+_REASONS_IN_TEXT_FORMAT = frozenset(
     {
         SyntaxReason.FENCE_NOT_JSON.value,
         SyntaxReason.FENCE_NOT_ALONE.value,
@@ -224,10 +224,10 @@ _OF_FREE_TEXT = frozenset(
 
 def _after_no_judgment(verdict: Verdict) -> str:
     if verdict.reason == "endless_reference":
-        return "fix the schema: give the circle of references an end, such as a property between them"
+        return "fix the schema: its references form an endless cycle; put a property between two of them"
     if verdict.reason == "timeout":
         return "--jsbench-judge-timeout gives the judge more time"
-    return "report it with schema and answer; --jsbench-judge-timeout and a smaller case may help meanwhile"
+    return "report this with the schema and the answer; until then, try --jsbench-judge-timeout or a smaller case"
 
 
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
@@ -252,8 +252,8 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
     text = generation.text if isinstance(generation, Completion) else ""
     if _repeats(text):
         return (
-            "the answer repeats itself, so a higher limit would not help: try a larger model, or bound what repeats "
-            "there (maxLength, maxItems, named properties)"
+            "the answer repeats itself, so a higher limit would not help: try a larger model, or bound the "
+            "repeated part in the schema (maxLength, maxItems, named properties)"
         )
     limit = "" if params is None else f"={2 * params.max_tokens} (it is {params.max_tokens:,})"
     return f"raise the limit: --jsbench-max-tokens{limit}; the model's context may be smaller"
@@ -262,7 +262,7 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if foreign := _foreign_pattern(verdict, schema):
         return foreign
-    # for each keyword that was not enforced, the first violation
+    # map each keyword that was not enforced to its first violation
     blamed = {_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
@@ -273,22 +273,22 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
-        return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
+        return f"state in the prompt what {keywords} allows, or add an example answer; -v shows the prompt"
     library = _library(generation)
-    # if a grammar allowed the schema as an answer, the grammar is at fault and not the model
+    # with a grammar, an answer that is a schema is the fault of the grammar and not of the model
     if not library and isinstance(generation, Completion) and _is_schema(generation.text, schema):
         return (
-            "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
+            "the answer is a schema, not an instance: try a larger model, or add an example answer (--jsbench-shots=1)"
         )
-    ways: dict[str, list[str]] = {}
+    rewrites: dict[str, list[str]] = {}
     for keyword in broken:
-        way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
-        if not way and library.startswith(_LLAMA_CPP) and _is_next_to_branches(blamed[keyword], schema):
-            way = "whole objects in each branch"
-        if way and not ("anyOf" in way and "anyOf" in broken):
-            ways.setdefault(way, []).append(keyword)
-    restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
-    advice = f"rewrite {restated}" if restated else "`jsbench probe` shows what it enforces"
+        rewrite = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
+        if not rewrite and library.startswith(_LLAMA_CPP) and _is_next_to_branches(blamed[keyword], schema):
+            rewrite = "whole objects in each branch"
+        if rewrite and not ("anyOf" in rewrite and "anyOf" in broken):
+            rewrites.setdefault(rewrite, []).append(keyword)
+    listed = ", ".join(f"{' and '.join(keywords)} as {rewrite}" for rewrite, keywords in rewrites.items())
+    advice = f"rewrite {listed}" if listed else "`jsbench probe` shows which keywords are enforced"
     them = "them" if len(broken) > 1 else "it"
     if library:
         # a grammar decides which tokens are allowed, for any model
@@ -299,8 +299,8 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
     """Return a next step if a violated pattern has syntax that is not plain ECMA-262; empty otherwise."""
     for violation in verdict.violations:
-        way = tokens_of(violation.schema_path)
-        pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
+        tokens = tokens_of(violation.schema_path)
+        pattern = follow(schema, tokens) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
         words = describe_foreign_syntax(pattern) if isinstance(pattern, str) else ""
         if words:
             return f"fix the pattern: it has {words}"
@@ -308,7 +308,10 @@ def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Return whether an answer ends with many repetitions of one unit, or its end occurs many times in it."""
+    """
+    Return whether an answer ends with many repetitions of a short text, or contains its last
+    characters many times.
+    """
     units = ((length, max(_TIMES, -(-_REPEATED // length))) for length in range(1, _LONGEST_UNIT))
     if any(text.endswith(text[-length:] * times) for length, times in units):
         return True
@@ -317,11 +320,12 @@ def _repeats(text: str) -> bool:
 
 def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
     """Return another way to write a violated bound or pattern of the schema; empty if none is known."""
-    way = tokens_of(violation.schema_path)
-    node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
+    tokens = tokens_of(violation.schema_path)
+    node = follow(schema, tokens[:-1]) if isinstance(schema, Mapping) else None
     if not isinstance(node, Mapping):
         return ""
-    least, most = node.get("minimum"), node.get("maximum")
+    least = node.get("minimum")
+    most = node.get("maximum")
     in_steps = node.get("type") == "integer" or "multipleOf" in node
     if violation.keyword in _BOUNDS and in_steps and isinstance(least, int) and isinstance(most, int):
         return "an enum of its values" if most - least <= _FEW else ""
@@ -332,15 +336,18 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
         if _LETTERED.search(pattern):
             return "one with [0-9] for \\d and [A-Za-z0-9_] for \\w"
         if not (pattern.startswith("^") and pattern.endswith("$")):
-            return "one from ^ to $"
+            return "one that starts with ^ and ends with $"
     return ""
 
 
 def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
-    """Return whether the violation is at a keyword that llama.cpp ignores next to branches, or at such branches."""
-    way = tokens_of(violation.schema_path)
-    for length, keyword in enumerate(way):
-        node = follow(schema, way[:length]) if isinstance(schema, Mapping) else None
+    """
+    Return whether the violated keyword is one that llama.cpp ignores next to `anyOf` or `oneOf`, or
+    in such a branch.
+    """
+    tokens = tokens_of(violation.schema_path)
+    for length, keyword in enumerate(tokens):
+        node = follow(schema, tokens[:length]) if isinstance(schema, Mapping) else None
         if isinstance(node, Mapping) and keyword in _NEXT_TO_BRANCHES | _BRANCHES:
             others = _NEXT_TO_BRANCHES if keyword in _BRANCHES else _BRANCHES
             if not others.isdisjoint(node):
@@ -361,11 +368,11 @@ def _is_schema(text: str, schema: Schema | None) -> bool:
     """Return whether an answer is a schema, judging by keywords that are not properties in the schema of the case."""
     answer: object = None
     with suppress(ValueError, RecursionError):
-        answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None
+        answer = json.loads(text) if len(text) <= _LONGEST_CHECKED else None
     if not isinstance(answer, Mapping):
         return False
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     foreign = answer.keys() - (properties.keys() if isinstance(properties, Mapping) else ())
     has_type = "type" in foreign and answer["type"] in _TYPES
     has_properties = "properties" in foreign and isinstance(answer["properties"], Mapping)
-    return has_properties or (has_type and not foreign.isdisjoint(_OF_SCHEMAS))
+    return has_properties or (has_type and not foreign.isdisjoint(_SCHEMA_KEYWORDS))

@@ -1,4 +1,4 @@
-"""Keep in memory what metrics need of each attempt; records stay on disk and are read from there."""
+"""Keep in memory the parts of each record that metrics need; complete records are read from disk when needed."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class DecisionCounts:
 
 
 #: Fields that an outcome copies from its record, and from the verdict in it.
-_OF_RECORD = (
+_COPIED_FROM_RECORD = (
     *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
     *("answered_by", "called_again", "scores"),
 )
-_OF_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_kept", "trivial")
+_COPIED_FROM_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_kept", "trivial")
 
 
 class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="outcome", tag_field="type"):
-    """An attempt without its schema, its prompt and its answer."""
+    """The parts of an attempt's record that stay in memory: all but the schema, the prompt and the answer."""
 
     key: CaseKey
     repeat: int
@@ -101,8 +101,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     reason: str | None
     valid: bool | None
     disputed: bool
-    #: Keywords that the answer, or an invalid labelled answer that was accepted, violates, in the order of the
-    #: violations.
+    #: Keywords that the answer violates, in the order of the violations; for a grammar, those that wrongly accepted
+    #: labelled answers violate.
     broken: tuple[str, ...]
     notes: tuple[Note, ...]
     codes: tuple[str, ...]
@@ -131,24 +131,24 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     order_kept: bool | None = None
     #: Constant answers that conform to the schema; None if unknown.
     trivial: tuple[str, ...] | None = None
-    #: Number of correct values without details of differences; None if no values are expected or there is no answer.
+    #: Counts from the comparison with the expected values; None if no values are expected or there is no answer.
     match: Match | None = None
-    #: How the project's own test that made the call ended, without its messages; None without a test or before its end.
+    #: Outcome of the project's own test that made the call, without messages; None without a test or before it ends.
     test_outcome: ProjectTestOutcome | None = None
     #: Id of the application's last call for the same answer; empty if this call is the last.
     called_again: str = ""
-    #: For each of the project's own metrics, its counts: a part and the whole.
+    #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
 
     def __post_init__(self) -> None:
-        """Let outcomes share one string in memory for equal names."""
+        """Intern names, so that equal names in many outcomes take memory only once."""
         for name in ("broken", "codes", "keywords", "trivial"):
             if (names := getattr(self, name)) is not None:
                 force_setattr(self, name, tuple(map(sys.intern, names)))
 
     @property
     def attempt(self) -> Attempt:
-        """Attempt that identifies the outcome in its run."""
+        """Case, repeat and variant, which identify the outcome in its run."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
@@ -178,7 +178,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @property
     def counted(self) -> bool:
-        """Whether metrics count the attempt: its schema is valid, and no later call was for the same answer."""
+        """Whether metrics count the attempt: its schema is valid, and the application did not repeat the call later."""
         return not (self.excluded or self.called_again)
 
     @property
@@ -198,7 +198,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @property
     def made(self) -> bool:
-        """Whether a model was called, or a grammar was asked about labelled answers."""
+        """Whether the engine was called: a model for an answer, or a grammar for decisions about labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
     def read(self, lines: LinesByPlace | None = None) -> Record:
@@ -210,7 +210,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
-        """Return the outcome of the record at this place; without a place, the outcome keeps the record itself."""
+        """Return the outcome of a record; without the record's place on disk, the outcome keeps the record itself."""
         verdict = record.verdict
         generation = record.generation
         sent = getattr(generation, "sent", None)
@@ -220,8 +220,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
             *(keyword for decision in decided or () for keyword in decision.keywords),
         ]
         return cls(
-            **{name: getattr(record, name) for name in _OF_RECORD},
-            **{name: getattr(verdict, name) for name in _OF_VERDICT},
+            **{name: getattr(record, name) for name in _COPIED_FROM_RECORD},
+            **{name: getattr(verdict, name) for name in _COPIED_FROM_VERDICT},
             source=source or record,
             generation=None if generation is None else type_of(generation),
             broken=tuple(dict.fromkeys(broken)),
@@ -244,7 +244,7 @@ def open_lines() -> LinesByPlace:
 
 
 def line_at(place: Place, lines: LinesByPlace) -> str:
-    """Return the record's line with a line feed; raise RecordError if no record begins at this place."""
+    """Return the line that begins at this place, with its line feed; raise RecordError if it is not a record."""
     try:
         text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
     except ValueError as error:
@@ -269,7 +269,7 @@ def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> R
 
 
 def _changed_file_error(place: Place) -> RecordError:
-    message = f"{place.path}: no such record at byte {place.start:,}: the file was changed since it was found there"
+    message = f"{place.path}: no such record at byte {place.start:,}: the file was changed after the record was written"
     return RecordError(message, where=place.path)
 
 
@@ -307,9 +307,9 @@ class RunStatus(StrEnum):
     """Ways in which a run can end."""
 
     PASSED = "passed"
-    #: Something was wrong.
+    #: A gate was not met, or a test or schema failed.
     FAILED = "failed"
-    #: Nothing was wrong, but too much is missing to pass.
+    #: Nothing failed, but too many answers are missing to pass.
     INCOMPLETE = "incomplete"
 
 
@@ -317,18 +317,18 @@ class RunStatus(StrEnum):
 class RunVerdict:
     """The verdict on a run."""
 
-    #: passed: the exit status is 0; failed: something was wrong; incomplete: nothing was wrong, but too much is missing
-    #: to pass.
+    #: passed: the exit status is 0; failed: a gate was not met, or a test or schema failed; incomplete: nothing failed,
+    #: but too many answers are missing to pass.
     status: RunStatus
     #: Exit status of pytest, or of the command that decided the verdict.
     exit_status: int
-    #: Reasons for the verdict, one line of safe text each: gates that are not met, tests that failed for a reason other
+    #: Reasons for the verdict, one printable line each: gates that are not met, tests that failed for another reason
     #: than an answer, and what is missing.
     because: tuple[str, ...]
 
     @classmethod
     def of(cls, status: RunStatus, exit_status: int, because: list[str]) -> RunVerdict:
-        """Return the verdict with these reasons, which may contain any text."""
+        """Return the verdict with these reasons, made safe to print and limited in length."""
         shown = tuple(printable(reason, _LONGEST_REASON) for reason in because)
         return cls(status=status, exit_status=exit_status, because=shown)
 
@@ -350,7 +350,10 @@ class RunVerdict:
 
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """Return the run verdict in a run.json; None if there is none. Raise ValueError if the verdict is invalid."""
+        """
+        Return the verdict in a run.json, or None if the run has no verdict; raise ValueError if the
+        verdict is invalid.
+        """
         verdict: RunVerdict | None = from_json(cls | None, data.get("verdict"))
         return verdict and cls.of(verdict.status, verdict.exit_status, list(verdict.because))
 
@@ -358,7 +361,7 @@ class RunVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """
-    The outcomes of one session's attempts, and its plan.
+    A run: its plan, and the outcomes of its attempts.
 
     A run with variants contains several runs; `of_variant` returns the run of each variant.
     """
@@ -410,7 +413,8 @@ class Run:
 
     def failed(self) -> list[AttemptOutcome]:
         """
-        Return the attempts that are displayed as failed, for their answer, schema or own test's result.
+        Return the attempts to display as failed because of the answer, the schema, or the result of a project's own
+        test.
 
         If a test failed for a reason other than its answers, only its last attempt is returned.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_jsbench.records.metadata import RunMetadata
 
-#: Fields that must be equal in two runs before their answers are interchangeable.
+#: Fields that must be equal in two runs for their answers to be interchangeable.
 _IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: Details of an engine that do not affect answers: versions of packages, and the number of parallel calls.
@@ -35,13 +35,19 @@ _PARTS = ("details", "params", "asked_params")
 def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
     """Return the first difference between the questions of two variants as a phrase; empty if there is none."""
     for name in _IDENTITY:
-        if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
+        then = getattr(theirs, name)
+        now = getattr(ours, name)
+        if then != now:
             return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
     for name in _PARAMS:
-        if (then := _requested_params(theirs).get(name)) != (now := _requested_params(ours).get(name)):
-            return f"with {name} {json.dumps(then)}, this one with {json.dumps(now)}"
-    if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
-        return f"with the engine's options {json.dumps(then)}, this one with {json.dumps(now)}"
+        then = _requested_params(theirs).get(name)
+        now = _requested_params(ours).get(name)
+        if then != now:
+            return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
+    then = engine_settings(theirs)
+    now = engine_settings(ours)
+    if then != now:
+        return f"the engine options {json.dumps(then)}, this one {json.dumps(now)}"
     return ""
 
 
@@ -84,7 +90,10 @@ def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | No
 
 
 def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
-    """Return the metadata of each variant as of a separate run, or of the run itself if it has no variants."""
+    """
+    Return the metadata of each variant, as if it were a separate run; for a run without variants, only its own
+    metadata.
+    """
     return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
 
 
@@ -100,19 +109,19 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     for their, our in itertools.product(each(theirs), each(ours)):
         if difference(their, our):
             continue
-        words = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
+        prompts = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
         # the most important criterion first
-        likeness = (words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency)
+        likeness = (prompts[0] == prompts[1], their.variant == our.variant, their.concurrency == our.concurrency)
         by_likeness.setdefault(likeness, []).append((their.variant, our.variant))
     matched: dict[str, str] = {}
     seen_theirs: set[str] = set()
     seen_ours: set[str] = set()
     for likeness in sorted(by_likeness, reverse=True):
         free = [pair for pair in by_likeness[likeness] if pair[0] not in seen_theirs and pair[1] not in seen_ours]
-        same_words, same_name, same_concurrency = likeness
+        same_prompt, same_name, same_concurrency = likeness
         similar = free
         if not same_name:
-            similar = [*by_likeness.get((same_words, True, same_concurrency), ()), *by_likeness[likeness]]
+            similar = [*by_likeness.get((same_prompt, True, same_concurrency), ()), *by_likeness[likeness]]
         count_theirs = Counter(name for name, _ in similar)
         count_ours = Counter(name for _, name in similar)
         matched |= {their: our for their, our in free if count_theirs[their] == count_ours[our] == 1}
@@ -133,7 +142,7 @@ def _describe_mismatch(theirs: RunMetadata, ours: RunMetadata) -> str:
     of_theirs = {variant.variant: variant for variant in each(theirs)}
     then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
     if then is not None and (otherwise := difference(then, ours)):
-        return f"asked {otherwise}"
+        return f"used {otherwise}"
     if all(difference(variant, ours) for variant in of_theirs.values()):
         return f"has no variant with the same questions: {', '.join(of_theirs)}"
-    return "asked the same questions as several variants, so its answers are ambiguous"
+    return "has the same questions as several variants, so its answers are ambiguous"

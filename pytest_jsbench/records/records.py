@@ -139,7 +139,7 @@ class ProjectTestOutcome:
     cause: Cause | None = None
     #: Name of the field that the answer's type rejected.
     field: str | None = None
-    #: Message of the failure in one line; empty if there is none or it is left out.
+    #: Message of the failure in one line; empty if there is no message or the message was removed.
     message: str = ""
 
     @property
@@ -148,7 +148,7 @@ class ProjectTestOutcome:
         return {End.PASSED: True, End.FAILED: False}.get(self.end)
 
     def without_messages(self, instead: str = "") -> ProjectTestOutcome:
-        """Return the outcome without the test's messages and the names of fields."""
+        """Return the outcome with the message and the field's name removed, or replaced by `instead`."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
 
 
@@ -211,7 +211,7 @@ class WrittenPrompt(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, prompt: Prompt | None) -> WrittenPrompt | None:
-        """Return the prompt in written form; None if there is no prompt or it has no messages."""
+        """Return the prompt as it is written to records; None if there is no prompt or the prompt has no messages."""
         if prompt is None or not prompt.messages:
             return None
         turns: Any = prompt.to_messages()
@@ -245,9 +245,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     started_at: str | None = written(None)
     #: Seconds that the attempt waited in the queue before it was sent.
     queue_s: Seconds | None = written(None)
-    #: Number of failed tries before this result.
+    #: Number of failed calls that were retried before this result.
     retries: Times = written(0)
-    #: How the sent schema differs from that of the case, because it was adapted or the engine changed it.
+    #: Differences between the sent schema and the schema of the case, made by the adaptation or by the engine.
     changes: tuple[Change, ...] = written(())
     #: The project's own test that made the call; None for a case of the dataset.
     asked_by: AskedBy | None = written(None)
@@ -268,7 +268,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     tags: tuple[str, ...] = written(())
     #: Codes that the project's own classifiers assigned to the failure.
     codes: tuple[str, ...] = written(())
-    #: For each of the project's own metrics, its counts: a part and the whole; absent if there are none.
+    #: For each of the project's own metrics, its numerator and denominator; absent if there are none.
     scores: Mapping[str, tuple[Count, Count]] = {}
     #: Information about the schema of a redacted record, in which prompt and answer are digests; None if nothing is
     #: redacted.
@@ -339,12 +339,15 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def next_step(self) -> str:
-        """What the user can change so that the case may pass; empty if it passed, or the record does not show this."""
+        """Suggested change after a failure; empty if the attempt passed or the record is redacted."""
         return "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
 
     @property
     def failure(self) -> tuple[str, str]:
-        """Failure in the verdict, or else of the project's own test, as a word and a sentence; empty if none."""
+        """
+        Type and message of the failure in the verdict, or else of the project's own test; both
+        empty if nothing failed.
+        """
         verdict = self.verdict
         test = self.test_outcome
         if verdict.failure_type is not None:
@@ -362,7 +365,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def kept(self) -> Record:
-        """Record without the parts that only its own process needs."""
+        """Record as it is written to disk, without the parts that only the process that created it needs."""
         generation = self.generation
         if isinstance(generation, Completion | Declined):
             sent = generation.sent and structs.replace(generation.sent, params=None)
@@ -388,5 +391,5 @@ def check_variant(name: str) -> None:
     """Raise ValueError if the name is neither empty nor a valid name of a variant."""
     if name and not _VARIANT.fullmatch(name):
         raise ValueError(
-            f"'{printable(name, 60)}' is not a variant's name: expected letters, digits and any of . _ + -"
+            f"'{printable(name, 60)}' is not a valid variant name: expected letters, digits and any of . _ + -"
         )

@@ -36,7 +36,7 @@ _SALTED = "salted-sha256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redaction:
-    """The secrets of one run's redaction."""
+    """The secrets with which one run redacts its records."""
 
     #: Salt for prompts in hexadecimal; part of each prompt's digest.
     salt: str
@@ -45,7 +45,7 @@ class Redaction:
 
     @classmethod
     def new(cls) -> Redaction:
-        """Return secrets that were drawn at random."""
+        """Return a redaction with new random secrets."""
         return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
 
     def record(self, record: Record) -> Record:

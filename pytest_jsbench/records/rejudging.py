@@ -46,7 +46,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         verdict,
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
-        # the judge did not get a text from the model, so this is not yet known
+        # the judge computes this only for answers that came as text
         trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,
     )
 
@@ -119,13 +119,13 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     """
     schemas = SchemaPlaces(schema, certain=True)
     kept = None
-    looked = 0
+    examined = 0
     pending: list[tuple[Any, list[Tokens]]] = [(instance, [()])]
     while pending:
         value, places = pending.pop()
         places = schemas.applying(places)
-        looked += len(places)
-        if looked > _MOST_PLACES:
+        examined += len(places)
+        if examined > _MOST_PLACES:
             return None
         for place in places if isinstance(value, dict) else ():
             properties = follow(schema, place).get("properties")

@@ -68,7 +68,10 @@ class Recorded:
             self._of_task.setdefault((attempt.key.task, attempt.repeat, attempt.variant), []).append(attempt)
 
     def of_test(self, first: Attempt) -> list[Record]:
-        """Return the records of one run of a project's own test, in order, given the attempt at its first question."""
+        """
+        Return the records of one run of a project's own test, in the order of its calls, given the attempt of the first
+        call.
+        """
         candidates = self._of_task.get((first.key.task, first.repeat, first.variant), ())
         attempts = [attempt for attempt in candidates if attempt.key.is_of_test(first.key)]
         records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
@@ -151,7 +154,10 @@ def resume(
     anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # such a test needs the answer itself, not its digest
-        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their calls are repeated")
+        warnings = (
+            *warnings,
+            f"{len(asked_by_tests)} answers to the project's own tests are redacted: the calls are made again",
+        )
         asked_by_tests = ()
     return Resumption(
         source=path,

@@ -25,7 +25,7 @@ class Bearing(StrEnum):
     TIMES = "times"
 
 
-#: For each part, the places of settings in a run's metadata, the most distinguishing first.
+#: Paths of settings in a run's metadata, by the part of the run that they affect; the most distinguishing come first.
 _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     Bearing.ANSWERS: (
         *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
@@ -40,7 +40,7 @@ _PLACES: Mapping[Bearing, tuple[str, ...]] = {
 }
 #: Values for runs that do not record a setting: the first judge rules had no version, and without Python code there are
 #: no steps.
-_UNSAID: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
+_IF_NOT_RECORDED: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
 #: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
 _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "details": (Bearing.ANSWERS, "engine."),
@@ -48,8 +48,8 @@ _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "comparers": (Bearing.VALUES, "compare."),
     "host": (Bearing.TIMES, "host."),
 }
-#: Settings from these objects that affect another part than the rest of their object.
-_OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
+#: Settings that affect another part of the run than the other members of their object.
+_EXCEPTIONS = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 #: Settings that need not be reported if the settings on which they depend explain the difference.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: Engines that replay answers, so that sampling parameters have no effect.
@@ -68,7 +68,8 @@ _SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_se
 _CHANGING_STEP = "map "
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: Maximum lengths of a displayed value, in the name of a run and in a list of differences.
-_LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
+_LONGEST = 40
+_LONGEST_IN_DIFFERENCES = 100
 #: Maximum length of a setting's name, since an untrusted file may contain names of any length.
 _LONGEST_NAME = 80
 #: Maximum depth to which nested objects are expanded into settings.
@@ -117,7 +118,7 @@ class SettingDifference:
         """Values as texts for display; different values have different texts, however long the values are."""
         texts = [_text(self.name, value) for value in self.values]
         different = list(dict.fromkeys(texts))
-        shown = dict(zip(different, distinct(different, _LONGEST_OF_DIFFERENCE), strict=True))
+        shown = dict(zip(different, distinct(different, _LONGEST_IN_DIFFERENCES), strict=True))
         return tuple(shown[text] for text in texts)
 
 
@@ -135,14 +136,14 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
             group, _, member = place.rpartition(".")
             holder = metadata.get(group) if group else metadata
             name = "dataset" if member == "source" else member
-            value = holder.get(member, _UNSAID.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
+            value = holder.get(member, _IF_NOT_RECORDED.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
             if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
                 settings[name] = Setting(name=name, bears_on=bears_on, value=value)
     for group, (bears_on, prefix) in _GROUPS.items():
         members = metadata.get(group)
         for member, value in _leaves(members, _DEEPEST) if isinstance(members, Mapping) else ():
             name = printable(f"{prefix}{member}", _LONGEST_NAME, cut="middle")
-            settings[name] = Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
+            settings[name] = Setting(name=name, bears_on=_EXCEPTIONS.get(name, bears_on), value=value)
     return settings
 
 

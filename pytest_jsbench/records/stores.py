@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 @contextmanager
 def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
     """
-    Copy what URLs refer to into a temporary directory; yield the local path for each place, and the URL of each copy.
+    Copy the runs at URLs to a temporary directory; yield the local path for each place, and the URL of each copy.
 
     A URL with `*` means all matching directories that have records. Errors inside the context name the URL and not the
     copy.
@@ -147,5 +147,5 @@ def _copy(store: Any, folder: str, into: Path) -> bool:
 def _parts(name: str, folder: str) -> list[str]:
     """Return the parts of a records file's relative path; empty for other or more deeply nested files."""
     *folders, file = name.removeprefix(folder).strip("/").split("/")
-    right = len(folders) < 2 and _RECORDS.fullmatch(file) and all(map(_FOLDER.fullmatch, folders))
-    return [*folders, file] if right else []
+    is_records_file = len(folders) < 2 and _RECORDS.fullmatch(file) and all(map(_FOLDER.fullmatch, folders))
+    return [*folders, file] if is_records_file else []

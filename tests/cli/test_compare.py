@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     first = run(tmp_path / "a.json", "m", 18)
 
     assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
-    assert "keywords are read from records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
+    assert "--by=keyword needs records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
     unknown = failed(capsys, "compare", first, "--by=task", "--metric=tpott")
     assert "no rate or time 'tpott': did you mean 'tpot'? (one of " in unknown
     assert "--metric error_rate selects the metric of --by's table" in failed(
@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     )
     assert "invalid name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
-    assert "--margin: a margin needs two runs, found 1; give" in failed(capsys, "compare", first, "--margin=0.05")
+    assert "--margin: a margin needs two runs, found 1; pass" in failed(capsys, "compare", first, "--margin=0.05")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
 
 

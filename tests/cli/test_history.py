@@ -14,9 +14,9 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
 
     assert shown("history", "add", one, "--file", path) == (
-        f"{path}: a line for scripted, flash, json_schema: 20261121T100000Z-scripted-m\n"
+        f"{path}: added a line for scripted, flash, json_schema: 20261121T100000Z-scripted-m\n"
     )
-    assert "has 20261121T100000Z-scripted-m already: nothing added" in shown("history", "add", "--file", path, one)
+    assert "already has 20261121T100000Z-scripted-m: nothing added" in shown("history", "add", "--file", path, one)
 
     terminal, markdown = shown("history", "--file", path), shown("history", "--file", path, "--markdown")
     assert "0.90 (.68-.99)" in terminal
@@ -32,7 +32,7 @@ def test_runs_that_are_added_together_are_named_and_each_is_added_once(tmp_path:
 
     text = shown("history", "add", *folders, folders[0], "--file", path, "--label", "nightly")
 
-    lines = [f"{path}: a line for nightly gpt: run{at}, variant gpt" for at in (1, 2)]
+    lines = [f"{path}: added a line for nightly gpt: run{at}, variant gpt" for at in (1, 2)]
     assert text.splitlines() == lines
     assert len(path.read_text().splitlines()) == 2
 
@@ -73,10 +73,10 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
     shown("history", "add", one, "--file", path, "--label", "nightly")
 
-    assert "--file: name the history, such as" in failed(capsys, "history")
+    assert "--file: expected the history file, such as" in failed(capsys, "history")
     missing, empty = tmp_path / "none.jsonl", tmp_path / "empty.jsonl"
     empty.touch()
-    for file, problem in ((missing, "No such file"), (empty, "no line in it")):
+    for file, problem in ((missing, "No such file"), (empty, "the file is empty")):
         message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds one\n"
         assert failed(capsys, "history", "--file", file) == message
     assert "--metric selects the metric to plot: add --plot" in failed(
@@ -94,7 +94,9 @@ def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> 
     for number, ends in enumerate(("pppppp", "vvvvvv")):
         one = of_variants(tmp_path / f"run{number}", gpt="pppppp", mini=ends)
         said = shown("history", "add", one, "--file", path, "--label", "nightly").splitlines()
-        assert said == [f"{path}: a line for nightly {name}: run{number}, variant {name}" for name in ("gpt", "mini")]
+        assert said == [
+            f"{path}: added a line for nightly {name}: run{number}, variant {name}" for name in ("gpt", "mini")
+        ]
 
     found = json.loads(shown("history", "--file", path, "--json"))["series"]
 

@@ -305,7 +305,7 @@ def test_function_named_by_a_run_is_not_loaded_but_requested(tmp_path: Path, mon
     for options in ([], ["--comparer=total=tolerance:0.01"]):
         lines = judged(run, *options)[1].splitlines()
         assert lines[0].startswith(
-            "warning: values stay as the run compared them, for it loads no function: add --comparer '"
+            "warning: values were not compared again, since no functions are loaded: add --comparer '"
         )
         assert any(line.startswith("values     1/2") for line in lines)
     assert "add --comparer 'vendor=function:own:same'" in lines[0]

@@ -212,7 +212,7 @@ def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) 
         (lambda load, _: load("builtin", split="dev"), "remove split=dev"),
         (lambda load, _: load("builtin", sample=3), r"no argument 'sample': use Dataset.sample\(size, seed\)"),
         (lambda load, _: load("a/b", name="easy"), "no argument 'name': pass it as tasks="),
-        (lambda load, _: load.__self__("builtin"), r"a dataset is made by Dataset.load\('builtin'\)"),
+        (lambda load, _: load.__self__("builtin"), r"create a dataset with Dataset.load\('builtin'\)"),
         (lambda load, _: load("builtin", task="simple"), "Dataset.load has no argument 'task': did you mean 'tasks'"),
         (
             lambda load, _: load("builtin", limit="5"),

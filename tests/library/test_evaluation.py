@@ -170,7 +170,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert sorted(asked) == ["bad", "prose"]
     assert ends(run) == ENDS
     assert (run.resumed, run.metadata.resumed_from) == (1, left.metadata.run_id)
-    with pytest.raises(JSBenchError, match='its run asked model "m", this one "answer"'):
+    with pytest.raises(JSBenchError, match='its run used model "m", this one "answer"'):
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 
@@ -561,15 +561,15 @@ def test_each_variant_respects_its_concurrency() -> None:
     [
         (
             {"gpt 4": answer, "b": answer},
-            "^engine: 'gpt 4' is not a variant's name: expected letters, digits and any of . _",
+            "^engine: 'gpt 4' is not a valid variant name: expected letters, digits and any of . _",
         ),
-        ({"../x": answer, "b": answer}, "^engine: '../x' is not a variant's name"),
-        ({"": answer, "b": answer}, "^engine is a mapping with the name '': expected a text for each variant"),
-        ({1: answer, 2: answer}, "^engine is a mapping with the name 1: expected a text for each variant"),
-        ({object(): answer}, "^engine is a mapping with the name an object: expected a text for each variant"),
+        ({"../x": answer, "b": answer}, "^engine: '../x' is not a valid variant name"),
+        ({"": answer, "b": answer}, "^engine is a mapping with the name '': expected a name for each variant"),
+        ({1: answer, 2: answer}, "^engine is a mapping with the name 1: expected a name for each variant"),
+        ({object(): answer}, "^engine is a mapping with the name an object: expected a name for each variant"),
         (
             {},
-            "^engine is a mapping without engines: expected a text for each variant, such as {'small': …, 'large': …}",
+            "^engine is a mapping without engines: expected a name for each variant, such as {'small': …, 'large': …}",
         ),
     ],
 )

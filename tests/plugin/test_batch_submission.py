@@ -180,7 +180,7 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
         ),
         (
             ("--jsbench-batch", "-p", "no:cacheprovider"),
-            "--jsbench-batch keeps the batch's id in the run's directory: add --jsbench-output=DIR",
+            "--jsbench-batch needs a run directory for the batch's id: add --jsbench-output=DIR",
         ),
     ],
 )

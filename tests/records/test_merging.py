@@ -84,20 +84,20 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert merged.run.records[4] == again[0]
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "kept of these: the first record, in the order of the given runs, 1 time; a later one, since the "
-        "first call failed, 1 time; 1 passed in one run and not in another: simple::b"
+        "of these, the record of the run that was given first was kept 1 time, and a later one, because the "
+        "first call had failed, 1 time; 1 passed in one run and not in another: simple::b"
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "other"}, 'its run asked model "other", this one "m"'),
-        ({"policy": {"fences": "forbid"}}, 'with policy {"fences": "forbid"}, that one with {}'),
-        ({"versions": {"judge": "9"}}, 'with judge "9", that one with "1"'),
+        ({"model": "other"}, 'its run used model "other", this one "m"'),
+        ({"policy": {"fences": "forbid"}}, 'used policy {"fences": "forbid"}, that one {}'),
+        ({"versions": {"judge": "9"}}, 'used judge "9", that one "1"'),
         (
             {"dataset": {"source": "builtin", "cases": 8, "cases_digest": f"sha256:{2:064}", "shard": "2/3"}},
-            "with cases",
+            "used cases",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_merge_rejects_parts_of_different_runs(
 def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
     other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
-    with pytest.raises(MergeError, match="simple::a has two different questions"):
+    with pytest.raises(MergeError, match="simple::a has different questions in two of the runs"):
         merge([shards[0], other])
 
 
@@ -255,9 +255,9 @@ def test_merge_joins_runs_of_variants_and_lists_absent_shards_by_variant(tmp_pat
     ("other", "message"),
     [
         (examples.variants(a={"model": "n"}), r'model "n", this one "m" \(variant a\)'),
-        (examples.variants(a={"prompt": "chat"}), r'with prompt "chat", that one with "schema" \(variant a\)'),
+        (examples.variants(a={"prompt": "chat"}), r'used prompt "chat", that one "schema" \(variant a\)'),
         (examples.metadata(), "some have variants"),
-        (examples.variants(b={"repeats": 2}), "with repeats 2"),
+        (examples.variants(b={"repeats": 2}), "used repeats 2"),
     ],
 )
 def test_merge_rejects_variants_with_different_questions(tmp_path: Path, other: RunMetadata, message: str) -> None:
@@ -331,7 +331,7 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
     message = out.getvalue()
     assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
-    assert "the first record, in the order of the given runs, 7 times; 6 passed in one run and not in" in message
+    assert "the record of the run that was given first was kept 7 times; 6 passed in one run and not in" in message
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
     assert "pass rate  1/7" in message
 

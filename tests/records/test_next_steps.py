@@ -69,7 +69,11 @@ def broken(*paths: str) -> Verdict:
         (broken("/properties/any/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (broken("/properties/half/maximum"), answer("{}"), "rewrite maximum as an enum of its values"),
         (broken("/properties/loose/pattern"), answer("{}"), "rewrite pattern as one with [0-9] for \\d and"),
-        (broken("/properties/open/pattern"), answer("{}"), "rewrite pattern as one from ^ to $; or"),
+        (
+            broken("/properties/open/pattern"),
+            answer("{}"),
+            "rewrite pattern as one that starts with ^ and ends with $",
+        ),
         (broken("/prefixItems/0/minimum"), answer("{}"), "sent minimum and did not enforce it"),
         (broken("/prefixItems/0/required"), answer("{}"), "rewrite prefixItems as named properties"),
         (broken("/else/required", "/anyOf"), answer("{}"), "them: `jsbench probe` shows"),
@@ -97,7 +101,7 @@ def broken(*paths: str) -> Verdict:
         (
             examples.VIOLATED,
             answer('{"type": "object", "properties": {}}'),
-            "the answer is a schema instead of an instance",
+            "the answer is a schema, not an instance",
         ),
         (examples.VIOLATED, answer("{}", ResponseFormat.JSON_OBJECT), "json_object does not enforce minimum"),
         (examples.VIOLATED, replace(answer("{}"), sent=None), "state in the prompt what minimum allows"),

@@ -171,14 +171,14 @@ def test_invalid_variant_name_is_rejected(name: object) -> None:
     with pytest.raises(RecordError):
         parse_line({"type": "run", "run": run})
     if name:
-        with pytest.raises(RecordError, match=r"is not a variant's name|variant is 5"):
+        with pytest.raises(RecordError, match=r"is not a valid variant name|variant is 5"):
             Record.from_dict({**examples.record().to_dict(), "variant": name})
 
 
 def test_duplicate_variant_names_are_rejected() -> None:
     run = examples.variants(a={}).to_dict()
 
-    with pytest.raises(RecordError, match="that of another"):
+    with pytest.raises(RecordError, match="two variants have the same name"):
         RunMetadata.from_dict({**run, "variants": run["variants"] * 2})
 
 

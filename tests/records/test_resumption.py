@@ -90,11 +90,11 @@ def test_case_with_its_own_messages_matches_by_these(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "other"}, 'its run asked model "m", this one "other"; none of its answers can be reused'),
+        ({"model": "other"}, 'its run used model "m", this one "other"; none of its answers can be reused'),
         ({"engine": "openai"}, 'engine "scripted"'),
         ({"adapt": "narrow:openai"}, 'adapt "verbatim"'),
-        ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "with temperature null"),
-        ({"details": {"strict": True}}, "with the engine's options {}"),
+        ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "used temperature null"),
+        ({"details": {"strict": True}}, "used the engine options {}"),
     ],
 )
 def test_resume_rejects_a_run_of_another_engine(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -221,7 +221,7 @@ def test_parameters_added_by_the_engine_do_not_prevent_resuming(tmp_path: Path) 
     )
 
     assert ids(found) == ["a"]
-    with pytest.raises(ResumeError, match=r"with temperature null, this one with 0\.5"):
+    with pytest.raises(ResumeError, match=r"used temperature null, this one 0\.5"):
         resumed(tmp_path, {"a": SCHEMA}, asked_params={**before.params, "temperature": 0.5})
 
 
@@ -243,7 +243,7 @@ def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path:
     assert attempts(found) == [("x", "a")]
     assert (found.left_out, found.renamed) == (1, False)
     assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
-        'variant b starts anew: RUN asked model "n", this one "other"',
+        'variant b starts anew: RUN used model "n", this one "other"',
         "variant c starts anew: RUN has no variant with the same questions: a, b",
     ]
 

@@ -1,1 +1,1 @@
-"""Batches of a provider: submit, wait and read the answers."""
+"""Make a run's calls in batches of a provider: submit the batches, wait for them, and read the answers."""

@@ -1,5 +1,5 @@
 """
-The batches of a run, recorded in `batch.json` in the run's directory.
+Record the batches of a run in `batch.json` in the run's directory.
 
 Each batch is recorded with its requests before it is submitted, and then with its id, so that no request is paid for
 twice.
@@ -36,10 +36,10 @@ class _Ledger(Struct, frozen=True, kw_only=True):
 
 class BatchFile:
     """
-    The batches of a run, written to disk before and after each step that costs money.
+    A run's `batch.json`, written before and after each step that costs money.
 
-    The controller creates it, with the batches of the earlier run that is resumed; `Submission` updates it from one
-    thread. The file stays in the run's directory.
+    The controller creates the file, with the batches of the earlier run if one is resumed; `Submission` updates the
+    file from one thread. The file remains in the run's directory.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
@@ -58,7 +58,7 @@ class BatchFile:
         self._write()
 
     def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
-        """Write the id of a batch, or that its results have been read."""
+        """Record the id of a batch, or that the batch has ended and its results have been read."""
         changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
         self._parts[self._parts.index(part)] = changed
         self._write()
@@ -76,16 +76,16 @@ class BatchFile:
 
 def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     """
-    Return the batches of an earlier run; empty if it had none.
+    Return the batches of an earlier run; empty if the run had no batches.
 
-    Raise ResumeError if they called another engine than a run of this metadata, or if it is unknown whether one exists.
+    Raise ResumeError if the batches called another engine than a run with this metadata, or if a batch has no known id.
     """
     path = folder / BATCHES
     if not path.exists():
         return ()
     theirs, parts = _read(path)
     if other := difference(theirs, metadata):
-        message = f"{path}: its batches called {other}; their results cannot be used here"
+        message = f"{path}: its batches used {other}; their results cannot be used here"
         raise ResumeError(message, found=other, where=path)
     if unknown := next((part for part in parts if part.id is None), None):
         raise ResumeError(doubt(path, unknown), where=path)
@@ -101,17 +101,17 @@ def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Batc
     parts = read_parts(source, metadata)
     if batch:
         return parts
-    if under_way := next((part for part in parts if not part.ended), None):
+    if unread := next((part for part in parts if not part.ended), None):
         message = (
-            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            f"{source / BATCHES}: batch {unread.id} (requests: {len(unread.requests):,}) has not been read; add "
             "--jsbench-batch to get its answers, or remove the file to pay for them again"
         )
-        raise ResumeError(message, found=under_way.id, where=source / BATCHES)
+        raise ResumeError(message, found=unread.id, where=source / BATCHES)
     return ()
 
 
 def doubt(path: Path, part: BatchPart) -> str:
-    """Return what to do about a batch that may exist at the provider but has no known id."""
+    """Return a message with the next step for a batch that may exist at the provider but whose id is unknown."""
     return (
         f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being submitted, at "
         f"{part.handed_in_at}; look for it in the provider's list of batches, and write its id into the "
@@ -126,7 +126,7 @@ def is_unfinished(folder: Path) -> bool:
         return False
     try:
         _, parts = _read(path)
-    except RecordError:  # Keep the file, so that the user sees it.
+    except RecordError:  # the file counts as unfinished, so that it is kept and the user sees it
         return True
     return not all(part.ended for part in parts)
 
@@ -139,7 +139,7 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
             for name, value in (
                 ("id", part.id or ""),
                 ("handed_in_at", part.handed_in_at),
-            ):  # These are printed in messages.
+            ):  # messages print these fields
                 if printable(value) != value:
                     raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches

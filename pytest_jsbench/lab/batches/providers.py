@@ -1,4 +1,4 @@
-"""Providers' batch APIs: submit a batch, query its state, and read its results."""
+"""Call the batch APIs of providers: submit a batch, query its state, and read its results."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 _LONGEST_ID = 200
 #: Number of retries when a batch's state is queried or its results are fetched.
 RETRIES = 4
-#: Timeout of one such request, in seconds.
+#: Timeout of a request that transfers no file, in seconds.
 TIMEOUT = 120.0
-#: Timeout for uploading a file of requests or downloading a file of results, in seconds.
+#: Timeout for uploading a file with requests or downloading a file with results, in seconds.
 LONG_TIMEOUT = 3600.0
 #: Size up to which a request body counts as small, in bytes.
 _SMALL = 1_000_000
@@ -66,9 +66,9 @@ _SMALL = 1_000_000
 _WAIT = 0.5
 #: Transient HTTP statuses, which are retried.
 _TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-#: An error that concerns a whole batch is not related to any schema.
+#: Description of the sent schema for errors about a whole batch, which are not related to any schema.
 _NO_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
-#: The fault kind and message for requests without a result, by how the batch ended.
+#: Fault kind and message for requests without a result, depending on how the batch ended.
 _COMPLETED = (FaultKind.BAD_RESPONSE, "the batch completed, but its results do not contain this request")
 _REFUSED = (FaultKind.BAD_REQUEST, "the provider rejected the batch")
 _EXPIRED = (FaultKind.TIMEOUT, "the batch expired before this request was made")
@@ -77,10 +77,10 @@ _CANCELLED = (FaultKind.SERVER, "the batch was cancelled before this request was
 
 class ProviderBatches:
     """
-    Base class: query a provider's batches and read their results.
+    Base class for clients of a provider's batch API.
 
-    A run creates one, uses it from a single thread, and closes it when its batches have been read. Each provider's
-    subclass implements how one line of results is read.
+    A run creates one client, uses it from a single thread, and closes it after reading the results. The subclass of
+    each provider submits batches, queries their state and parses the lines of results.
     """
 
     #: Field that contains the request's name in a line of results.
@@ -100,7 +100,7 @@ class ProviderBatches:
         raise NotImplementedError
 
     def to_body(self, request: Request) -> dict[str, Any]:
-        """Return the same body as for a single call."""
+        """Return the body of the request, which is the same as for a single call."""
         return self._settings.wire.to_body(self._settings, request)
 
     def ask(self, path: str, data: bytes | None = None, *, once: bool = False, **headers: str) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ class ProviderBatches:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
 
         def exchange() -> tuple[Mapping[str, str], bytes]:
-            # Files of requests are large; all other requests are small.
+            # only an upload of requests has a large body
             deadline = Deadline(TIMEOUT if data is None or len(data) < _SMALL else LONG_TIMEOUT)
             with closing(self._open(path, data, deadline=deadline, once=once, headers=named)) as response:
                 return response.headers, response.read()
@@ -148,22 +148,26 @@ class ProviderBatches:
                 yield str(line.get(self.name_field)), self._read_settled(line, sent)
 
     def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
-        """Parse the model's answer in a line of the results."""
+        """Parse the body of a model's answer in a line of the results."""
         with reading():
             return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
     def refused(
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
     ) -> Failed:
-        """Return the failure for each request of a rejected batch; its kind depends on the error message."""
+        """
+        Return the failure for each request in a rejected batch; the kind of fault depends on the
+        provider's error.
+        """
         outcome = classify_error(error, sent=_NO_SCHEMA, secret=self._key.value)
         kind, message = ending
-        kind = outcome.kind if isinstance(outcome, CallError) else kind
+        if isinstance(outcome, CallError):
+            kind = outcome.kind
         words = one_line(f"{error.message}{where}", secret=self._key.value)
         return Failed(kind=kind, message=f"{message}: {words}{more}")
 
     def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
-        """Classify a provider's error about one request: return a failed generation or Declined, or raise CallError."""
+        """Classify a provider's error about one request: return the generation that it means, or raise CallError."""
         outcome = classify_error(error, sent=sent, secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
@@ -221,14 +225,12 @@ def check_id(value: object, of: str = "the batch") -> str:
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the objects in a body of JSON Lines; raise CallError for anything else."""
-    rest = (
-        bytearray()
-    )  # A bytearray, as a long line arrives in thousands of pieces, and bytes would be copied for each.
+    rest = bytearray()  # not bytes, which would be copied for each of the thousands of pieces of a long line
     for piece in pieces:
         rest += piece
         whole: list[bytearray] = []
         if b"\n" in piece:
-            # Not str.splitlines or an SDK's iter_lines: they also split at characters that JSON strings may contain.
+            # str.splitlines and an SDK's iter_lines also split at characters that JSON strings may contain
             *whole, rest = rest.split(b"\n")
         if len(rest) > LONGEST_BODY:
             raise CallError(FaultKind.BAD_RESPONSE, f"a result is longer than {LONGEST_BODY:,} bytes")
@@ -252,14 +254,14 @@ def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
 
 
 _OPENAI_ENDINGS = {"completed": _COMPLETED, "failed": _REFUSED, "expired": _EXPIRED, "cancelled": _CANCELLED}
-#: Codes of single requests, in the error file.
+#: Error codes of single requests in OpenAI's error file.
 _OPENAI_NOT_MADE = {"batch_expired": _EXPIRED, "batch_cancelled": _CANCELLED}
 
 
 class OpenAIBatches(ProviderBatches):
-    """OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of results and errors."""
+    """OpenAI's Batch API, with a file of requests to Chat Completions or Responses, and files of results and errors."""
 
-    #: Documented limits; slightly less than the 200 MB for a file.
+    #: Limits of one batch; the size is slightly below the documented 200 MB.
     limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
@@ -298,12 +300,14 @@ class OpenAIBatches(ProviderBatches):
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """Read a line of the output file or of the error file."""
-        error, response = line.get("error"), line.get("response")
+        error = line.get("error")
+        response = line.get("response")
         if (code := text_or_default(get(error, "code"), "")) in _OPENAI_NOT_MADE:
             raise CallError(*_OPENAI_NOT_MADE[code])
         if not isinstance(response, dict):
             return self.classify(ProviderError.parse(error), sent)
-        body, status = response.get("body"), count(response.get("status_code"))
+        body = response.get("body")
+        status = count(response.get("status_code"))
         if status is not None and status >= 400:
             return self.classify(ProviderError.parse(body, status=status), sent)
         return self.read_answer(body, sent)
@@ -329,7 +333,7 @@ class OpenAIBatches(ProviderBatches):
 
 
 _ANTHROPIC_NOT_MADE = {"expired": _EXPIRED, "canceled": _CANCELLED}
-#: HTTP statuses that single calls would have; results only contain the name.
+#: HTTP status of the same error in a single call, by the error's type; results contain only the type.
 _ANTHROPIC_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -346,9 +350,9 @@ _MESSAGE_BATCHES = f"{anthropic_messages.PATH}/batches"
 
 
 class AnthropicBatches(ProviderBatches):
-    """Anthropic's Message Batches: requests in one body, and a file of results."""
+    """Anthropic's Message Batches API, with all requests in one body, and a file of results."""
 
-    #: Documented limits; slightly less than the 256 MB for a batch.
+    #: Limits of one batch; the size is slightly below the documented 256 MB.
     limits = BatchLimits(requests=100_000, size=240_000_000)
     _unanswered = Failed(
         kind=FaultKind.BAD_RESPONSE, message="the batch has ended, but its results do not contain this request"
@@ -360,8 +364,8 @@ class AnthropicBatches(ProviderBatches):
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """
-        Check that the server is reachable, accepts the key and supports batches; return a function
-        that creates one.
+        Check that the server is reachable, accepts the key and supports batches; return a function that creates the
+        batch.
         """
         self.ask(f"{_MESSAGE_BATCHES}?limit=1")
         data = b'{"requests":[%b]}' % b",".join(lines)
@@ -414,16 +418,16 @@ _GEMINI_ENDINGS = {
     "EXPIRED": _EXPIRED,
     "CANCELLED": _CANCELLED,
 }
-#: HTTP statuses that single calls would have, by the gRPC status code in the results.
+#: HTTP status of the same error in a single call, by the gRPC status code in the results.
 _GRPC_STATUSES = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401}
 
 
 class GeminiBatches(ProviderBatches):
-    """Gemini's batches: a file of requests, and a file of results."""
+    """Gemini's batch API, with a file of requests and a file of results."""
 
     name_field = "key"
-    #: The documented limit is 2 GB per file, with no limit of requests; ours is lower, as the file is kept in memory
-    #: while it is uploaded.
+    #: Limits of one batch, lower than the documented ones (2 GB, any number of requests), since the file is in memory
+    #: during the upload.
     limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
@@ -494,10 +498,11 @@ class GeminiBatches(ProviderBatches):
 
     def _error(self, body: object) -> ProviderError:
         """Return the error with the HTTP status for its gRPC code."""
-        error, number = ProviderError.parse(body), get(body, "code")
-        return replace(error, status=_GRPC_STATUSES.get(number, error.status)) if isinstance(number, int) else error
+        error = ProviderError.parse(body)
+        code = get(body, "code")
+        return replace(error, status=_GRPC_STATUSES.get(code, error.status)) if isinstance(code, int) else error
 
 
 def _number(value: object) -> int:
-    """Return a count, which the API sends as a string; 0 for anything else."""
+    """Return a count, which the API sends as a string; 0 if the value is not a number."""
     return int(value) if isinstance(value, str | int) and str(value).isdecimal() else 0

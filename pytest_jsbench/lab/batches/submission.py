@@ -1,7 +1,7 @@
 """
-Submit a run's attempts as batches, wait for them, and let each test read its answer from a file.
+Submit a run's attempts as batches, wait for the results, and return each answer from a file of answers.
 
-Secrets of the run are removed from errors and results of batches.
+The run's secrets are removed from errors and results.
 
 `BATCHES` is the entry point for run sessions (`run/batch_attempts.py`).
 """
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.session import RunSession
 
-#: Length of a request's name in characters: `sha256-` and 160 bits of the hash; both providers allow 64.
+#: Length of a request's name in characters: `sha256-` and 160 bits of the hash; providers allow 64 characters.
 _LENGTH = 47
 #: Permanent faults, after which a batch's state is not queried again.
 _PERMANENT = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
 
 
 def name_of(request: Request) -> str:
-    """Return a request's name in a batch; it is the same only for the same attempt with the same request."""
+    """Return a request's name in a batch; only the same attempt with the same request has the same name."""
     params = request.params
     content = {
         "task": request.key.task,
@@ -83,7 +83,7 @@ def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
 
 
 class RedactingBatches:
-    """Submits batches and redacts the run's secrets in the provider's responses."""
+    """A wrapper for a provider's batches that redacts the run's secrets in responses."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
         self._batches = batches
@@ -99,7 +99,7 @@ class RedactingBatches:
         return self._batches.line(name, request)
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the requests; return a function that creates the batch and returns its id, to be recorded."""
+        """Upload the requests; return a function that creates the batch and returns the batch's id."""
         with _faults_without_secrets(self._secrets):
             create = self._batches.upload(lines)
 
@@ -142,10 +142,11 @@ def _faults_without_secrets(secrets: Secrets) -> Iterator[None]:
 
 class BatchAnswers:
     """
-    Writes the file of answers, one line per request; if a request has two lines, the later one counts.
+    The file of answers during the submission, with one line per request; if a request has two lines, the later one
+    counts.
 
-    The controller opens it before the batches are submitted; `Submission` writes to it in one thread. It is closed
-    before any worker reads the file through `BatchedEngine`.
+    The controller opens the file before the batches are submitted; `Submission` writes to the file in one thread. The
+    file is closed before any worker reads it with `BatchedEngine`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,12 +160,12 @@ class BatchAnswers:
         self._file.close()
 
     def write(self, result: Result) -> None:
-        """Write the outcome of a request."""
+        """Write the result of a request."""
         name, generation = result
         self._line({"name": name, "generation": to_json(generation)})
 
     def refuse(self, name: str, reason: MissingReason, message: str) -> None:
-        """Write why a request has no answer in this run."""
+        """Write the reason for which a request has no answer in this run."""
         self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
 
     def _line(self, data: dict[str, Any]) -> None:
@@ -173,21 +174,24 @@ class BatchAnswers:
 
 class BatchedEngine:
     """
-    Reads the answer to each request from the file of answers.
+    An engine that returns the answer to each request from the file of answers.
 
-    Each worker creates one instead of the provider's engine. The file is indexed at the first request, after the
+    Each worker creates this engine in place of the provider's. The file is indexed at the first request, after the
     batches have ended; the worker's threads then call `generate` concurrently.
     """
 
     def __init__(self, path: Path, info: EngineInfo) -> None:
-        #: Engine that made the answers.
+        #: Identity of the provider's engine.
         self.info = info
         self._path = path
         self._lines: IndexedLines[str] | None = None
         self._lock = threading.Lock()
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Return the answer; raise CallError if the request failed, Refused if it was not made or has no answer yet."""
+        """
+        Return the answer; raise CallError if the request failed, or Refused if it was not made or
+        has no answer yet.
+        """
         with self._lock:
             if self._lines is None and self._path.exists():
                 self._lines = IndexedLines(self._path, lambda line: str(line["name"]))
@@ -203,7 +207,7 @@ class BatchedEngine:
         return generation
 
     def close(self) -> None:
-        """Do nothing: no resources are kept open."""
+        """Do nothing, since no resources are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,17 +232,17 @@ class Polling:
 @dataclass(slots=True, kw_only=True)
 class Submission:
     """
-    The batches of one run.
+    The submission of one run's requests in batches.
 
-    The controller creates one after collection, before any test runs, and calls `hand_in` and then `wait` in its own
-    thread, once each. The answers go to the file that `BatchedEngine` reads. At the end of the session, `waiting`
-    returns the batches that have not ended.
+    The controller creates the submission after collection, before any test runs, and calls `hand_in` and then `wait`
+    once, from one thread. Answers are written to the file that `BatchedEngine` reads. At the end of the session,
+    `waiting` returns the batches that have not ended.
     """
 
     batches: Batches
     file: BatchFile
     answers: BatchAnswers
-    #: Price of calls in a batch; None without a cost limit.
+    #: Function that returns the price of a call's tokens in a batch; None without a cost limit.
     price: Price | None = None
     #: Cost limit, in US dollars.
     most: float | None = None
@@ -250,17 +254,17 @@ class Submission:
     handed_in: Callable[[BatchPart], None] = lambda _: None
     #: Cost in US dollars: the cost of ended batches plus the maximum cost of the others.
     spent: float = 0.0
-    #: Requests of this run, with the maximum cost of each.
-    _asked: dict[str, float] = field(default_factory=dict)
-    #: Requests answered by an ended batch of an earlier run.
+    #: Maximum cost in US dollars of each request that is not settled, by the request's name; 0 if settled.
+    _costs: dict[str, float] = field(default_factory=dict)
+    #: Names of requests that an ended batch of an earlier run answered.
     _answered_earlier: set[str] = field(default_factory=set)
     _fetched: set[str] = field(default_factory=set)
     #: Whether the cost limit was reached.
-    _full: bool = False
+    _limit_reached: bool = False
     _states: dict[str, BatchState] = field(default_factory=dict)
 
     def hand_in(self, requests: Iterable[Request]) -> None:
-        """Submit the requests that are in no earlier batch; raise BatchError if the provider rejects them."""
+        """Submit the requests that no earlier batch contains; raise BatchError if the provider rejects a batch."""
         names: list[str] = []
         lines: list[bytes] = []
         size = 0
@@ -270,12 +274,14 @@ class Submission:
             if self.stopped.is_set():
                 return
             name = name_of(request)
-            self._asked[name] = 0.0
+            self._costs[name] = 0.0
             if self._is_in_earlier(earlier.get(name), name) or (line := self._line(name, request)) is None:
                 continue
             if len(lines) == limits.requests or (lines and size + len(line) + 1 > limits.size):
                 self._submit(names, lines)
-                names, lines, size = [], [], 0
+                names = []
+                lines = []
+                size = 0
             names.append(name)
             lines.append(line)
             size += len(line) + 1
@@ -283,8 +289,12 @@ class Submission:
             self._submit(names, lines)
 
     def wait(self, progress: Callable[[BatchState], None] = lambda _: None, *, leave: bool = False) -> None:
-        """Query the batches until all have ended, or once with `leave`; read those that have ended."""
-        pauses, broken = self.polling.pauses(), 0
+        """
+        Query the batches until all have ended, or only once with `leave`; read the results of
+        batches that have ended.
+        """
+        pauses = self.polling.pauses()
+        failures = 0
         while waiting := self.waiting():
             leave = leave or self.stopped.is_set()
             for part in waiting:
@@ -292,10 +302,10 @@ class Submission:
                     state = self._states[str(part.id)] = self.batches.state(str(part.id))
                     if state.ended:
                         self._read(part, state)
-                    broken = 0
+                    failures = 0
                 except CallError as error:
-                    broken += 1
-                    if leave or error.kind in _PERMANENT or broken > self.polling.patience:
+                    failures += 1
+                    if leave or error.kind in _PERMANENT or failures > self.polling.patience:
                         message = f"batch {part.id} cannot be queried: {error.message}"
                         raise BatchError(message, found=error.kind, where=part.id) from error
             if leave:
@@ -305,17 +315,21 @@ class Submission:
                 return
             if self.waiting():
                 states = self._states.values()
-                answered, failed = sum(state.answered for state in states), sum(state.failed for state in states)
+                answered = sum(state.answered for state in states)
+                failed = sum(state.failed for state in states)
                 total = sum(state.total for state in states)
                 progress(BatchState(ended=False, answered=answered, failed=failed, total=total))
                 self.sleep(next(pauses))
 
     def waiting(self) -> list[BatchPart]:
         """Return the batches that contain a request of this run and have not ended."""
-        return [part for part in self.file if not (part.ended or self._asked.keys().isdisjoint(part.requests))]
+        return [part for part in self.file if not (part.ended or self._costs.keys().isdisjoint(part.requests))]
 
     def _is_in_earlier(self, part: BatchPart | None, name: str) -> bool:
-        """Return whether a batch of an earlier run has the request; one that failed in an ended batch is sent again."""
+        """
+        Return whether an earlier batch contains the request; a request that failed in an ended batch must be sent
+        again.
+        """
         if part is None or not part.ended:
             return part is not None
         if (batch := str(part.id)) not in self._fetched:
@@ -334,32 +348,32 @@ class Submission:
             raise BatchError(message, found=error.kind, where=batch) from error
 
     def _line(self, name: str, request: Request) -> bytes | None:
-        """Return a request as an item of a batch; None if it may not be sent."""
+        """Return a request as an item of a batch; None if the request must not be sent."""
         most = maximum_usage(request)
         worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
         cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
-        if self.most is not None and (self._full or self.spent + cost > self.most):
-            self._full = True
-            self.answers.refuse(name, MissingReason.LIMIT, f"--jsbench-max-cost={self.most:g} could be passed")
+        if self.most is not None and (self._limit_reached or self.spent + cost > self.most):
+            self._limit_reached = True
+            self.answers.refuse(name, MissingReason.LIMIT, f"the call could exceed --jsbench-max-cost={self.most:g}")
             return None
         try:
             line = self.batches.line(name, request)
         except CallError as error:
             self.answers.write((name, Failed(kind=error.kind, message=error.message)))
             return None
-        self._asked[name] = cost
+        self._costs[name] = cost
         self.spent += cost
         return line
 
     def _submit(self, names: list[str], lines: list[bytes]) -> None:
         part = BatchPart(id=None, handed_in_at=datetime.now(UTC).isoformat(timespec="seconds"), requests=tuple(names))
         try:
-            make = self.batches.upload(lines)
+            create = self.batches.upload(lines)
         except CallError as error:
             raise BatchError(_rejection(part, error)) from error
         self.file.begin(part)
         try:
-            batch = make()
+            batch = create()
         except CallError as error:
             if error.status is None or not 400 <= error.status < 500:
                 raise BatchError(f"{error.message}: {doubt(self.file.path, part)}") from error
@@ -383,12 +397,12 @@ class Submission:
         self.file.change(part, ended=True)
 
     def _settle(self, name: str, usage: Usage | None) -> None:
-        """Replace a request's maximum cost by its actual cost, which is zero without an answer."""
-        worst = self._asked.get(name, 0.0)
+        """Replace a request's maximum cost in `spent` by the actual cost, which is zero without an answer."""
+        worst = self._costs.get(name, 0.0)
         if not worst or self.price is None:
             return
         cost = 0.0 if usage is None else self.price(usage)
-        self._asked[name] = 0.0
+        self._costs[name] = 0.0
         self.spent += (worst if cost is None else cost) - worst
 
 
@@ -402,17 +416,17 @@ POLLING = Polling()
 
 class SessionBatches:
     """
-    The batches of a session's attempts; their answers go to a file, which `BatchedEngine` reads in each process.
+    The batches of a session's attempts, with the answers in a file that `BatchedEngine` reads in each process.
 
-    The caller creates one before the first attempt and calls `make` once, in its own thread; the run's directory
-    keeps the ids. At the end, `waiting` returns the batches that have not ended.
+    Before the first attempt, the caller calls `make` once. The run's directory contains the ids of the batches. At the
+    end, `waiting` returns the batches that have not ended.
     """
 
     def __init__(self, session: RunSession) -> None:
         self._session = session
         self._submission: Submission | None = None
         if session.handover.folder is None:
-            message = "--jsbench-batch keeps the batch's id in the run's directory: add --jsbench-output=DIR"
+            message = "--jsbench-batch needs a run directory for the batch's id: add --jsbench-output=DIR"
             raise BatchError(message, option="batch")
         self._folder = session.handover.folder
 
@@ -426,9 +440,11 @@ class SessionBatches:
     ) -> None:
         """Submit the attempts, and wait for the batches or query them once, depending on the plan."""
         stopped = stopped or threading.Event()
-        session, plan = self._session, self._session.plan
+        session = self._session
+        plan = session.plan
         (variant,) = plan.variants.values()
-        limit, metadata = plan.limits.max_cost, session.handover.metadata
+        limit = plan.limits.max_cost
+        metadata = session.handover.metadata
         with contextlib.ExitStack() as resources:
             batches = build_batches(require_batches(variant.factory, variant.engine.name), variant.engine)
             resources.callback(batches.close)
@@ -448,7 +464,7 @@ class SessionBatches:
             assert isinstance(runner, Runner)
             left = (attempt for attempt in attempts if attempt not in session.recorded)
             questions = (runner.question(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
-            # An attempt that ends before its call has no request, for example with a broken schema or prompt.
+            # an attempt without a call, for example with an invalid schema, has a record instead of a request
             requests = (question.request for question in questions if not isinstance(question, Record))
             submission.hand_in(request for request in requests if isinstance(request, Request))
             submission.wait(progress, leave=plan.batch == "leave")
@@ -458,19 +474,19 @@ class SessionBatches:
         return [] if self._submission is None else [part for part in self._submission.waiting() if part.id is not None]
 
     def doubts(self, folder: Path) -> list[str]:
-        """Return what to do about each batch without a known id; `folder` is the run's directory for display."""
+        """Return a message for each batch whose id is unknown; `folder` is the run's directory as it is displayed."""
         parts = () if self._submission is None else self._submission.file
         return [doubt(folder / FILE, part) for part in parts if part.id is None]
 
     def _spend(self, submission: Submission) -> None:
-        """Count the cost of the batches towards the limit, which also applies to the project's tests."""
+        """Add the cost of the batches to the costs of the run, for which the cost limit applies."""
         if submission.spent:
             with contextlib.closing(self._session.limits_file()) as limits:
                 limits.spend(submission.spent)
 
 
 class _BatchSteps:
-    """The steps of a run that concern batches."""
+    """Entry points of this package for the steps of a run that concern batches."""
 
     batching = SessionBatches
     engine = BatchedEngine
@@ -479,7 +495,7 @@ class _BatchSteps:
 
     @staticmethod
     def keep(folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
-        """Write the batches of an earlier run to the directory of this run."""
+        """Write the batches of an earlier run to this run's directory."""
         BatchFile(folder / FILE, metadata, parts)
 
 

@@ -1,13 +1,15 @@
 """
-The engines `llguidance`, `outlines` and `xgrammar`: the embedded model of `local`, constrained by a grammar.
+Implement the engines `llguidance`, `outlines` and `xgrammar`: the embedded model of `local`, constrained by a grammar.
 
-For `llguidance`, the server masks tokens with its own copy of llguidance, through the field `grammar`. The package
-llguidance compiles each schema first: it reports unsupported schemas, and compile times are measured there. The
-server's copy may be another version, and silently ignores a grammar that it does not support. The grammar therefore
-begins with a canary before the document: an answer without it was not constrained.
+For `llguidance`, the server masks tokens with its own copy of llguidance, and gets the grammar in the field `grammar`
+of the request. The package llguidance compiles each schema before the call, to report unsupported schemas and to
+measure the compile time. The server's copy may be another version, which silently ignores a grammar that it does not
+support. The grammar therefore requires a canary token before the document: an answer without the canary was not
+constrained.
 
-The other two engines are run token by token. The server returns the most likely tokens, and the library masks them: the
-most likely allowed token is chosen, or at a temperature one is sampled from the softmax over allowed tokens.
+The other two engines generate token by token. The server returns the most likely tokens, and the library masks them.
+The most likely allowed token is chosen; with a temperature, a token is sampled from the softmax over the allowed
+tokens.
 """
 
 from __future__ import annotations
@@ -56,20 +58,23 @@ if TYPE_CHECKING:
     from pytest_jsbench.lab.decoding.grammars import Grammar
     from pytest_jsbench.lab.decoding.walks import Offered
 
-#: Options of the server, the same as for the engine `local`.
+#: Options of the server, with the same meaning as for the engine `local`.
 _SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout", "top_p"})
 OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory"}
-#: Option set by `prepare` for processes that only know the model's alias.
+#: Option with the path of the model's file, which `prepare` adds since other processes know only the model's alias.
 MODEL_FILE = "model_file"
-#: A single token that starts neither JSON nor an answer.
+#: A single token with which no JSON document starts.
 CANARY = "@"
 
-#: Number of positions per request: it grows while the model's own choices are allowed, and is reset to one when they
-#: are not.
-_FEWEST, _MOST = 1, 8
-#: Number of most likely tokens to request; if none of them is allowed, the larger number is tried, then all.
-_FEW, _MANY = 60, 2000
-#: Requests do not send the schema, so no error of the server is about it.
+#: Minimum and maximum number of tokens per request to the server; the number doubles while the grammar allows the
+#: model's own choices, and is reset when it does not.
+_FEWEST_TOKENS = 1
+_MOST_TOKENS = 8
+#: Number of candidates to request for each token; if none of them is allowed, the larger number is requested, then all
+#: tokens.
+_FEW_CANDIDATES = 60
+_MANY_CANDIDATES = 2000
+#: Description of the sent schema for errors: requests to the server contain no schema, so no error is about it.
 _SENT = Sent(response_format=ResponseFormat.TEXT)
 #: Seconds between checks for a slot that another process uses.
 _PAUSE = 0.02
@@ -77,7 +82,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSettings:
-    """Settings of the library and of the server."""
+    """Settings of a decoding library and of the model's server."""
 
     #: Whether schemas are narrowed (`bounded`) before they are passed to the library.
     bounded: bool
@@ -111,7 +116,7 @@ def server_config(config: EngineConfig) -> EngineConfig:
 
 
 def model_file(config: EngineConfig) -> str:
-    """Return the path of the GGUF file, also for a configuration with only the model's alias."""
+    """Return the path of the model's GGUF file: that from `prepare`, or else the one that the engine `local` finds."""
     given = config.options.get(MODEL_FILE)
     return str(given) if given is not None else str(local.find_model_file(config).resolve())
 
@@ -124,28 +129,28 @@ class _GrammarEngine(local.LocalEngine):
         self._grammars = grammars
 
     def close(self) -> None:
-        """Close the client's connections and end the library's processes; the server belongs to `prepare`."""
+        """Close the client's connections and end the library's processes; `prepare` stops the server."""
         super().close()
         self._grammars.close()
 
 
 class LLGuidanceEngine(_GrammarEngine):
-    """Calls the local server with a grammar in llguidance's format."""
+    """An engine that calls the local server with a grammar in llguidance's format."""
 
     def generate(self, request: Request) -> Completion | Declined:
         """
-        Compile the schema, then make one call; both compile it, but only the package's time counts
-        as compile time.
+        Compile the schema, then make one call; the server compiles the schema too, but this time does not count as
+        compile time.
         """
         deadline = Deadline(request.params.timeout)
         with self._grammars.loaded() as process:
             grammar = self._grammars.compile(process, request.schema, deadline)
         if isinstance(grammar, Declined):
             return grammar
-        # One more token for the canary.
+        # one more token, for the canary
         params = replace(local.with_default_temperature(request.params), max_tokens=request.params.max_tokens + 1)
         body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
-        # The grammar replaces the schema.
+        # the grammar replaces the schema in the request
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
         sent = self._grammars.to_sent(request.schema)
         outcome = self.ask(replace(request, params=params), sent=sent, deadline=deadline, settings=settings)
@@ -160,7 +165,7 @@ def to_grammar(schema: Schema) -> str:
 
 
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
-    """Return the answer without the canary; declined if the canary is missing."""
+    """Return the answer without the canary; if the canary is missing, return that the schema is unsupported."""
     if not answer.text.startswith(CANARY):
         declined = local.unsupported("the server's llguidance, which is another version, ignored the grammar")
         return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
@@ -174,7 +179,7 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
 
 
 class MaskedEngine(_GrammarEngine):
-    """Generates text with the embedded model and a library's grammar, choosing each token itself."""
+    """An engine that chooses each token itself, from the candidates of the embedded model that a grammar allows."""
 
     def __init__(
         self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
@@ -186,20 +191,21 @@ class MaskedEngine(_GrammarEngine):
         self._top_p = 1.0 if settings.top_p is None else settings.top_p
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Compile the schema, then choose token by token; start again if the server was restarted."""
+        """Compile the schema, then generate token by token; start again if the server was restarted."""
         return self.guarded(request, lambda: self._generate(request))
 
     def _generate(self, request: Request) -> Completion | Declined:
-        # waiting for a slot does not count in any time
+        # the time of waiting for a slot is not measured
         with self._grammars.loaded() as process, self._slots.lend() as slot:
-            deadline, watch = Deadline(request.params.timeout), Stopwatch()
+            deadline = Deadline(request.params.timeout)
+            watch = Stopwatch()
             if (declined := self.declined(request.prompt)) is not None:
                 return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):
                 return structs.replace(grammar, timing=watch.stop())
             prompt = self._read_prompt(request.prompt, deadline)
-            # The same limit at which llama.cpp ends an answer.
+            # llama.cpp ends an answer at the same limit
             most = min(request.params.max_tokens, self._context - len(prompt))
             if most <= 0:
                 message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
@@ -208,7 +214,7 @@ class MaskedEngine(_GrammarEngine):
             timing = grammar.timed(watch.stop())
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH
-        else:  # Also at a dead end of the grammar: the incomplete document is the answer.
+        else:  # at a dead end of the grammar, the incomplete document is the answer
             finish_reason = FinishReason.STOP if state is State.DONE else FinishReason.UNKNOWN
         spelled = [self._vocabulary.tokens[token] for token in tokens[:most]]
         return Completion(
@@ -223,14 +229,16 @@ class MaskedEngine(_GrammarEngine):
         self, grammar: Grammar, prompt: list[int], params: GenerationParams, slot: int, deadline: Deadline
     ) -> tuple[list[int], State]:
         """
-        Choose tokens until the document ends or the limit is reached; the last step may exceed it
-        by a few tokens.
+        Choose tokens until the document ends or the limit is reached; the last step may exceed the limit by a few
+        tokens.
         """
         most = params.max_tokens
         sampling = {"temperature": params.temperature, "top_p": self._top_p, "seed": params.seed}
         step = grammar.begin(sampling if params.temperature else None, deadline)
         tokens = list(step.taken)
-        count, breadth, fresh = _FEWEST, _FEW, True
+        count = _FEWEST_TOKENS
+        breadth = _FEW_CANDIDATES
+        fresh = True
         while len(tokens) < most and step.state in (State.OPEN, State.STUCK):
             offered = self._rank(
                 [*prompt, *tokens],
@@ -240,21 +248,24 @@ class MaskedEngine(_GrammarEngine):
                 fresh=fresh,
                 deadline=deadline,
             )
-            step, fresh = grammar.step(offered, deadline), False
+            step = grammar.step(offered, deadline)
+            fresh = False
             tokens += step.taken
             if step.state is not State.STUCK:
-                count = min(2 * count, _MOST) if len(step.taken) >= count else _FEWEST
-                breadth = _FEW
+                count = min(2 * count, _MOST_TOKENS) if len(step.taken) >= count else _FEWEST_TOKENS
+                breadth = _FEW_CANDIDATES
             elif step.taken:
-                count, breadth = _FEWEST, _MANY
+                count = _FEWEST_TOKENS
+                breadth = _MANY_CANDIDATES
             elif breadth < len(self._vocabulary.tokens):
-                count, breadth = _FEWEST, _MANY if breadth == _FEW else len(self._vocabulary.tokens)
+                count = _FEWEST_TOKENS
+                breadth = _MANY_CANDIDATES if breadth == _FEW_CANDIDATES else len(self._vocabulary.tokens)
             else:
                 break
         return tokens, step.state
 
     def _read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
-        """Return the tokens of the prompt."""
+        """Return the prompt's tokens, after the server has applied the chat template."""
         rendered = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"]
         body = {"content": rendered, "add_special": True, "parse_special": True}
         return [int(token) for token in self._post("/tokenize", body, deadline)["tokens"]]
@@ -263,9 +274,9 @@ class MaskedEngine(_GrammarEngine):
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
     ) -> list[Offered]:
         """
-        Return the most likely tokens at each of the next positions, if the model continued unconstrained.
+        Return the most likely tokens at each of the next positions for unconstrained generation.
 
-        With `fresh`, no cached computation is used, so that an answer depends only on its own request.
+        With `fresh`, the server uses no cached state, so that an answer depends only on its own request.
         """
         body = {
             "prompt": list(tokens),
@@ -301,21 +312,21 @@ class MaskedEngine(_GrammarEngine):
 
 class Slots:
     """
-    The server's slots, each used by one call of one process at a time.
+    Locks for the server's slots, so that only one call in all processes uses a slot at a time.
 
-    The state of a slot is reused by the next request of the same call. Another call in between would discard it, and
-    recomputing it gives slightly different probabilities.
+    The next request of the same call reuses the state of the slot. Another call in between would discard this state,
+    and recomputing the state gives slightly different probabilities.
     """
 
     def __init__(self, count: int, *, key: str) -> None:
         self._count = count
-        # A directory that only the processes of this run know.
+        # the key makes the name of the directory unique to this run
         self._folder = slots_folder(key)
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
     @contextmanager
     def lend(self) -> Iterator[int]:
-        """Yield the number of a free slot, waiting for one if necessary; free it at the end of the block."""
+        """Yield the number of a free slot, waiting if all are in use; release the slot at the end of the block."""
         from filelock import FileLock, Timeout
 
         locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
@@ -334,21 +345,21 @@ class Slots:
 
 
 def slots_folder(key: str) -> Path:
-    """Return the directory of the locks of the slots, for the server with that key."""
+    """Return the directory with the lock files of the slots, for the server with this API key."""
     name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
     return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingFactory:
-    """Serves the model in the same way as the engine `local`, and builds the engines that constrain it."""
+    """Factory of an engine that serves the model like the engine `local`, and constrains it by a grammar."""
 
-    #: Name of the library, the engine and the extra.
+    #: Name of the library, which is also the name of the engine and of the extra.
     library: str
     module: str
     distribution: str
     minimum: tuple[int, ...]
-    #: Whether the engine chooses each token itself, rather than the server.
+    #: Whether the engine chooses each token; otherwise the server does.
     masked: bool
 
     options = OPTIONS
@@ -374,7 +385,10 @@ class DecodingFactory:
         return local.FACTORY.model_file(config)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """Default to temperature 0; an engine that always takes the most likely token has no seed."""
+        """
+        Return the parameters with temperature 0 by default; without a seed if the most likely token
+        is always taken.
+        """
         sampled = local.FACTORY.sampled(config, params)
         return replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
 
@@ -409,12 +423,14 @@ class DecodingFactory:
         return engine(config, settings.server, self.describe(config), self.build_matcher(config))
 
     def build_matcher(self, config: EngineConfig) -> Grammars:
-        """Build a matcher that decides which answers the grammar accepts, without a server."""
+        """Build the grammars, which decide without a server which answers are accepted."""
         settings = DecodingSettings.from_config(config)
-        model, memory, patience = model_file(config), settings.memory << 30, settings.server.start_timeout
+        model = model_file(config)
+        memory = settings.memory << 30
+        start_timeout = settings.server.start_timeout
         return Grammars(
             [
-                LibraryProcess(self.library, model, memory=memory, start_timeout=patience)
+                LibraryProcess(self.library, model, memory=memory, start_timeout=start_timeout)
                 for _ in range(settings.server.slots)
             ],
             bounded=settings.bounded,

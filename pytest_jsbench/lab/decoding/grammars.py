@@ -1,4 +1,4 @@
-"""Compile schemas in a library's separate process, which is ended when it hangs or crashes."""
+"""Compile schemas with a decoding library in a separate process, which is ended when the library hangs or crashes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULE = "pytest_jsbench.lab.decoding.walks"
 
 class LibraryProcess:
     """
-    A library in a separate process, used by one thread at a time.
+    A decoding library in a separate process, used by one thread at a time.
 
     `Grammars` creates one for each slot, and lends each to one call. The process starts with the first request. When
     the library hangs or crashes, the process is ended and the request raises a CallError of that kind; the next request
@@ -38,14 +38,16 @@ class LibraryProcess:
     """
 
     def __init__(self, library: str, model: str, *, memory: int, start_timeout: float, module: str = _MODULE) -> None:
-        self._library, self._model = library, model
-        self._memory, self._start_timeout = memory, start_timeout
+        self._library = library
+        self._model = model
+        self._memory = memory
+        self._start_timeout = start_timeout
         self._module = module
-        # Shared mappings of the libraries, such as CUDA's, do not count as a grammar's memory.
+        # memory that libraries such as CUDA's map as shared does not count as a grammar's memory
         self._calls = GuardedCalls(private=True)
 
     def start(self) -> None:
-        """Load the library if it is not loaded yet; raise CallError if that fails."""
+        """Load the library if it is not loaded yet; raise CallError if this fails."""
         reply = self._call("load", seconds=self._start_timeout, memory=None)
         if reply.ending == "timeout":
             raise self._hang("load", self._start_timeout)
@@ -58,9 +60,9 @@ class LibraryProcess:
         self, method: str, *arguments: object, timeout: float, doing: str, deadline: Deadline | None = None
     ) -> Mapping[str, Any]:
         """
-        Call a method of the session; raise CallError of kind hang or crash if it does not return.
+        Call a method of the process's `Session`; raise a CallError for a hang or a crash if the method does not return.
 
-        A library that is ended because the whole call is over did not hang.
+        If the deadline of the model's call has passed, the error is that of the deadline and not a hang.
         """
         self.start()
         if deadline is not None:
@@ -100,28 +102,28 @@ class LibraryProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """The grammar in a process, until another one is compiled there."""
+    """A compiled grammar in a library's process, valid until another grammar is compiled there."""
 
     process: LibraryProcess
-    #: Seconds to compile it, including the first mask and preparation.
+    #: Seconds to compile the grammar, including preparation and the first mask, and seconds to compile without these.
     seconds: float
     compiled: float
     #: Timeout for the masks of one request, in seconds.
     timeout: float
 
     def timed(self, timing: Timing) -> Timing:
-        """Return the timing of a call with the grammar's times added."""
+        """Return the timing of a call, with the grammar's times added."""
         return structs.replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
         """
-        Begin a text, with tokens sampled as specified or the most likely ones; a forced beginning
-        is taken at once.
+        Begin a text, and take the tokens at its start for which the grammar allows only one choice; the other tokens
+        are sampled, or the most likely are taken if `sampling` is None.
         """
         return self._step("begin", sampling, deadline)
 
     def step(self, offered: Sequence[Offered], deadline: Deadline) -> Step:
-        """Continue with the tokens that the model offers."""
+        """Continue the text with tokens from the model's candidates."""
         return self._step("step", offered, deadline)
 
     def _step(self, method: str, argument: object, deadline: Deadline) -> Step:
@@ -129,8 +131,8 @@ class Grammar:
         return Step(taken=tuple(reply["taken"]), state=State(reply["state"]))
 
     def acceptance(self, texts: Sequence[str]) -> Acceptance:
-        """Check each text, as far as the grammar accepts it."""
-        replies = [self.process.ask("accepts", text, timeout=self.timeout, doing="look at an answer") for text in texts]
+        """Check whether the grammar accepts each text."""
+        replies = [self.process.ask("accepts", text, timeout=self.timeout, doing="check an answer") for text in texts]
         return Acceptance(
             accepted=tuple(reply["accepts"] for reply in replies),
             grammar_compilation=self.seconds,
@@ -141,10 +143,10 @@ class Grammar:
 
 class Grammars:
     """
-    Compiles each schema in a process of its pool, and checks which answers the grammar accepts.
+    A pool of processes that compile schemas and check which answers the grammars accept.
 
-    Created when an engine is built, or for a run with labelled answers, and closed at the end. The threads of
-    concurrent calls share it; a thread waits in `loaded` until a process is free.
+    The pool is created when an engine is built, or for a run with labelled answers. The threads of concurrent calls
+    share the pool; a thread waits in `loaded` until a process is free.
     """
 
     def __init__(
@@ -157,9 +159,9 @@ class Grammars:
         library: str = "",
     ) -> None:
         self._processes = processes
-        #: Name and version, for messages.
+        #: Name and version of the library, for messages.
         self._library = library
-        #: Last in, first out: the process that was used last has the library loaded.
+        #: Last in, first out, since the process that was used last has already loaded the library.
         self._free: LifoQueue[LibraryProcess] = LifoQueue()
         for process in processes:
             self._free.put(process)
@@ -170,7 +172,7 @@ class Grammars:
 
     @contextmanager
     def loaded(self) -> Iterator[LibraryProcess]:
-        """Lend a process with the library loaded for the length of the block."""
+        """Yield a process that has loaded the library, reserved until the end of the block."""
         process = self._free.get()
         try:
             process.start()
@@ -180,12 +182,14 @@ class Grammars:
 
     def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
         """
-        Compile a schema; return the library's message if it is unsupported, raise CallError for a
-        hang or a crash.
+        Compile a schema. If the schema is unsupported, return the library's message; for a hang or a crash, raise
+        CallError.
         """
         try:
-            given, timeout = self.given(schema), self._compile_timeout
-            reply = process.ask("compile", given, timeout=timeout, deadline=deadline, doing="compile the grammar")
+            given = self.given(schema)
+            reply = process.ask(
+                "compile", given, timeout=self._compile_timeout, deadline=deadline, doing="compile the grammar"
+            )
         except CannotBound as error:
             return unsupported(str(error))
         except RecursionError:
@@ -195,7 +199,7 @@ class Grammars:
         return Grammar(process=process, timeout=self._mask_timeout, **reply)
 
     def given(self, schema: Schema) -> Schema:
-        """Return the schema for the library; raise CannotBound if it cannot be narrowed."""
+        """Return the schema as it is passed to the library; raise CannotBound if the schema cannot be narrowed."""
         return bounded_within(schema) if self._bounded else schema
 
     def to_sent(self, schema: Schema) -> Sent:
@@ -216,6 +220,6 @@ class Grammars:
             return replace(grammar.acceptance(texts), library=self._library)
 
     def close(self) -> None:
-        """End the processes."""
+        """End all processes."""
         for process in self._processes:
             process.close()

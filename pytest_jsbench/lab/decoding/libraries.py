@@ -1,4 +1,4 @@
-"""One interface for all decoding libraries; imported only in the library's own process."""
+"""Provide one interface for all decoding libraries; this module is imported only in a library's own process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 
-#: Separators of json.dumps, requested from all libraries: if whitespace is optional, small models produce too much of
-#: it.
-ITEM_SEPARATOR, KEY_SEPARATOR = ", ", ": "
+#: Separators that all grammars require, the same as in json.dumps; with optional whitespace, small models write too
+#: much whitespace.
+ITEM_SEPARATOR = ", "
+KEY_SEPARATOR = ": "
 
 
 class Unsupported(Exception):
@@ -30,15 +31,15 @@ def is_set(mask: bytes, token: int) -> bool:
 
 
 class Matcher(ABC):
-    """A grammar, and the position of a text in it."""
+    """A grammar that matches one text token by token."""
 
     @abstractmethod
     def mask(self) -> bytes:
-        """Return a mask of one bit per token, the lowest first, which is set if the token is allowed next."""
+        """Return a mask with one bit per token, the lowest first; a bit is set if its token is allowed next."""
 
     @abstractmethod
     def advance(self, token: int) -> None:
-        """Take an allowed token."""
+        """Append an allowed token to the text."""
 
     def allows(self, token: int, mask: bytes) -> bool:
         """Return whether the token is allowed next, given the mask."""
@@ -46,7 +47,7 @@ class Matcher(ABC):
 
 
 class LLGuidance:
-    """The package llguidance."""
+    """The library llguidance."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         import llguidance
@@ -57,7 +58,7 @@ class LLGuidance:
         self._end = vocabulary.end
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile a schema; the library reports errors and never raises."""
+        """Compile a schema; raise Unsupported with the error that the library reports."""
         from llguidance import LLMatcher
 
         try:
@@ -76,7 +77,7 @@ def guidance_options() -> Any:
 
 
 class _Pieces:
-    """A vocabulary in the form that llguidance takes from Python."""
+    """A vocabulary in the form that llguidance accepts from Python."""
 
     bos_token_id = None
 
@@ -87,7 +88,7 @@ class _Pieces:
         self._tokenizer = Tokenizer(vocabulary)
 
     def __call__(self, text: bytes) -> list[int]:
-        """Return the tokens of bytes that the grammar forces."""
+        """Return the tokens for bytes to which the grammar has no alternative."""
         return self._tokenizer(text) or []
 
 
@@ -102,7 +103,7 @@ class _LLGuidanceMatcher(Matcher):
         return mask
 
     def allows(self, token: int, mask: bytes) -> bool:  # noqa: ARG002
-        # The mask allows only one split of forced bytes.
+        # where the grammar has no alternative, the mask allows only one of several ways to split bytes into tokens
         if token == self._end:
             return bool(self._matcher.is_accepting())
         return bool(self._matcher.validate_tokens([token]) == 1)
@@ -117,7 +118,10 @@ class _LLGuidanceMatcher(Matcher):
 
 
 class Outlines:
-    """The package outlines-core: from schema to regular expression to an index over the vocabulary."""
+    """
+    The library outlines-core, which turns a schema into a regular expression, and this into an index over the
+    vocabulary.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         from outlines_core import Vocabulary as OutlinesVocabulary
@@ -129,7 +133,7 @@ class Outlines:
         self._words = -(-len(vocabulary.tokens) // 32)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile a schema; the library raises for unsupported ones."""
+        """Compile a schema; raise Unsupported if the library rejects the schema."""
         from outlines_core import Guide, Index
         from outlines_core.json_schema import build_regex_from_schema
 
@@ -154,7 +158,7 @@ class _OutlinesMatcher(Matcher):
 
 
 class XGrammar:
-    """The package xgrammar; objects are open unless the schema closes them, as in JSON Schema."""
+    """The library xgrammar; as in JSON Schema, objects may have further properties unless the schema forbids them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         import xgrammar
@@ -169,7 +173,7 @@ class XGrammar:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile a schema; the library raises for unsupported ones."""
+        """Compile a schema; raise Unsupported if the library rejects the schema."""
         import xgrammar
 
         try:
@@ -201,8 +205,8 @@ class _XGrammarMatcher(Matcher):
             raise RuntimeError(f"xgrammar refused token {token}, which its own mask allows")
 
 
-#: `compile` returns a function that starts a text in a schema's grammar, or raises Unsupported with the library's
-#: message.
+#: Any of the libraries; `compile` returns a function that starts a new text in a schema's grammar, or raises
+#: Unsupported with the library's message.
 Library = LLGuidance | Outlines | XGrammar
 #: Libraries by the name of the engine.
 LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {

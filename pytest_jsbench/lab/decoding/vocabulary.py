@@ -1,4 +1,4 @@
-"""A model's vocabulary as bytes, read from the header of its GGUF file."""
+"""Read a model's vocabulary, as bytes, from the header of its GGUF file."""
 
 from __future__ import annotations
 
@@ -12,28 +12,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-#: Formats of GGUF's value types, by number; 8 is a string, 9 an array.
+#: Format for `struct` of each scalar type in GGUF, by the type's number; type 8 is a string, and type 9 an array.
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
+_STRING = 8
+_ARRAY = 9
 _PREFIX = "tokenizer.ggml."
-#: Token types with a spelling: normal text, user-defined, and a single byte; others (unknown, control, unused) have
-#: none.
-_NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6
-#: Limit for the length of vocabularies and of strings in a header.
+#: Types of tokens that stand for text: normal text, user-defined, and a single byte; other types (unknown, control,
+#: unused) have no spelling.
+_NORMAL = 1
+_USER_DEFINED = 4
+_BYTE = 6
+#: Maximum length of vocabularies, and of strings in a header.
 _LONGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """Spelling of each token by number; empty for tokens without one, such as the end of an answer."""
+    """The tokens of a model, as bytes."""
 
+    #: Spelling of each token, by the token's number; empty for tokens without a spelling, such as the end of an answer.
     tokens: tuple[bytes, ...]
     #: Token that ends an answer.
     end: int
 
     @classmethod
     def from_gguf(cls, path: Path) -> Vocabulary:
-        """Read a vocabulary; raise EngineError if the file is not GGUF, or its type of tokens is unknown."""
+        """Read a vocabulary; raise EngineError if the file is not GGUF, or the kind of its vocabulary is unknown."""
         try:
             with path.open("rb") as file:
                 header = _Header(file).read()
@@ -51,7 +55,7 @@ class Vocabulary:
         return cls(tokens=tuple(spell(*pair) for pair in zip(tokens, types, strict=True)), end=end)
 
     def to_ids(self) -> dict[bytes, list[int]]:
-        """Return the numbers of the tokens that spell these bytes."""
+        """Return the numbers of the tokens by spelling; several tokens may have the same spelling."""
         ids: dict[bytes, list[int]] = {}
         for number, spelling in enumerate(self.tokens):
             if spelling:
@@ -61,9 +65,9 @@ class Vocabulary:
 
 class Tokenizer:
     """
-    Splits bytes into the longest tokens from the left.
+    A tokenizer that repeatedly takes the longest token from the left.
 
-    The model may split them in another way, but grammars are independent of the split.
+    The model may split the bytes in another way, but grammars do not depend on the split.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -71,7 +75,7 @@ class Tokenizer:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: bytes) -> list[int] | None:
-        """Return the tokens; None if some part of the text has no token."""
+        """Return the tokens; None if no token matches a part of the text."""
         tokens: list[int] = []
         position = 0
         while position < len(text):
@@ -134,7 +138,8 @@ class _Header:
 
 _PRINTING = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTING]
-#: Letters for bytes in byte-level BPE: printable bytes are themselves, the others start at U+0100.
+#: Byte for each character in byte-level BPE: printable bytes stand for themselves, the others for characters from
+#: U+0100.
 _ALPHABET = {chr(byte): byte for byte in _PRINTING} | {chr(0x100 + n): byte for n, byte in enumerate(_OTHERS)}
 
 

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.lab.decoding.libraries import Library, Matcher
     from pytest_jsbench.lab.decoding.vocabulary import Tokenizer
 
-#: Tokens with the logarithm of their unmasked probability, the most likely first.
+#: The model's candidates for a token, each with the logarithm of its unmasked probability, the most likely first.
 Offered = Sequence[tuple[int, float]]
 
 #: Rounding error of the sum of all probabilities in single precision.
 _ROUNDING = 1e-6
 #: Approximately the largest power of e that a float can represent.
 _LARGEST = 700.0
-#: Maximum number of forced tokens, for which there is only one choice, that are taken in one request.
+#: Maximum number of forced tokens (to which the grammar has no alternative) that are taken in one request.
 _MOST_FORCED = 256
 
 
 class Likeliest:
-    """Takes the most likely allowed token."""
+    """A choice of the most likely allowed token."""
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
         """Return the first token that the mask allows; None if more tokens are needed to decide."""
@@ -44,11 +44,12 @@ class Likeliest:
 
 class Draw:
     """
-    Samples from the softmax over allowed tokens at a temperature; `top_p` is applied before it, as in llama.cpp.
+    A choice by sampling from the softmax over allowed tokens at a temperature, after `top_p`, as in llama.cpp.
 
-    Used for one text, in one thread. Only the most likely tokens are offered at first. The total weight of the others
-    has an upper bound, and a point is drawn below the total weight of all. If it falls on an offered token, that token
-    is chosen; otherwise more tokens are requested for the same point. The distribution is exactly that over all tokens.
+    One object is used for one text, in one thread. At first, only the most likely tokens are offered. The total weight
+    of the other tokens has an upper bound, and a random point is drawn below the total weight of all tokens. If the
+    point falls on an offered token, this token is chosen; otherwise more tokens are requested for the same point. The
+    resulting distribution is exactly the one over all tokens.
     """
 
     def __init__(self, *, temperature: float, top_p: float = 1.0, seed: int | None = None) -> None:
@@ -56,7 +57,7 @@ class Draw:
         self._top_p = top_p
         # random() gives the same values for a seed in all versions of Python; numpy does not guarantee this.
         self._random = random.Random(seed)  # noqa: S311  no secret hangs on it
-        #: Point drawn for the next token, until its token is offered.
+        #: Point drawn for the next token; kept until a token is chosen.
         self._point: float | None = None
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
@@ -70,7 +71,8 @@ class Draw:
             cut = self._nucleus(allowed, rest)
             if cut is None:
                 return None
-            allowed, rest = allowed[:cut], 0.0
+            allowed = allowed[:cut]
+            rest = 0.0
         best = allowed[0][1]
         weights = list(accumulate(exp((likely - best) / self._temperature) for _, likely in allowed))
         return self._fall(allowed, weights, self._bound(offered[-1][1], best, rest, others) if rest else 0.0)
@@ -83,13 +85,16 @@ class Draw:
             point = self._point
             if offered_weight <= point < offered_weight + beyond:
                 return None
-            # The point is beyond the actual total weight, which was overestimated: draw again.
+            # a point beyond the actual total weight, which was overestimated, is drawn again
             self._point = None
             if point < offered_weight:
                 return allowed[bisect_right(weights, point)][0]
 
     def _bound(self, least: float, best: float, rest: float, others: int) -> float:
-        """Return an upper bound for the weight of tokens not offered: none is more likely than the last offered one."""
+        """
+        Return an upper bound for the weight of tokens that were not offered; these are at most as likely as the last
+        offered token.
+        """
         each = log(others) + (least - best) / self._temperature
         if self._temperature > 1:
             together = log(others) + (log(rest) - log(others) - best) / self._temperature
@@ -99,8 +104,8 @@ class Draw:
 
     def _nucleus(self, allowed: Offered, rest: float) -> int | None:
         """
-        Return how many of the most likely tokens make up `top_p` of the allowed ones; None if more tokens are needed to
-        decide.
+        Return the number of most likely tokens that together reach `top_p` of the allowed probability; None if more
+        tokens are needed to decide.
         """
         sums = list(accumulate(exp(likely) for _, likely in allowed))
         fewest, most = (bisect_left(sums, self._top_p * (sums[-1] + more)) + 1 for more in (0.0, rest))
@@ -108,11 +113,11 @@ class Draw:
 
 
 class State(StrEnum):
-    """State of a walk."""
+    """States of a walk after a step."""
 
     #: More tokens are needed.
     OPEN = "open"
-    #: The next token is not among those offered, so more of them are needed.
+    #: None of the offered tokens can be taken, so more candidates are needed.
     STUCK = "stuck"
     #: The document is complete and was ended.
     DONE = "done"
@@ -122,14 +127,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Tokens that a walk took, and its state afterwards."""
+    """The tokens that a walk took in one step, and the walk's state afterwards."""
 
     taken: tuple[int, ...]
     state: State
 
 
 class Walk:
-    """A text under construction; the choice takes one of the offered tokens that the grammar allows."""
+    """A text that is generated token by token; `choice` selects one of the offered tokens that the grammar allows."""
 
     def __init__(self, matcher: Matcher, choice: Likeliest | Draw, *, end: int) -> None:
         self._matcher = matcher
@@ -138,10 +143,10 @@ class Walk:
 
     def step(self, offered: Sequence[Offered]) -> Step:
         """
-        Take tokens, given the model's most likely ones at each position.
+        Take tokens from the model's candidates for each of the next positions.
 
-        The tokens offered for a position are only valid if the model's own choice was taken before it. Forced tokens,
-        for which the model is not needed, are taken last.
+        Candidates for a position are valid only if the model's own choice was taken at the position before. Forced
+        tokens, for which no candidates are needed, are taken last.
         """
         taken: list[int] = []
         for ranked in offered:
@@ -154,7 +159,7 @@ class Walk:
             self._take(token, taken)
             if token != ranked[0][0]:
                 break
-        state = self._take_forced(taken)  # This appends to `taken`.
+        state = self._take_forced(taken)  # also appends to `taken`
         return Step(taken=tuple(taken), state=state)
 
     def _take_forced(self, taken: list[int]) -> State:
@@ -179,10 +184,11 @@ def accepts(
     begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int
 ) -> tuple[bool | None, list[float]]:
     """
-    Return whether the grammar accepts the text as complete; None if the vocabulary has no tokens for it.
+    Return whether the grammar accepts the text as a complete document; None if the vocabulary has no tokens for the
+    text.
 
-    Also return the seconds from each token to the mask for the next one. The first mask is left out, as it belongs to
-    the grammar's compilation.
+    Also return the seconds from each token to the mask for the next one. The first mask is left out, since its time
+    counts as compilation.
     """
     tokens = tokenizer(text)
     seconds: list[float] = []
@@ -201,13 +207,13 @@ def accepts(
 
 
 class Session:
-    """Compiles one grammar at a time, and then generates or checks texts with it."""
+    """A loaded library that compiles one grammar at a time, and generates or checks texts with this grammar."""
 
     def __init__(self, library: Library, vocabulary: Vocabulary) -> None:
         self._library = library
         self._end = vocabulary.end
         self._tokenizer = Tokenizer(vocabulary)
-        #: Starts a text in the compiled grammar.
+        #: Function that starts a text in the compiled grammar; None before a grammar is compiled.
         self._start: Callable[[], Matcher] | None = None
         self._walk: Walk | None = None
 
@@ -218,31 +224,34 @@ class Session:
         try:
             self._start = self._library.compile(schema)
             compiled = time.perf_counter()
-            # Some libraries do part of the work when the first mask is requested.
+            # some libraries do part of the compilation when the first mask is requested
             self._start().mask()
         except Unsupported as error:
             return {"unsupported": str(error)}
         except RuntimeError as error:
-            if "bad_alloc" in str(error):  # Out of memory, which is not related to the schema.
+            if "bad_alloc" in str(error):  # the process is out of memory, so this is not an unsupported schema
                 raise
             return {"unsupported": str(error)}
         return {"seconds": time.perf_counter() - start, "compiled": compiled - start}
 
     def begin(self, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Begin a text, with tokens sampled as specified or the most likely ones."""
+        """
+        Begin a text; tokens are sampled with these parameters, or the most likely are taken if
+        `sampling` is None.
+        """
         assert self._start is not None
         choice = Likeliest() if sampling is None else Draw(**sampling)
         self._walk = Walk(self._start(), choice, end=self._end)
         return self.step([])
 
     def step(self, offered: Sequence[Offered]) -> dict[str, Any]:
-        """Continue with the tokens that the model offers."""
+        """Continue the text with tokens from the model's candidates."""
         assert self._walk is not None
         step = self._walk.step(offered)
         return {"taken": step.taken, "state": step.state.value}
 
     def accepts(self, text: str) -> dict[str, Any]:
-        """Check a text, as far as the grammar accepts it."""
+        """Return whether the grammar accepts a text, and the seconds for each mask."""
         assert self._start is not None
         data = text.encode("utf-8", "surrogatepass")
         accepted, seconds = accepts(self._start, data, self._tokenizer, end=self._end)

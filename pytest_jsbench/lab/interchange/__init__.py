@@ -1,1 +1,1 @@
-"""Interchange with other tools: their evaluation files, and the shared format every_eval_ever."""
+"""Exchange results with other tools: evaluation files of any tool, and the shared format every_eval_ever."""

@@ -1,4 +1,4 @@
-"""`jsbench validate`, `aggregate` and `migrate`: validate, average and upgrade evaluation files of any tool."""
+"""The commands `jsbench validate`, `jsbench aggregate` and `jsbench migrate` for evaluation files of any tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_jsbench.metrics.figures import named
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
-_FILES = "evaluation files, runs, or folders of runs"
+_FILES = "evaluation files, runs, or directories of runs"
 
 
 def add_validate(commands: Any) -> None:
@@ -116,7 +116,7 @@ def _each(options: argparse.Namespace) -> list[Path]:
 
 
 def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
-    """Return a table of the metrics of an evaluation, with their weights."""
+    """Return a table of the averaged metrics, and facts about their weights."""
     shown = [row for row in means if row.mean or (row.values + row.nulls and "." not in row.metric)]
     table = TableBlock(head="Metric", columns=(), rows=tuple((row.metric, ()) for row in shown))
     table = table.beside(Column(heading="Values"), [row.values for row in shown])
@@ -140,12 +140,12 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
 
 
 def problems(path: Path) -> list[str]:
-    """Return the problems of an evaluation file, one sentence each: location, found, expected."""
+    """Return the problems of an evaluation file as sentences with the location, and what was found and expected."""
     try:
         data = run_json.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
         if metrics is None and any(map(run_json.is_figure, data.values())):
-            return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
+            return ["the file has only bare metrics; `jsbench migrate` adds config_path, backend and metrics"]
         if isinstance(metrics, Mapping):
             wrong = run_json.metric_problems(run_json.without_retired(metrics))
             ours = RUN.problems(data) if run_json.OURS in metrics else ()
@@ -159,7 +159,7 @@ def problems(path: Path) -> list[str]:
     return list(dict.fromkeys(wrong))
 
 
-#: The count that each metric of another tool is a share or a mean of.
+#: For each metric of other tools, the count over which it is a share or a mean.
 _DENOMINATORS: Mapping[str, str] = {
     "action_type_accuracy": "num_steps",
     "mean_coord_error": "coord_error_count",
@@ -172,7 +172,7 @@ _DENOMINATORS: Mapping[str, str] = {
         "num_episodes",
     ),
 }
-#: Bounds and quantiles, whose means have no meaning.
+#: Suffixes of bounds and quantiles; no mean is computed for these, since it would have no meaning.
 _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
 
 
@@ -181,12 +181,12 @@ class Aggregate:
     """A metric over several evaluations."""
 
     metric: str
-    #: Number of evaluations with a value, with null, and without the metric.
+    #: Numbers of evaluations with a value of the metric, with null, and without the metric.
     values: int
     nulls: int
     absent: int
     mean: float | None
-    #: Mean weighted by `weight`, over the `weighted` evaluations that also have that count; None without weights.
+    #: Mean over the evaluations that also have the count `weight`, weighted by this count; `weighted` is their number.
     weighted_mean: float | None
     weight: str | None
     weighted: int
@@ -194,9 +194,9 @@ class Aggregate:
 
 def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | None = None) -> list[Aggregate]:
     """
-    Average each metric over evaluations that have a value; those with null are counted, and never treated as 0.
+    Average each metric over the evaluations that have a value; null is counted separately, and never treated as 0.
 
-    A metric's weight is the count that it is a share of, or for all metrics the count named `weight`.
+    Each metric is weighted by the count over which it is a share or a mean, or all metrics by the count named `weight`.
     """
     names = dict.fromkeys(name for evaluation in figures for name in evaluation)
     return [_aggregate_metric(name, figures, weight) for name in names if not _NO_MEAN.search(name)]
@@ -222,7 +222,7 @@ def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], 
 
 
 def _denominator(name: str) -> str | None:
-    """Return the count whose weighted mean is the metric over all files together."""
+    """Return the count to weight a metric by, so that its weighted mean is the metric over all files together."""
     if (row := named(name)) is not None:
         return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)

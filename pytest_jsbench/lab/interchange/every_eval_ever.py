@@ -1,7 +1,8 @@
 """
-The evaluation format of the project every_eval_ever: one aggregate record, and one row per attempt.
+Export a run in the format of the project every_eval_ever: one aggregate record, and one row per attempt.
 
-Source: its JSON Schemas 0.3.0. Rows follow 0.3.0 or instance-level 0.2.0, as no record satisfies both.
+The aggregate follows that project's JSON Schema 0.3.0. Rows follow 0.3.0 or instance-level 0.2.0, since no row can
+conform to both.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _FAILURES = "failure_rates."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Names of the run in both files."""
+    """Names that identify the run in the aggregate record and in the rows."""
 
     developer: str
     model: str
@@ -58,20 +59,24 @@ class Identity:
 
     @property
     def path(self) -> str:
-        """Path of the aggregate in that project's layout, without its suffix."""
+        """Path of the aggregate record in the project's directory layout, without a suffix."""
         return f"data/{COLLECTION}/{self.developer}/{self.model}/{self.name}"
 
 
 def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity:
-    """Return the run's identity, which is deterministic; the developer is the model's prefix, or else the provider."""
+    """
+    Return the run's identity, which is deterministic; the default developer is the model's prefix, or else the
+    provider.
+    """
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    # Version 0.1.0 wrote no uuid, and shards are often started at the same time.
-    apart = str(metadata.dataset.get("shard") or "") if metadata.uuid is None else metadata.uuid
-    parts = filter(None, [metadata.run_id, metadata.started_at, metadata.model, apart, metadata.variant])
+    # version 0.1.0 of this package wrote no uuid; the shard then distinguishes runs that started at the same time
+    distinction = str(metadata.dataset.get("shard") or "") if metadata.uuid is None else metadata.uuid
+    parts = filter(None, [metadata.run_id, metadata.started_at, metadata.model, distinction, metadata.variant])
     digest = hashlib.sha256(" ".join(parts).encode(errors="surrogatepass")).digest()
     name = str(uuid.UUID(bytes=digest[:16], version=4))
-    developer, model = _portable(named), _portable(after)
+    developer = _portable(named)
+    model = _portable(after)
     started = int(datetime.fromisoformat(metadata.started_at).timestamp())
     return Identity(
         developer=developer,
@@ -82,7 +87,7 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
 
 
 def _portable(name: str) -> str:
-    """Return the name as a directory name that is valid on every file system."""
+    """Return the name with the characters replaced that are not valid in directory names on every file system."""
     safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
     return f"{safe}_" if safe.lower() == "data" else safe
 
@@ -96,9 +101,10 @@ def write(
     developer: str | None = None,
 ) -> Path:
     """
-    Write both files to `folder`, or those of each variant; return the aggregate's path, or the directory of all.
+    Write the aggregate record and the rows to `folder`; return the path of the aggregate.
 
-    Raise JSBenchError if that fails.
+    Variants have separate files; the returned path is then the directory with all files. Raise JSBenchError if this
+    fails.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempts were made; nothing to export as every_eval_ever")
@@ -106,9 +112,9 @@ def write(
         return _write(folder, run, summary, version=version, developer=developer)
     parts = run.each()
     for name, part in summary.variants.items():
-        alone = replace(parts[name], verdict=run.verdict)
-        if any(outcome.made for outcome in alone.outcomes):
-            _write(folder, alone, part, version=version, developer=developer)
+        variant_run = replace(parts[name], verdict=run.verdict)
+        if any(outcome.made for outcome in variant_run.outcomes):
+            _write(folder, variant_run, part, version=version, developer=developer)
     return folder / "data" / COLLECTION
 
 
@@ -132,7 +138,7 @@ def _write(folder: Path, run: Run, summary: Summary, *, version: Version, develo
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
-    """Return a unique id; a task may have any name, including `total`."""
+    """Return an id of a result that is unique even if a task is named `total`."""
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
@@ -196,7 +202,7 @@ def _verdict(run: Run) -> dict[str, str]:
 
 
 def _figures(summary: Summary) -> dict[str, str]:
-    """Return all other metrics of the run as strings, which this format requires."""
+    """Return all metrics of the run as strings, which this format requires for additional fields."""
     figures = summary.total.to_dict()
     keywords = {name: row.to_dict() for name, row in summary.keywords.items()}
     texts = {name: json.dumps(value) for name, value in figures.items() if value is not None}
@@ -206,7 +212,7 @@ def _figures(summary: Summary) -> dict[str, str]:
 def _results(
     run: Run, identity: Identity, task: str | None, metrics: Metrics, names: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
-    """Return a result for each metric that is applicable."""
+    """Yield a result for each metric that has a value."""
     for name in names:
         if (score := _score(metrics, name)) is not None:
             yield {
@@ -293,15 +299,16 @@ def _generation(run: Run) -> dict[str, Any]:
 
 
 def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
-    """Return the row of an attempt that was made; since 0.3.0 texts are lists, as a schema has many right answers."""
-    generation, listed = record.generation, version == "0.3.0"
+    """Return the row of an attempt that was made; since version 0.3.0, texts are lists."""
+    generation = record.generation
+    has_lists = version == "0.3.0"
     answered = generation if isinstance(generation, Completion) else None
-    # A redacted run only has the schema's digest.
+    # a redacted record contains only the digest of the schema
     schema = record.schema_digest or ""
     if record.redacted is None:
         schema = json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
     expected = [] if record.expected is None else [json.dumps(record.expected.value, ensure_ascii=False)]
-    reference = expected if listed else "".join(expected)
+    reference = expected if has_lists else "".join(expected)
     output: dict[str, Any] = {"raw": [] if answered is None else [answered.text]}
     if answered is not None and answered.reasoning:
         output["reasoning_trace"] = [answered.reasoning]
@@ -309,8 +316,8 @@ def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
     messages = record.prompt.messages if record.prompt else ()
     is_correct = record.verdict.passed and (record.match is None or record.match.exact)
     return {
-        "schema_version": "0.3.0" if listed else "instance_level_eval_0.2.0",
-        **({"evaluation_result_id": _result_id(identity, record.key.task, "pass_rate")} if listed else {}),
+        "schema_version": "0.3.0" if has_lists else "instance_level_eval_0.2.0",
+        **({"evaluation_result_id": _result_id(identity, record.key.task, "pass_rate")} if has_lists else {}),
         "evaluation_id": identity.evaluation_id,
         "model_id": identity.model_id,
         "evaluation_name": f"{COLLECTION}.{record.key.task}",
@@ -322,12 +329,12 @@ def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
             "formatted": "\n\n".join(f"{message.role}: {message.shown}" for message in messages),
             "reference": reference,
         },
-        "output": output if listed else {"raw": "", **{name: "".join(texts) for name, texts in output.items()}},
-        "messages" if listed else "interactions": None,
+        "output": output if has_lists else {"raw": "", **{name: "".join(texts) for name, texts in output.items()}},
+        "messages" if has_lists else "interactions": None,
         "answer_attribution": [] if answered is None else [{**_ATTRIBUTION, "extracted_value": answered.text}],
         "evaluation": {"score": float(record.verdict.passed), "is_correct": is_correct},
         "token_usage": _usage(getattr(generation, "usage", None)),
-        "performance": _performance(record, details="additional_details" if listed else None),
+        "performance": _performance(record, details="additional_details" if has_lists else None),
         "error": _error(record),
         "metadata": _metadata(record),
     }
@@ -379,7 +386,8 @@ def _error(record: Record) -> str | None:
 
 
 def _metadata(record: Record) -> dict[str, str]:
-    verdict, params = record.verdict, record.params
+    verdict = record.verdict
+    params = record.params
     decisions = record.generation.decisions if isinstance(record.generation, Decided) else None
     facts = {
         "decisions": None if decisions is None else str(len(decisions)),

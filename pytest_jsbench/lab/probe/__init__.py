@@ -1,1 +1,1 @@
-"""Probe a server: find out by which response formats it enforces schemas."""
+"""Probe a server: find out in which response formats the server enforces schemas."""

@@ -1,4 +1,4 @@
-"""`jsbench probe`: find out whether a server enforces schemas, and in which modes it does not."""
+"""The command `jsbench probe`: find out whether a server enforces schemas, and in which modes it does not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENGINE_OPTIONS = (
     "timeout",
 )
 _LEVELS = (1, 8, 32)
-#: Token limit for answers: conforming answers are shorter, and an unconstrained model may never end.
+#: Maximum number of tokens in an answer: conforming answers are shorter, and an unconstrained model may never stop.
 _MOST_TOKENS = 256
 #: Seconds without any answer after which the probe is aborted.
 _PATIENCE = 60.0
@@ -166,7 +166,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C inside, so that the findings so far are printed; no effect outside the main thread."""
+    """Handle SIGTERM like Ctrl-C, so that the findings so far are printed; has no effect outside the main thread."""
     try:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     except ValueError:

@@ -1,8 +1,9 @@
 """
 Decide from a probe's answers whether a server enforces schemas, for each mode.
 
-A conforming answer is evidence because the prompt requests another one, and the schema contains random words. A control
-shows how strong the evidence is: the same questions with the schema only shown in the prompt.
+A conforming answer is evidence of enforcement, because the prompt requests a different answer and the schema contains
+random words. A control measures how strong this evidence is: the same kind of questions, with the schema in the prompt
+and not enforced.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
 
-#: A mode is not enforced if more than 1 in 5 answers is wrong, a keyword is broken if 1 in 2 is.
-_SHARE_OF_MODE, _SHARE_OF_KEYWORD = 5, 2
-#: p-value up to which faults at a level are attributed to load; it is low because several modes and levels are tested.
+#: A mode is not enforced if more than 1 in 5 answers are wrong; a keyword is broken if at least 1 in 2 answers is
+#: wrong.
+_SHARE_OF_MODE = 5
+_SHARE_OF_KEYWORD = 2
+#: Maximum p-value at which faults are attributed to load; low because several modes and levels are tested.
 _BLAMES_LOAD = 0.01
 
 
 class ReplyKind(StrEnum):
-    """Kind of a reply to a probe's question."""
+    """Kinds of replies to a probe's question."""
 
     CONFORMS = "conforms"
     VIOLATES = "violates"
@@ -30,12 +33,12 @@ class ReplyKind(StrEnum):
     MIXED_UP = "mixed_up"
     #: The server rejected the request as unsupported.
     REFUSED = "refused"
-    #: No evidence: the call failed, or the answer was truncated.
+    #: The call failed, or the answer was truncated, so that the reply is no evidence.
     UNDECIDED = "undecided"
 
 
 class Enforcement(StrEnum):
-    """Finding of a probe for a mode or a keyword."""
+    """Findings of a probe for a mode or a keyword."""
 
     ENFORCED = "enforced"
     #: Some answers conform, or show that the model has seen the schema.
@@ -58,9 +61,9 @@ class Reply:
     kind: ReplyKind
     #: Whether the answer contains a word that is in the schema but not in the prompt.
     traced: bool = False
-    #: Violated keywords, and the keywords on the paths to them; empty if the answer is not JSON.
+    #: Violated keywords, and the keywords in the schema that contain them; empty if the answer is not JSON.
     violated: frozenset[str] = frozenset()
-    #: Text that the prompt requests, and text of the answer.
+    #: Text that the prompt requested, and text of the answer.
     wanted: str = ""
     text: str = ""
     #: Message of the server or the judge.
@@ -69,7 +72,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMode:
-    """How a schema is sent and answered: response format, streaming and reasoning."""
+    """A mode of calls: response format, streaming and reasoning."""
 
     response_format: ResponseFormat
     streaming: bool
@@ -83,18 +86,18 @@ class ProbeMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """Replies to questions of one kind."""
+    """Replies to several questions of the same kind."""
 
     #: Number of questions planned.
     planned: int
     replies: tuple[Reply, ...] = ()
 
     def __add__(self, more: Replies) -> Replies:
-        """Add the replies to other questions."""
+        """Return these replies and those to other questions together."""
         return Replies(planned=self.planned + more.planned, replies=self.replies + more.replies)
 
     def count(self, *kinds: ReplyKind) -> int:
-        """Count the replies of these kinds."""
+        """Return the number of replies of these kinds."""
         return sum(reply.kind in kinds for reply in self.replies)
 
     @property
@@ -104,12 +107,12 @@ class Replies:
 
     @property
     def decided(self) -> int:
-        """Number of answers that are evidence."""
+        """Number of answers that are evidence for or against enforcement."""
         return self.count(ReplyKind.CONFORMS, ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
 
     @property
     def wrong_replies(self) -> list[Reply]:
-        """Answers that a server which enforces the schema would not give."""
+        """Answers that are impossible if the server enforces the schema."""
         return [reply for reply in self.replies if reply.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP)]
 
     @property
@@ -119,7 +122,7 @@ class Replies:
 
     @property
     def enforcement(self) -> Enforcement:
-        """Finding from all replies; errors of network or account are no evidence, and a single bad answer decides."""
+        """Finding from these replies: a single wrong answer is decisive, and failed calls are no evidence."""
         if self.count(ReplyKind.MIXED_UP):
             return Enforcement.MIXES_UP
         if self.wrong:
@@ -131,19 +134,19 @@ class Replies:
 
     @property
     def example(self) -> Reply | None:
-        """Reply that best shows what is wrong; None if nothing is."""
+        """Reply that best shows the fault; None if all replies conform."""
         order = (ReplyKind.MIXED_UP, ReplyKind.VIOLATES, ReplyKind.REFUSED, ReplyKind.UNDECIDED)
         return next((reply for kind in order for reply in self.replies if reply.kind is kind), None)
 
     @property
     def message(self) -> str:
-        """Message of the server or the judge about that reply."""
+        """Message of the server or the judge about the reply in `example`; empty if all replies conform."""
         return self.example.message if self.example else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelReplies:
-    """Replies to questions at one number of concurrent calls."""
+    """Replies to questions that were sent with the same number of concurrent calls."""
 
     in_flight: int
     #: Highest number of concurrent calls reached.
@@ -152,7 +155,7 @@ class LevelReplies:
 
     @property
     def reached(self) -> int:
-        """Actual number of concurrent calls, which is lower with rate limits or a fast server."""
+        """Actual number of concurrent calls, which is lower than planned with rate limits or a fast server."""
         return min(self.in_flight, self.peak)
 
 
@@ -165,14 +168,17 @@ class KeywordReplies:
 
     @property
     def enforcement(self) -> Enforcement:
-        """Finding on the keyword; a few wrong answers among many are not attributed to it."""
+        """Finding on the keyword; a few wrong answers among many are not attributed to the keyword."""
         if 0 < self.replies.wrong * _SHARE_OF_KEYWORD < self.replies.decided:
             return Enforcement.SOMETIMES_WRONG
         return self.replies.enforcement
 
     @property
     def blamed(self) -> tuple[str, ...]:
-        """Keywords that the wrong answers break: this one if the judge reports it, or if an answer is not JSON."""
+        """
+        Keywords to which the wrong answers are attributed: this keyword if an answer violates it or is not JSON, or
+        else those that are violated.
+        """
         wrong = self.replies.wrong_replies
         if any(not reply.violated or self.keyword in reply.violated for reply in wrong) or self.keyword in SHAPES:
             return (self.keyword,)
@@ -184,25 +190,26 @@ class ModeFinding:
     """Finding on a mode."""
 
     mode: ProbeMode
-    #: Replies by number of concurrent calls, in ascending order; a level with mostly wrong answers, or with faults
-    #: attributed to load, is the last.
+    #: Replies at each number of concurrent calls, in ascending order; probing ends after a level with mostly wrong
+    #: answers or with faults that are attributed to load.
     levels: tuple[LevelReplies, ...]
-    #: More replies from the level below the last, to compare the last with.
+    #: More replies at the second-highest level, for comparison with the highest level.
     below: LevelReplies | None = None
-    #: What was not probed in this mode.
+    #: Levels, keywords and shapes that were not probed in this mode.
     not_asked: tuple[str, ...] = ()
     keywords: tuple[KeywordReplies, ...] = ()
-    #: Replies with the schema only shown; None if the engine always enforces the schema.
+    #: Replies to the control questions, without enforcement; None if the engine always enforces the schema.
     control: Replies | None = None
-    #: Why probing ended early; empty if it did not.
+    #: Reason for which probing ended early; empty if it was completed.
     unfinished: str = ""
 
     @property
     def enforcement(self) -> Enforcement:
-        """Overall finding."""
+        """Overall finding for the mode."""
         if not self.levels:
             return Enforcement.UNDECIDED
-        first, last = self.levels[0].replies.enforcement, self.levels[-1].replies.enforcement
+        first = self.levels[0].replies.enforcement
+        last = self.levels[-1].replies.enforcement
         if Enforcement.MIXES_UP in (first, last):
             return Enforcement.MIXES_UP
         if first in (Enforcement.REFUSED, Enforcement.UNDECIDED):
@@ -218,13 +225,13 @@ class ModeFinding:
             return Enforcement.BROKEN_FOR_KEYWORDS
         if self.wrong:
             return Enforcement.SOMETIMES_WRONG
-        # A model that is only shown the schema could have answered equally well.
+        # a model that sees the schema only in the prompt could have answered equally well
         by_chance = self.p_value is not None and self.p_value > SIGNIFICANCE
         return Enforcement.UNDECIDED if self.unfinished or by_chance else Enforcement.ENFORCED
 
     @property
     def breaks_under_load(self) -> bool:
-        """True if the last level has significantly more wrong answers than those below it."""
+        """Whether the highest level has significantly more wrong answers than the lower levels."""
         if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
             return False
         last, lower = self.levels[-1].replies, _together(*self.levels[:-1], self.below)
@@ -248,7 +255,7 @@ class ModeFinding:
 
     @property
     def passed(self) -> bool:
-        """True if everything that was probed is enforced."""
+        """Whether everything that was probed is enforced."""
         return self.enforcement is Enforcement.ENFORCED and not self.refused and not self.undecided
 
     @property
@@ -258,7 +265,7 @@ class ModeFinding:
 
     @property
     def p_value(self) -> float | None:
-        """Probability of as many conforming answers if the schema were only shown to the model; None if unknown."""
+        """Probability of as many conforming answers if the model saw the schema only in the prompt; None if unknown."""
         if self.control is None or not self.control.decided or not self.conforming.n:
             return None
         conforming = self.conforming
@@ -266,13 +273,13 @@ class ModeFinding:
 
     @property
     def sound_up_to(self) -> int:
-        """Highest number of concurrent calls without faults; 0 if there were always faults."""
+        """Highest number of concurrent calls at which the schema was enforced; 0 if it never was."""
         sound = [level.reached for level in self.levels[: -1 if self.breaks_under_load else None] if _is_sound(level)]
         return max(sound, default=0)
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Keywords that some answer breaks."""
+        """Keywords and shapes that are not enforced."""
         wrong = {Enforcement.NOT_ENFORCED, Enforcement.IGNORED, Enforcement.MIXES_UP}
         blamed = (name for row in self.keywords if row.enforcement in wrong for name in row.blamed)
         return tuple(dict.fromkeys(blamed))
@@ -289,7 +296,7 @@ class ModeFinding:
 
     @property
     def example(self) -> Reply | None:
-        """Reply that best shows what is wrong."""
+        """Reply that best shows the fault; None if there is none."""
         levels = [level.replies for level in reversed(self.levels)]
         for replies in (*levels, *(row.replies for row in self.keywords)):
             if replies.enforcement is not Enforcement.ENFORCED:
@@ -301,12 +308,12 @@ class ModeFinding:
 
 
 def _together(*levels: LevelReplies | None) -> Replies:
-    """Return the replies at these levels together; a level that was not probed is None."""
+    """Return the replies at all of these levels; a level that was not probed is None."""
     return sum((level.replies for level in levels if level is not None), Replies(planned=0))
 
 
 def is_hopeless(replies: Replies) -> bool:
-    """Return whether so many answers are wrong that the schema is not enforced at any load."""
+    """Return whether so many answers are wrong that the cause cannot be the load."""
     return replies.wrong > 1 and replies.wrong * _SHARE_OF_MODE > replies.decided
 
 
@@ -321,12 +328,13 @@ class Probed:
     """Findings of a probe."""
 
     findings: Sequence[ModeFinding]
-    #: Replies by where the schema was shown; empty if the engine always uses a response format.
+    #: Replies to the control questions, by where the schema was shown; empty if the engine always uses a response
+    #: format.
     controls: Mapping[Shown, Replies]
     #: Number of calls, without retries.
     calls: int
 
     @property
     def passed(self) -> bool:
-        """True if everything that was probed is enforced."""
+        """Whether everything that was probed is enforced."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)

@@ -1,4 +1,7 @@
-"""Probe a server in each mode: which answers conform, and which belong to another question."""
+"""
+Send the questions of a probe in each mode, and find out which answers conform and which belong to
+another question.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ from pytest_jsbench.settings.variants import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy
 from pytest_jsbench.verdicts.verdicts import SyntaxReason
 
-#: Response formats with a guarantee, the strongest first.
+#: Response formats that promise JSON, the strongest first.
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_OBJECT)
 #: Response formats that send a schema.
 WITH_SCHEMA = frozenset({ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL})
@@ -65,14 +68,15 @@ WITH_SCHEMA = frozenset({ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL})
 PER_KEYWORD = 3
 #: Number of additional questions for a keyword with a wrong answer.
 MORE_PER_KEYWORD = 6
-#: Concurrent calls from which a level counts as loaded, and its number of questions: enough to detect a server that is
-#: wrong in 2 of 100 answers; only 1 in 40 probes of one would see no fault.
-_LOADED, _QUESTIONS_UNDER_LOAD = 32, 176
-#: Maximum number of additional questions below a level with wrong answers.
+#: Number of concurrent calls from which a server counts as loaded, and number of questions at such a level. If 2 of 100
+#: answers are wrong, only 1 in 40 probes with this number of questions finds no fault.
+_LOADED = 32
+_QUESTIONS_UNDER_LOAD = 176
+#: Maximum number of additional questions at the second-highest level if the highest has wrong answers.
 _MOST_BELOW = 64
-#: Strict policy: a server that enforces the schema could not have sent anything that this rejects.
+#: Policy of the judge; a server that enforces the schema cannot send an answer that the judge rejects.
 POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
-#: HTTP statuses by which a server rejects the request as unsupported.
+#: HTTP statuses with which servers reject an unsupported request.
 _REFUSING = frozenset({400, 422, 501})
 #: Minimum token limit for answers with reasoning.
 _LEAST_TOKENS_TO_REASON = 4096
@@ -82,9 +86,9 @@ CUT_OFF = "cut off at the token limit; --max-tokens raises it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
-    """What a probe covers, unless its findings make the rest unnecessary."""
+    """The modes, levels, keywords and shapes to probe; faults can make a part of the plan unnecessary."""
 
-    #: Modes, each with its variant of one run.
+    #: Variant of the run for each mode.
     ways: Mapping[ProbeMode, Variant]
     #: Numbers of concurrent calls, in ascending order.
     levels: tuple[int, ...]
@@ -99,7 +103,7 @@ class ProbePlan:
     control: Variant | None
 
     def at_level(self, in_flight: int) -> int:
-        """Return the number of questions at that level."""
+        """Return the number of questions at a level."""
         under_load = _QUESTIONS_UNDER_LOAD if self.more_under_load and in_flight >= _LOADED else 0
         return max(self.calls, in_flight, under_load)
 
@@ -113,7 +117,7 @@ class ProbePlan:
 
     @property
     def controls(self) -> tuple[Shown, ...]:
-        """Where the controls show the schema."""
+        """Where the control questions show the schema."""
         if self.control is None:
             return ()
         formats = {mode.response_format for mode in self.ways}
@@ -129,10 +133,11 @@ def ways_of(
     no_reasoning: Mapping[str, Any] | None = None,
 ) -> dict[ProbeMode, Variant]:
     """
-    Return the engine's modes, for these formats or for all that it supports.
+    Return the engine's modes, each with a variant, for these formats or for all that the engine supports.
 
-    Each mode is streamed and not, unless the configuration sets it, and with and without the fields that turn on
-    reasoning, if there are any. Raise EngineError if the engine supports no mode, or not a requested format.
+    There are separate modes with and without streaming, unless the configuration sets streaming, and with and without
+    reasoning, if fields that turn reasoning on are given. Raise EngineError if the engine does not support a requested
+    format.
     """
     describe(base.factory, base.engine)
     reasonings = [
@@ -164,14 +169,17 @@ def control_of(base: Variant) -> Variant | None:
 
 
 def documented_subset(info: EngineInfo) -> str | None:
-    """Return the subset of a preset, or of a provider at its own address; None if the server is unknown."""
+    """
+    Return the name of the subset that a preset, or a provider at its own address, documents; None
+    for other servers.
+    """
     return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
 def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
-    """Return the keywords or shapes whose questions the provider's subset supports unchanged; all without a subset."""
-    taken = find_subset(subset or "")
-    return tuple(name for name in names if taken is None or _fits(name, taken))
+    """Return those of the keywords and shapes whose questions need no change for the subset; all without a subset."""
+    found_subset = find_subset(subset or "")
+    return tuple(name for name in names if found_subset is None or _fits(name, found_subset))
 
 
 def _fits(keyword: str, subset: Subset) -> bool:
@@ -203,7 +211,7 @@ def _streamed_or_not(base: Variant, config: EngineConfig, reasons: bool | None) 
     configs = [config]
     if "stream" not in config.options:
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
-        configs = both if _takes(base.factory, both[0]) else configs
+        configs = both if _accepts_config(base.factory, both[0]) else configs
     least_tokens = _LEAST_TOKENS_TO_REASON if reasons else 0
     params = replace(base.params, max_tokens=max(base.params.max_tokens, least_tokens))
     for streamed in configs:
@@ -212,7 +220,7 @@ def _streamed_or_not(base: Variant, config: EngineConfig, reasons: bool | None) 
         yield mode, replace(base, name=str(mode), engine=streamed, params=params)
 
 
-def _takes(factory: EngineFactory, config: EngineConfig) -> bool:
+def _accepts_config(factory: EngineFactory, config: EngineConfig) -> bool:
     try:
         describe(factory, config)
     except EngineError:
@@ -222,11 +230,12 @@ def _takes(factory: EngineFactory, config: EngineConfig) -> bool:
 
 class Probe:
     """
-    Runs the questions of a plan, one mode after the other.
+    A probe that asks the questions of a plan, one mode after the other.
 
-    The command creates one with the session of a run that has a variant for each mode, and iterates over its findings
-    in the main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the probe, and the findings so far
-    are still returned. All questions are kept, to recognize answers that belong to another question.
+    The command creates the probe with the session of a run that has a variant for each mode, and iterates over the
+    findings in the main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the probe, and the
+    findings so far are still returned. The words of all questions are kept, to recognize answers that belong to another
+    question.
     """
 
     def __init__(self, plan: ProbePlan, session: RunSession, random: Random) -> None:
@@ -234,11 +243,11 @@ class Probe:
         self._session = session
         self._words = Words(random)
         self._in_flight: CallsInFlight[Reply] = CallsInFlight(max(plan.levels))
-        #: Number of the question that each word belongs to.
+        #: Number of the question to which each word belongs.
         self._owners: dict[str, int] = {}
         self._asked = 0
         self._formats_with_keywords: set[ResponseFormat] = set()
-        #: Replies without enforcement, by where the schema was shown.
+        #: Replies to the control questions, by where the schema was shown.
         self.controls: dict[Shown, Replies] = {}
         #: Number of calls, without retries.
         self.calls = 0
@@ -246,7 +255,10 @@ class Probe:
         self.interrupted = False
 
     def ask_controls(self) -> Mapping[Shown, Replies]:
-        """Run the questions without a response format, if the engine supports that: once, before all others."""
+        """
+        Ask the control questions, without a response format, if the engine supports this; call this method first, and
+        once.
+        """
         for shown in self._plan.controls:
             assert self._plan.control is not None
             asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
@@ -256,7 +268,10 @@ class Probe:
         return self.controls
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
-        """Return the control with the most conforming answers, of those that apply to the format."""
+        """
+        Return the control with the highest share of conforming answers among those for the format; None without a
+        control.
+        """
         alike = [
             replies
             for shown, replies in self.controls.items()
@@ -265,7 +280,7 @@ class Probe:
         return max(alike, key=lambda replies: replies.conforming / replies.decided, default=None)
 
     def findings(self) -> Iterator[ModeFinding]:
-        """Run the questions in each mode, in order, and yield the findings."""
+        """Ask the questions in each mode, in order, and yield the findings."""
         try:
             for mode, way in self._plan.ways.items():
                 if self.interrupted:
@@ -281,7 +296,7 @@ class Probe:
         for in_flight in self._plan.levels:
             level = self._ask_level(mode, runner, in_flight, self._plan.at_level(in_flight))
             finding = replace(finding, levels=(*finding.levels, level))
-            if self.interrupted or not _goes_on(finding):
+            if self.interrupted or not _should_continue(finding):
                 break
         last = finding.levels[-1]
         if len(finding.levels) > 1 and last.replies.wrong and not self.interrupted and not finding.breaks_under_load:
@@ -312,7 +327,7 @@ class Probe:
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
-            # Without a schema, the format only guarantees an object.
+            # without a schema, the format promises only an object
             return [ProbeQuestion(schema={"type": "object"}, wanted=self._words.wrong()) for _ in range(count)]
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
@@ -333,7 +348,7 @@ class Probe:
     def _ask(
         self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
     ) -> Replies:
-        """Run that many questions concurrently; keep the replies so far on Ctrl-C."""
+        """Ask the questions, at most `in_flight` at a time; after Ctrl-C, return the replies so far."""
         numbered = list(enumerate(questions, start=self._asked))
         self._asked += len(questions)
         for number, question in numbered:
@@ -352,7 +367,7 @@ class Probe:
         return Replies(planned=len(questions), replies=tuple(replies))
 
     def _count(self, change: int) -> None:
-        """Count calls as they are made: an interrupted probe has made calls whose answers are not read."""
+        """Change the number of calls; calls whose answers are not read, after an interruption, count too."""
         with self._counting:
             self.calls += change
 
@@ -400,13 +415,13 @@ class Probe:
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        # If no words are only in the schema, a duplicate key shows that something constrained the answer to JSON.
-        held_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
-        traced = held_to_json or bool(words & question.marks)
+        # if the schema has no words of its own, a duplicate key shows that the answer was constrained to JSON
+        constrained_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
+        traced = constrained_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)
 
 
-def _goes_on(finding: ModeFinding) -> bool:
+def _should_continue(finding: ModeFinding) -> bool:
     """Return whether to probe the next level."""
     last = finding.levels[-1].replies
     if last.enforcement in (Enforcement.MIXES_UP, Enforcement.REFUSED, Enforcement.UNDECIDED):

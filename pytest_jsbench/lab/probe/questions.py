@@ -1,8 +1,9 @@
 """
-Questions that a model does not answer correctly on its own: the schema has random words, the prompt requests others.
+Create questions whose prompt requests an answer that does not conform to the schema, with random words in both.
 
-For each keyword, the prompt of a question requests an object that breaks only this keyword. No two questions share a
-word, so an answer with words of another question was mixed up.
+An answer conforms only if the server enforces the schema. For each keyword, there is a question whose prompt requests
+an object that violates only this keyword. No two questions have a word in common, so an answer with words of another
+question was mixed up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pytest_jsbench.core.messages import Message
 _LETTERS = "bcdfghjkmnpqrstvwxz"
 _LENGTH = 8
 _WORD = re.compile(f"[{_LETTERS}]{{{_LENGTH}}}")
-#: Start of reasoning text, before the answer.
+#: Start of a model's reasoning, which may precede the answer.
 _REASONING = "<think"
 
 _PROMPT = (
@@ -29,7 +30,8 @@ _PROMPT = (
     "described to you: it is a mistake.\n\n"
 )
 _SHOWN = "The answer must be JSON that conforms to this JSON schema:\n\n"
-#: Where a control shows the schema: at the end of the prompt, in a message before it (as some servers do), or nowhere.
+#: Where a control question shows the schema: at the end of the prompt, in a system message (as some servers do), or
+#: nowhere.
 Shown = Literal["prompt", "system message", "nowhere"]
 
 
@@ -43,16 +45,16 @@ class ProbeQuestion:
 
     @property
     def words(self) -> frozenset[str]:
-        """Words of schema and prompt; unique to this question."""
+        """Random words in the schema and the prompt, which no other question contains."""
         return words_of(json.dumps(self.schema)) | words_of(self.wanted)
 
     @property
     def marks(self) -> frozenset[str]:
-        """Words that are only in the schema."""
+        """Random words in the schema that the prompt does not contain."""
         return words_of(json.dumps(self.schema)) - words_of(self.wanted)
 
     def case(self, number: int, *, shown: Shown | None = None) -> Case:
-        """Return the question as a case; a control shows the schema in one of its messages."""
+        """Return the question as a case; for a control question, a message contains the schema."""
         content, schema = _PROMPT + self.wanted, _SHOWN + json.dumps(self.schema, indent=2)
         messages: tuple[Message, ...] = (Message(role="user", content=content),)
         if shown == "prompt":
@@ -62,7 +64,7 @@ class ProbeQuestion:
         return Case(key=CaseKey(task="probe", id=str(number)), schema=self.schema, messages=messages)
 
     def may_begin(self, text: str) -> bool:
-        """Return whether a conforming answer can begin with this text."""
+        """Return whether a conforming answer can start with this text."""
         start = re.sub(r"\s", "", text)
         names = self.schema.get("properties", ()) if isinstance(self.schema, Mapping) else ()
         beginnings = [_REASONING, *([f'{{"{name}":' for name in names] or ["{"])]
@@ -70,12 +72,12 @@ class ProbeQuestion:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of questions that a text contains."""
+    """Return the random words of questions in a text."""
     return frozenset(_WORD.findall(text))
 
 
 class Words:
-    """Generates random words and numbers, each word once; a probe creates one and uses it in one thread."""
+    """A generator of random words and numbers, which never repeats a word; used by one probe in one thread."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -94,27 +96,27 @@ class Words:
         return self._random.randint(1_000_000, 9_999_999)
 
     def wrong(self) -> str:
-        """Return a text that no schema accepts."""
+        """Return a text that no question's schema accepts."""
         return f"no-{self.word()}"
 
 
 def any_question(words: Words, *, plain: bool) -> ProbeQuestion:
     """
-    Return a question for any server that enforces something; with `plain` the prompt requests a
-    word instead of JSON.
+    Return a question about `enum`, which all servers that enforce schemas support; with `plain`, the prompt requests a
+    text that is not JSON.
     """
     question = keyword_question("enum", words)
     return replace(question, wanted=words.wrong()) if plain else question
 
 
 def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
-    """Return a question whose prompt requests an object that breaks only this keyword or shape."""
+    """Return a question whose prompt requests an object that violates only this keyword or shape."""
     schema, wanted = {**KEYWORDS, **SHAPES}[keyword](words)
     return ProbeQuestion(schema=schema, wanted=json.dumps(wanted))
 
 
 def _object(properties: Mapping[str, Schema], **more: Schema) -> dict[str, Any]:
-    """Make a closed object with all properties required, which every provider supports."""
+    """Return the schema of an object with only these properties, all required, which every provider supports."""
     return {
         "type": "object",
         "properties": properties,
@@ -132,7 +134,7 @@ _Made = tuple[Schema, object]
 
 
 def _value(make: Callable[[Words], _Made]) -> Callable[[Words], _Made]:
-    """Make an object with one property from the property's schema and the requested value."""
+    """Return a function that puts the schema and the requested value of `make` into an object with one property."""
 
     def made(words: Words) -> _Made:
         name = words.word()
@@ -143,7 +145,7 @@ def _value(make: Callable[[Words], _Made]) -> Callable[[Words], _Made]:
 
 
 def _array(count: int, **bounds: int) -> Callable[[Words], _Made]:
-    """Make an array, with the requested number of items."""
+    """Return a function that makes the schema of an array, and a requested array with `count` items."""
 
     def made(words: Words) -> _Made:
         item = words.word()
@@ -174,7 +176,7 @@ def _reference(words: Words) -> _Made:
     return _object({name: {"$ref": f"#/$defs/{target}"}}, **{"$defs": definitions}), {name: words.wrong()}
 
 
-#: Functions that make a schema and the requested answer, by keyword, in the order of the probe.
+#: Functions that make a schema and the requested answer for each keyword, in the order in which keywords are probed.
 KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
     "enum": _value(lambda words: (_one_of(words.word(), words.word()), words.wrong())),
     "const": _value(lambda words: ({"type": "string", "const": words.word()}, words.wrong())),
@@ -198,7 +200,7 @@ KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
 
 
 def _large(words: Words) -> _Made:
-    """Make a schema of about five kilobytes whose answers are short."""
+    """Return a schema of about five kilobytes that accepts only short answers, with the requested answer."""
     names = [words.word() for _ in range(3)]
     schema = _object({name: _one_of(*(words.word() for _ in range(120))) for name in names})
     return schema, {name: words.wrong() for name in names}
@@ -220,5 +222,5 @@ def _recursive(words: Words) -> _Made:
     return _object({name: reference}, **{"$defs": {node: definition}}), {name: {value: words.wrong(), following: None}}
 
 
-#: The same for shapes of whole schemas, by name.
+#: Functions that make a schema and the requested answer for each shape of a whole schema.
 SHAPES: Mapping[str, Callable[[Words], _Made]] = {"large": _large, "nested": _deep, "recursive": _recursive}

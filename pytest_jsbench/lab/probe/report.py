@@ -1,4 +1,4 @@
-"""Findings of a probe as text, one line per mode with its evidence, and as JSON."""
+"""Convert the findings of a probe to text, with a line and the evidence for each mode, and to JSON."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
-#: Maximum length of an answer when printed, in characters.
+#: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160
 SCHEMA_VERSION = "1.0"
 
 
 def _without(*excluded: StrEnum) -> Meta:
-    """Limit the JSON Schema of an enum field to all members but these."""
+    """Return metadata that exclude these members from the JSON Schema of an enum field."""
     return Meta(extra_json_schema={"enum": [kind.value for kind in type(excluded[0]) if kind not in excluded]})
 
 
 class RepliesReport(TypedDict):
-    """Replies to questions of one kind."""
+    """Replies to several questions of the same kind."""
 
     #: Finding from these replies alone.
     enforcement: Annotated[Enforcement, _without(Enforcement.BREAKS_UNDER_LOAD, Enforcement.BROKEN_FOR_KEYWORDS)]
@@ -107,24 +107,26 @@ class ModeReport(TypedDict):
     decided: Natural
     #: Lower end of the exact (Clopper-Pearson) 95 % interval of the rate of conforming answers; None without answers.
     ci_low: Fraction | None
-    #: Upper end of that interval.
+    #: Upper end of the same interval.
     ci_high: Fraction | None
     #: Probability of as many conforming answers if the server only showed the schema to the model: Fisher's exact test
     #: against the control; None without a control.
     p_value: Fraction | None
     #: Highest number of concurrent calls at which the schema was enforced; 0 if it never was.
     sound_up_to: Natural
-    #: Replies by number of concurrent calls, in ascending order; the first level without enforcement is the last.
+    #: Replies at each number of concurrent calls, in ascending order; probing ends after the first level without
+    #: enforcement.
     levels: list[LevelReport]
-    #: More replies from the level below the last, to compare the last with; None if not needed.
+    #: More replies at the second-highest level, for comparison with the highest level; None if not needed.
     below: LevelReport | None
-    #: Replies to prompts that request an answer that breaks a single keyword, once per response format.
+    #: Replies to questions whose prompt requests a violation of a single keyword; probed in one mode per response
+    #: format.
     keywords: list[KeywordReport]
     #: Keywords and shapes of schemas (large, nested, recursive) that are not enforced.
     broken_for: list[str]
-    #: Levels, keywords and shapes that were not probed in this mode; `keywords` means none of the keywords.
+    #: Levels, keywords and shapes that were not probed in this mode; `keywords` means that no keyword was probed.
     not_asked: list[str]
-    #: Reply that best shows what is wrong; None if nothing is.
+    #: Reply that best shows the fault; None if all replies conform.
     example: ReplyReport | None
 
 
@@ -159,7 +161,7 @@ def line_of(finding: ModeFinding) -> str:
 
 
 def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines of evidence: a wrong answer, what was not probed, and with `verbose` all counts."""
+    """Yield lines with the evidence: a wrong answer, what was not probed, and with `verbose` all counts."""
     if verbose:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
@@ -181,7 +183,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
 
 
 def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
-    """Yield the lines about answers without enforcement."""
+    """Yield a line for each kind of control question."""
     for shown, replies in controls.items():
         where = "no response format, and no schema" if shown == "nowhere" else f"the schema only shown in the {shown}"
         yield f"control: {where}: {_counts(replies)}"
@@ -297,9 +299,9 @@ def _evidence(finding: ModeFinding) -> str:
     if finding.sound_up_to and finding.p_value is not None:
         parts.append(f"p = {finding.p_value:.1g}")
     if finding.keywords:
-        held = sum(row.enforcement is Enforcement.ENFORCED for row in finding.keywords if row.keyword not in SHAPES)
+        enforced = sum(row.enforcement is Enforcement.ENFORCED for row in finding.keywords if row.keyword not in SHAPES)
         count = sum(row.keyword not in SHAPES for row in finding.keywords)
-        parts += [f"{held} of {count} keywords enforced"] if count else []
+        parts += [f"{enforced} of {count} keywords enforced"] if count else []
         shapes = [
             row.keyword for row in finding.keywords if row.keyword in SHAPES and row.keyword not in finding.broken
         ]
@@ -338,7 +340,7 @@ def _counts(replies: Replies) -> str:
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
-    """Return a word for the finding on one keyword; other parts of the schema may still be enforced."""
+    """Return words for the finding on a keyword; other parts of the schema may still be enforced."""
     words = {Enforcement.ENFORCED: "enforced", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
     words[Enforcement.SOMETIMES_WRONG] = "enforced except for a few"
     return words.get(enforcement, "broken")

@@ -1,4 +1,4 @@
-"""`jsbench view`: serve pages for a directory of runs on loopback until stopped."""
+"""The command `jsbench view`: serve web pages about a directory of runs on this machine until stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_view(commands: Any) -> None:
         "with its prompt, schema and answer, and runs side by side. Filters are part of the address. Access needs "
         "the printed link. Ctrl-C stops it.",
     )
-    usual = f"a folder of runs, or a run's (default: {', '.join(_USUAL)}, the first that is there)"
+    usual = f"a directory of runs, or of one run (default: the first that exists of {', '.join(_USUAL)})"
     parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help=usual)
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: a free one)")
     parser.set_defaults(command=_view)
@@ -60,6 +60,6 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C stops it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
-    with listener, suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended.
+    with listener, suppress(KeyboardInterrupt):  # uvicorn raises KeyboardInterrupt again when it has shut down
         server.run(sockets=[listener])
     return True

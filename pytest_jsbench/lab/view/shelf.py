@@ -1,4 +1,4 @@
-"""Runs of a directory, read on demand and cached until their files change."""
+"""Read the runs in a directory on demand, and cache them until their files change."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from pytest_jsbench.reports.run_json import Evaluation, read, read_run
 T = TypeVar("T")
 
 #: Number of runs whose attempts are kept in memory.
-_KEPT = 4
-#: Seconds that a page waits for a run to be read.
+_MOST_RUNS = 4
+#: Maximum number of seconds that a page waits for a run to be read.
 PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A run in the list: its figures, its progress, or why it cannot be read."""
+    """A run in the list, with its figures, its progress or the problem that prevents reading."""
 
     name: str
-    #: The evaluation without the outcomes of cases, which the list does not need.
+    #: Figures of the run, without the outcomes of cases; None if the run has none yet.
     evaluation: Evaluation | None = None
-    #: Number of records on disk, for a run without figures yet.
+    #: Number of records on disk, if the run has no figures yet.
     records: int = 0
     problem: str = ""
     #: Whether the run is still being read.
@@ -50,7 +50,7 @@ class Listed:
 
 
 class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt as needed by lists and filters; its record stays on disk."""
+    """The parts of an attempt that lists and filters need; the record stays on disk."""
 
     #: Index among the run's attempts.
     number: int
@@ -65,7 +65,7 @@ class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelvedRun:
-    """A run as needed by its pages: its report, and its attempts without their records."""
+    """The parts of a run that its pages need: the report, and the attempts without their records."""
 
     heading: str
     verdict: RunVerdict | None
@@ -75,36 +75,42 @@ class ShelvedRun:
     blocks: Sequence[Block]
     #: Attempts, with those that did not pass first.
     attempts: Sequence[ListedAttempt]
-    #: Values of each filter for attempts.
+    #: Values to choose from in each filter of the list of attempts.
     choices: Mapping[str, Sequence[str]]
 
 
-class _Kept(Generic[T]):
+class _RunCache(Generic[T]):
     """
-    Caches what was read of runs, and reads a run again when one of its files has changed.
+    A cache of what was read from runs; a run is read again when one of its files has changed.
 
-    A shelf creates one for each kind of content; page threads call it. Runs are read in background threads. A caller
-    that needs a run while it is being read waits a moment, and then gets the previous content or a TimeoutError.
+    A shelf creates a cache for each kind of content; the threads that make pages call it. Runs are read in background
+    threads. A caller that needs a run while it is being read waits for a limited time, and then gets the previous
+    content or a TimeoutError.
     """
 
     def __init__(self, read: Callable[[Path], T], most: int | None = None) -> None:
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        #: Maps each run (least recently used first) to the state of its files, the reading of that state, and
-        #: the previous reading.
+        #: For each run, least recently used first: the state of its files, the reading of this state, and the previous
+        #: reading.
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
-    def of(self, path: Path, patience: float | None) -> T:
-        """Return what was read of the run; raise the error of reading, or TimeoutError while it takes longer."""
+    def get(self, path: Path, patience: float | None) -> T:
+        """
+        Return what was read from a run; raise the error of reading, or TimeoutError if reading takes longer than
+        `patience`.
+        """
         state = _state(path)
         with self._lock:
             before, reading, earlier = self._readings.pop(path, (None, None, None))
             if reading is None or (before != state and reading.done()):
-                before, reading, earlier = state, Future[T](), reading
-                # A daemon thread, so that Ctrl-C does not wait for it.
+                earlier = reading
+                before = state
+                reading = Future[T]()
+                # a daemon thread, so that Ctrl-C does not wait for the end of reading
                 threading.Thread(target=self._fill, args=(reading, path), daemon=True).start()
-            # The previous reading is released when the new one is complete.
+            # release the previous reading when the new one is complete
             self._readings[path] = before, reading, None if reading.done() else earlier
             if self._most is not None:
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
@@ -115,13 +121,13 @@ class _Kept(Generic[T]):
             if earlier is None or earlier.exception() is not None:
                 raise TimeoutError
             return earlier.result()
-        if reading.exception() is not None:  # The next request reads it again.
+        if reading.exception() is not None:  # the next request reads the run again
             with self._lock:
                 self._readings.pop(path, None)
         return reading.result()
 
-    def known(self, path: Path) -> T:
-        """Return the content of the run's current files; raise TimeoutError if it was not read yet."""
+    def get_current(self, path: Path) -> T:
+        """Return what was read from the run's current files; raise TimeoutError if they have not been read yet."""
         state = _state(path)
         with self._lock:
             before, reading, _ = self._readings.get(path, (None, None, None))
@@ -138,26 +144,26 @@ class _Kept(Generic[T]):
 
 class Shelf:
     """
-    Returns the runs of a directory by name.
+    The runs in a directory, by name.
 
-    The site creates one; the threads in which its pages are made call it. A run in progress is read again, so that it
-    can be watched. Attempts of the most recently viewed runs are kept in memory, without their records.
+    The site creates the shelf; the threads that make pages call it. A run in progress is read again whenever its files
+    have changed. The attempts of the most recently viewed runs are kept in memory, without their records.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()  # A run's own directory, given as `.`, then has a name.
-        self._runs = _Kept(_shelved, most=_KEPT)
-        self._listed = _Kept(self._look)
+        self._folder = folder.resolve()  # resolved, so that a run's directory that was given as `.` has a name
+        self._runs = _RunCache(_read_shelved, most=_MOST_RUNS)
+        self._listed = _RunCache(self._read_listed)
         self._filling = threading.Lock()
 
     def listed(self) -> Iterator[Listed]:
-        """List the runs, the newest first; those that take longer than a moment to read are pending."""
+        """Yield the runs, newest first; runs that are not read within PATIENCE seconds are yielded as pending."""
         deadline = time.perf_counter() + PATIENCE
         pending = []
         for path in reversed(self._paths()):
             left = deadline - time.perf_counter()
             try:
-                yield self._listed.of(path, patience=left) if left > 0 else self._listed.known(path)
+                yield self._listed.get(path, patience=left) if left > 0 else self._listed.get_current(path)
             except TimeoutError:
                 pending.append(path)
                 yield Listed(name=shown_name(path), pending=True)
@@ -165,15 +171,15 @@ class Shelf:
             threading.Thread(target=self._fill, args=(pending,), daemon=True).start()
 
     def _fill(self, paths: Sequence[Path]) -> None:
-        """Read the runs one after the other, for the next list."""
+        """Read the runs one after the other, so that the next list contains them."""
         try:
             for path in paths:
-                with suppress(Exception):  # The error is raised when the run is requested.
-                    self._listed.of(path, patience=None)
+                with suppress(Exception):  # the error is raised again when the run is requested
+                    self._listed.get(path, patience=None)
         finally:
             self._filling.release()
 
-    def _look(self, path: Path) -> Listed:
+    def _read_listed(self, path: Path) -> Listed:
         try:
             _require_own_files(self._folder, path)
             if (path / "run.json").is_file():
@@ -200,7 +206,10 @@ class Shelf:
             raise RecordError(message, found=str(self._folder), expected="a directory of runs") from error
 
     def path(self, name: str) -> Path:
-        """Return the directory of the run of that name; raise RecordError if it does not exist or is not allowed."""
+        """
+        Return the directory of the run with this name; raise RecordError if it does not exist or contains links to
+        outside.
+        """
         for path in self._paths():
             if shown_name(path) == name:
                 _require_own_files(self._folder, path)
@@ -208,24 +217,24 @@ class Shelf:
         raise RecordError(f"no run of this name: {printable(name)}", found=name)
 
     def run(self, name: str) -> ShelvedRun:
-        """Read the run of that name; raise JSBenchError if that fails, TimeoutError while it is being read."""
-        return self._runs.of(self.path(name), patience=PATIENCE)
+        """Return the run with this name; raise JSBenchError if reading fails, or TimeoutError if it takes too long."""
+        return self._runs.get(self.path(name), patience=PATIENCE)
 
 
 def _state(path: Path) -> object:
     """Return the state of the run's files, which changes when a file changes."""
     states = []
-    with suppress(OSError):  # The run may be deleted in the meantime.
+    with suppress(OSError):  # the run may be deleted in the meantime
         for file in sorted(path.iterdir()):
             if file.suffix in {".json", ".jsonl"}:
-                with suppress(OSError):  # The files of single processes are removed when a run ends.
+                with suppress(OSError):  # the files of worker processes are removed when a run ends
                     state = file.stat()
                     states.append((file.name, state.st_mtime_ns, state.st_size))
     return states
 
 
 def shown_name(path: Path) -> str:
-    """Return the name of a run's directory as pages and addresses show it, also if it is not UTF-8."""
+    """Return the name of a run's directory for pages and addresses; bytes that are not UTF-8 are escaped."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
@@ -233,7 +242,7 @@ def _require_own_files(folder: Path, path: Path) -> None:
     """Raise RecordError unless each file of the run is a regular file inside the directory."""
     if not inside(folder, path):
         raise RecordError(printable(f"{path}: a link that leads out of {folder}; it is not read"), where=path)
-    # If the run is deleted in the meantime, reading it raises an error.
+    # if the run is deleted in the meantime, reading it raises an error
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.suffix not in {".json", ".jsonl"}:
             continue
@@ -244,7 +253,7 @@ def _require_own_files(folder: Path, path: Path) -> None:
                 raise RecordError(printable(f"{file}: not a plain file; it is not read"), where=file)
 
 
-def _shelved(path: Path) -> ShelvedRun:
+def _read_shelved(path: Path) -> ShelvedRun:
     run = read_run(path)
     attempts = [
         ListedAttempt(

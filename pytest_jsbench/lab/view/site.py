@@ -1,4 +1,4 @@
-"""Pages for a directory of runs, rendered on the server; they have no scripts and load only their style."""
+"""Render the pages about a directory of runs; the pages have no scripts and load only their style sheet."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from pytest_jsbench.reports.html.case_list import details_of, reason_of
 from pytest_jsbench.reports.html.report import page_environment, page_part
 from pytest_jsbench.reports.run_json import read
 
-_ROOM = "pytest_jsbench.lab.view"
-#: Number of attempts on a page.
+_PACKAGE = "pytest_jsbench.lab.view"
+#: Maximum number of attempts on a page.
 _PAGE = 100
 _COOKIE = "jsbench-view"
 _HEADERS = {
@@ -44,9 +44,9 @@ _HEADERS = {
 
 
 def make_site(folder: Path, token: str) -> Starlette:
-    """Return the application, which serves the runs of a directory on this machine to clients with the token."""
+    """Return the web application, which serves the runs in a directory to clients that have the token."""
     site = _Site(Shelf(folder))
-    # Not the token: a browser sends cookies to every port of this address.
+    # the cookie is not the token, since a browser sends cookies to every port of this address
     session = secrets.token_urlsafe(24)
 
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -54,7 +54,7 @@ def make_site(folder: Path, token: str) -> Starlette:
         cookie = f"{_COOKIE}-{request.scope['server'][1]}"
         if shown and hmac.compare_digest(shown.encode(), token.encode()):
             rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
-            # Two slashes, or a slash and a backslash, at the start would name another server.
+            # a path that starts with two slashes, or a slash and a backslash, would redirect to another server
             path = "/" + quote(request.scope["path"].lstrip("/\\"))
             response: Response = RedirectResponse(f"{path}{f'?{rest}' if rest else ''}", 303)
             response.set_cookie(cookie, session, httponly=True, samesite="strict")
@@ -93,18 +93,18 @@ def _utf8(text: str) -> bytes:
 
 class _Site:
     """
-    Renders the pages.
+    The request handlers that render the pages.
 
-    Created by `make_site`; starlette calls it in several threads at once. Its only state is the shelf.
+    `make_site` creates one object, which starlette calls in several threads at once; its only state is the shelf.
     """
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._pages = page_environment("jsbench view needs jinja2", _ROOM)
+        self._pages = page_environment("jsbench view needs jinja2", _PACKAGE)
 
     def style(self, _: Request) -> Response:
-        """Return the style of all pages: that of report.html, and a few more lines."""
-        text = page_part("report.css") + page_part("view.css", _ROOM)
+        """Return the style sheet of all pages: that of report.html, with a few more rules."""
+        text = page_part("report.css") + page_part("view.css", _PACKAGE)
         return Response(text, media_type="text/css")
 
     def runs(self, _: Request) -> Response:
@@ -118,12 +118,12 @@ class _Site:
         return self._page("runs.html", table=table, verdicts=verdicts, going=going, pending=pending)
 
     def run(self, request: Request) -> Response:
-        """Render a run: its verdict, tables and facts, and its attempts filtered by the address."""
+        """Render a run: its verdict, tables, facts, and the attempts that match the filters in the address."""
         name = request.path_params["run"]
         run = self._shelf.run(name)
         wanted = {key: request.query_params.get(key, "") for key in ("text", "task", "outcome", "keyword", "variant")}
-        chosen = [attempt for attempt in run.attempts if _meets(attempt, wanted)]
-        start = _whole(request.query_params.get("start", "")) or 0
+        chosen = [attempt for attempt in run.attempts if _matches(attempt, wanted)]
+        start = _parse_number(request.query_params.get("start", "")) or 0
         with open_lines() as lines:
             part = [(attempt, reason_of(_record(attempt, lines))) for attempt in chosen[start : start + _PAGE]]
         return self._page(
@@ -131,7 +131,7 @@ class _Site:
             name=name,
             run=run,
             going=not (self._shelf.path(name) / "run.json").is_file(),
-            blocks=_drawn(run.blocks),
+            blocks=_with_templates(run.blocks),
             wanted=wanted,
             attempts=part,
             found=len(chosen),
@@ -142,7 +142,8 @@ class _Site:
 
     def attempt(self, request: Request) -> Response:
         """Render an attempt: its request, its answer and its failures."""
-        name, number = request.path_params["run"], _whole(request.path_params["number"])
+        name = request.path_params["run"]
+        number = _parse_number(request.path_params["number"])
         attempt = next((attempt for attempt in self._shelf.run(name).attempts if attempt.number == number), None)
         if attempt is None:
             raise HTTPException(404)
@@ -155,18 +156,19 @@ class _Site:
             raise HTTPException(400, "choose two runs or more")
         runs = [(name, read(self._shelf.path(name))) for name in names]
         evaluations = [replace(part, source=name) for name, run in runs for part in run.each]
-        called = labels(evaluations)
+        run_labels = labels(evaluations)
         changes: Mapping[str, Sequence[Any]] = {}
         if not any(evaluation.variant for evaluation in evaluations):
-            for pair in pairs([evaluations[0], evaluations[-1]], [called[0], called[-1]]):
+            for pair in pairs([evaluations[0], evaluations[-1]], [run_labels[0], run_labels[-1]]):
                 changes = pair.comparison.changes
         return self._page(
-            "compare.html", names=names, blocks=_drawn(side_by_side(evaluations, called)), changes=changes
+            "compare.html", names=names, blocks=_with_templates(side_by_side(evaluations, run_labels)), changes=changes
         )
 
     def beside(self, request: Request) -> Response:
         """Render one case in several runs, side by side."""
-        case, names = request.query_params.get("case", ""), request.query_params.getlist("run")
+        case = request.query_params.get("case", "")
+        names = request.query_params.getlist("run")
         runs = [(name, sorted(self._shelf.run(name).attempts, key=lambda attempt: attempt.number)) for name in names]
         sides = [(name, attempt) for name, run in runs for attempt in run if str(attempt.attempt.key) == case]
         if not sides:
@@ -174,11 +176,11 @@ class _Site:
         return self._attempts(case, sides)
 
     def reading(self, *_: object) -> Response:
-        """Render the page shown while a run is being read, which reloads itself."""
+        """Render the page that is shown while a run is being read, and that reloads itself."""
         return self._page("reading.html")
 
     def _attempts(self, title: str, attempts: Iterable[tuple[str, ListedAttempt]]) -> Response:
-        """Return the attempts of runs, side by side."""
+        """Render attempts from several runs side by side."""
         with open_lines() as lines:
             sides = [(name, attempt, details_of(_record(attempt, lines))) for name, attempt in attempts]
         return self._page("attempt.html", title=title, sides=sides)
@@ -187,7 +189,7 @@ class _Site:
         return HTMLResponse(_utf8(self._pages.get_template(template).render(**values)))
 
 
-def _meets(listed: ListedAttempt, wanted: Mapping[str, str]) -> bool:
+def _matches(listed: ListedAttempt, wanted: Mapping[str, str]) -> bool:
     attempt = listed.attempt
     return (
         wanted["text"].lower() in str(attempt.key).lower()
@@ -202,17 +204,20 @@ def _record(attempt: ListedAttempt, lines: LinesByPlace) -> Record:
     return record_at(attempt.source, attempt.attempt, lines)
 
 
-def _drawn(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
-    """Yield each block with the name of its template."""
-    return [
-        ("table" if isinstance(block, TableBlock) else "facts" if isinstance(block, list) else "heading", block)
-        for block in blocks
-    ]
+def _with_templates(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
+    """Return each block with the name of the template part that renders it."""
+    drawn: list[tuple[str, Block]] = []
+    for block in blocks:
+        if isinstance(block, TableBlock):
+            drawn.append(("table", block))
+        else:
+            drawn.append(("facts" if isinstance(block, list) else "heading", block))
+    return drawn
 
 
 def _address(wanted: Mapping[str, str], start: int) -> str:
     return "?" + urlencode({**{key: value for key, value in wanted.items() if value}, "start": max(0, start)})
 
 
-def _whole(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else None

@@ -258,7 +258,7 @@ def test_submission_stays_within_the_cost_limit(session: Session) -> None:
     assert sizes(session) == [2]
     assert handing.spent == 20
     refused = session.answer("c")
-    assert (refused.reason, refused.message) == (MissingReason.LIMIT, "--jsbench-max-cost=30 could be passed")
+    assert (refused.reason, refused.message) == (MissingReason.LIMIT, "the call could exceed --jsbench-max-cost=30")
     assert session.run("c", price=price, most=30.0, leave=True).spent == 12
 
 
@@ -290,7 +290,7 @@ def test_the_id_is_on_disk_before_anybody_waits(session: Session) -> None:
 def test_batches_of_another_engine_are_not_taken_over(session: Session) -> None:
     session.run("a", leave=True)
 
-    with pytest.raises(ResumeError, match=r'its batches called model "m", this one "other"'):
+    with pytest.raises(ResumeError, match=r'its batches used model "m", this one "other"'):
         read_parts(session.folder, examples.metadata(model="other"))
 
 

@@ -419,13 +419,13 @@ def test_view_of_a_deleted_folder_is_one_line(folder: Path) -> None:
 
 def test_view_shows_runs_as_they_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = threading.Event()
-    original = Shelf._look
+    original = Shelf._read_listed
 
     def look(self: Shelf, path: Path) -> shelf.Listed:
         assert path.name == "second" or read.wait(30)
         return original(self, path)
 
-    monkeypatch.setattr(Shelf, "_look", look)
+    monkeypatch.setattr(Shelf, "_read_listed", look)
     monkeypatch.setattr(shelf, "PATIENCE", 0.2)
     listing = Shelf(folder)
 
