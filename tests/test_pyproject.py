@@ -14,8 +14,10 @@ import pytest
 from tests.docs.reference import PACKAGE, ROOT, assert_installed_anew
 from tests.sources import trees
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+GROUPS: dict[str, list[str | dict[str, str]]] = PYPROJECT["dependency-groups"]
 #: Distributions whose name differs from the module's.
 DISTRIBUTIONS = {"yaml": "pyyaml", "xdist": "pytest-xdist"}
 #: Packages that are used if they are installed: idna (docs/rules.md), and trio for a test in its loop.
@@ -112,6 +114,14 @@ def test_the_table_names_modules_and_extras_that_there_are(imported: list[tuple[
     assert [pair for pair in OF_A_CLOUD if pair not in imported] == []
 
 
-@pytest.mark.parametrize("extra", [*ASKING, "all", "test"])
+@pytest.mark.parametrize("extra", [*ASKING, "all"])
 def test_engine_extras_install_xdist_and_pytest_benchmark(extra: str) -> None:
     assert {"pytest-xdist", "pytest-benchmark"} <= requirements(EXTRAS[extra])
+
+
+def test_tools_of_contributors_are_groups_and_no_extras() -> None:
+    assert GROUPS.keys() == {"test", "lint", "docs", "dev"}
+    assert GROUPS.keys() & EXTRAS.keys() == set()
+    assert [{"include-group": name} for name in ("test", "lint", "docs")] == GROUPS["dev"][:3]
+    lines = [line for group in GROUPS.values() for line in group if isinstance(line, str)]
+    assert [line for line in lines if line.startswith(PROJECT["name"])] == [], "a group does not install the checkout"

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.engines import registry
+import pytest_jsbench
+from pytest_jsbench.datasets import base as datasets
+from pytest_jsbench.engines import base, registry
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.recorded.recordings import RecordingFile
 from pytest_jsbench.metrics.figures import COUNTS
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.run import batch_attempts
 from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
@@ -40,7 +43,7 @@ def test_generated_parts_of_a_page_are_current(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    named = re.findall(r": ([\w-]+\.md)$", (ROOT / ".mkdocs.yml").read_text("utf-8"), flags=re.MULTILINE)
+    named = re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), flags=re.MULTILINE)
 
     assert sorted(named) == sorted(page.name for page in PAGES)
 
@@ -158,3 +161,35 @@ def test_no_published_schema_is_written_by_hand() -> None:
         f"{name}.schema.json" for name in formats.PUBLISHED
     }
     assert "read_text" not in inspect.getsource(formats)
+
+
+def test_reference_has_every_public_name() -> None:
+    shown = re.findall(r"^::: pytest_jsbench\.(\w+)$", text("api"), flags=re.MULTILINE)
+
+    assert sorted(shown) == sorted({*pytest_jsbench.__all__, *pytest_jsbench._HOMES["library.pydantic_models"]})
+
+
+def test_reference_of_extensions_has_every_protocol_and_name_for_authors() -> None:
+    shown = set(re.findall(r"^::: pytest_jsbench\.([\w.]+)$", text("api-extensions"), flags=re.MULTILINE))
+    for_authors = {name for names in pytest_jsbench._HOMES.values() for name in names} - {"__version__"}
+    protocols = {
+        f"{module.__name__.removeprefix('pytest_jsbench.')}.{name}"
+        for module in (base, datasets, batch_attempts)
+        for name, value in vars(module).items()
+        if getattr(value, "_is_protocol", False) and value.__module__ == module.__name__
+    }
+
+    assert len(protocols) > 12
+    named = {f"engines.base.{name}" for name in for_authors}
+    assert protocols - named <= shown
+    assert for_authors - set(re.findall(r"^::: pytest_jsbench\.(\w+)$", text("api"), flags=re.MULTILINE)) <= shown
+
+
+def test_changelog_has_the_form_of_keep_a_changelog() -> None:
+    headings = re.findall(r"^(#{2,}) (.+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+
+    versions = [title for level, title in headings if level == "##"]
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", title) for title in versions[1:])
+    kinds = {title for level, title in headings if level == "###"}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

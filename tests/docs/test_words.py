@@ -15,10 +15,21 @@ from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.verdicts import FailureType
 from tests.docs.reference import PACKAGE, ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY")), *sorted((ROOT / "docs").glob("*.md"))]
 #: Pages that are not read from beginning to end: references, evidence, and pages for contributors.
 NO_GUIDES = {"options", "commands", "formats", "providers", "rules", "metrics", "published", "decoding-results"} | {
-    *("upstream", "architecture", "contributing", "security", "changelog", "README")
+    *(
+        "upstream",
+        "architecture",
+        "contributing",
+        "stability",
+        "security",
+        "changelog",
+        "README",
+        "CHANGELOG",
+        "SECURITY",
+    ),
+    *("agents", "api", "api-extensions"),
 }
 #: Term of the glossary, by the words that it replaces.
 INSTEAD = {
