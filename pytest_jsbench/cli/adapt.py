@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
-from pytest_jsbench.adaptation.adapter import adapt_within
-from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
+from pytest_jsbench.adaptation.adapter import Mode, adapt_within
+from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, Subset, find_subset
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.cases import Case
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.cases import BrokenCase, Case
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
@@ -63,7 +63,15 @@ def add_adapt(commands: Any) -> None:
         "does before a call. Print a table of the outcomes, and with -v every change.",
     )
     adapt.add_argument("dataset", metavar="DATASET", nargs="+", help="a dataset, as for --jsbench-dataset")
-    adapt.add_argument(
+    chosen = adapt.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--for",
+        dest="provider",
+        choices=(*SUBSETS, *PROFILES),
+        metavar="PROVIDER",
+        help="only name the schemas that this provider refuses unchanged, with the reason; exit status 1 if any",
+    )
+    chosen.add_argument(
         "--subset",
         choices=(*SUBSETS, *PROFILES),
         metavar="NAME|NAME@DATE",
@@ -81,6 +89,8 @@ def add_adapt(commands: Any) -> None:
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
     """Adapt every schema to each subset and print the outcomes; return whether all can be adapted."""
+    if options.provider is not None:
+        return _name_refused(options, find_subset(options.provider) or SUBSETS[options.provider], out)
     selection = Selection.from_sources(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     dataset = open_dataset(selection)
     named = tuple(SUBSETS) if options.subset is None else (options.subset,)
@@ -115,3 +125,40 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         if broken := len(keys) - count:
             out.write(f"left out: {broken} of {len(keys)}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
+
+
+def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> bool:
+    """Name the schemas that the provider refuses unchanged; return whether it accepts all."""
+    outcomes = Counter[str]()
+    for source in options.dataset:
+        selection = Selection.from_sources([source], tasks=options.tasks, split=options.split, limit=options.limit)
+        dataset = open_dataset(selection)
+        keys = dataset.keys()
+        for case in map(dataset.case, keys):
+            outcome, reason = _acceptance(case, subset, options.mode)
+            outcomes[outcome] += 1
+            if options.json:
+                of_case = {"dataset": source, "task": case.key.task, "id": case.key.id, "subset": subset.version}
+                out.json({**of_case, "outcome": outcome, "reason": reason}, indent=None)
+            elif reason:
+                place = source if len(keys) == 1 else f"{source}: {case.key}"
+                out.write(f"{reason}\n" if outcome == "broken" else f"{printable(place, None)}: {reason}\n")
+    if not options.json:
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+        out.write(f"{subset.version}: {counted(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
+    return outcomes.total() > 0 and outcomes.keys() == {"accepted"}
+
+
+def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[str, str]:
+    """Return whether the provider accepts the schema unchanged, and the reason if not; a broken one names its file."""
+    if isinstance(case, BrokenCase):
+        return "broken", printable(case.problem, None)
+    adapted = adapt_within(case.schema, subset.version, mode)
+    if isinstance(adapted, Inexpressible):
+        reason = f"{_at(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
+        return "refused", f"{subset.version} refuses it: {reason}; no adaptation expresses it"
+    if adapted.schema == case.schema:
+        return "accepted", ""
+    first, *more = adapted.changes
+    reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
+    return "refused", f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten"

@@ -53,6 +53,7 @@ def add_compare(commands: Any) -> None:
         metavar="NAME",
         help="print Markdown short enough for a comment, with a hidden first line so that a workflow can find it",
     )
+    compare.add_argument("--link", metavar="URL", help="address of the run's files, for --comment")
     compare.set_defaults(command=_compare)
 
 
@@ -89,6 +90,8 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
     if options.margin is not None and not 0 <= options.margin <= 1:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
+    if options.link is not None and options.comment is None:
+        raise ExportError("--link is for the comment: add --comment=NAME", found=options.link, option="link")
     if options.margin is not None and len(runs) < 2:
         raise ExportError("--margin: a margin needs two runs, found 1; pass the earlier run first", option="margin")
     published: list[Any] = []
@@ -102,7 +105,8 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
     margin = options.margin
     comment = options.comment
     if options.markdown or comment is not None:
-        out.write(comparison_markdown(runs, names, by=by, margin=margin, more=more, comment=comment))
+        text = comparison_markdown(runs, names, by=by, margin=margin, more=more, comment=comment, link=options.link)
+        out.write(text)
     else:
         out.report(
             comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, margin=margin, more=more)

@@ -40,6 +40,8 @@ _WIDTH_OF_LABELS = 40
 _OURS = frozenset({"pass_rate", "planned"})
 #: Maximum length in characters of a comment; GitHub accepts 65,536.
 _LONGEST_COMMENT = 60_000
+#: A URL without characters that end a link in Markdown.
+_LINK = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?(?:/[\w/.~%+,;:=&?#-]*)?", re.ASCII)
 _NAME_OF_COMMENT = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
 
@@ -78,18 +80,21 @@ def comparison_markdown(
     margin: float | None = None,
     more: Sequence[Block] = (),
     comment: str | None = None,
+    link: str | None = None,
 ) -> str:
     """
     Return the report on several runs as GitHub Markdown, with untrusted text in code spans.
 
-    `comment` is the name of a comment that a workflow updates. Sections that exceed its length are omitted, with a
-    note.
+    `comment` is the name of a comment that a workflow updates; it begins with what the comparison found, and `link` is
+    the address of the run's files. Sections that exceed its length are omitted, with a note.
     """
     newest = evaluations[-1]
     variants = sum(run.variant != "" and run.source == newest.source for run in evaluations)
     text = "" if comment is None else f"{marker(comment)}\n"
     text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
     text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
+    if comment is not None:
+        text += "".join(f"{line}\n\n" for line in _lead(evaluations, names, link))
     left_out = 0
     blocks = _blocks(evaluations, names, names, most=_MOST_NAMED, by=by, margin=margin, more=more)
     for section in markdown.sections(blocks):
@@ -101,6 +106,26 @@ def comparison_markdown(
     if left_out:
         text += f"\n\n{counted(left_out, 'more section')} omitted"
     return text + "\n"
+
+
+def _lead(evaluations: Sequence[Evaluation], names: Sequence[str], link: str | None) -> Iterator[str]:
+    """Yield the first lines of a comment: what the comparison of two runs found, and the link to the files."""
+    compared = pairs(evaluations, names)
+    if len(compared) == 1:
+        (pair,) = compared
+        change = pair.comparison.difference.value
+        if change is None:
+            found = "not comparable, since no case is in both runs"
+        elif not pair.comparison.real:
+            found = "no difference beyond chance"
+        else:
+            found = f"{'better' if change > 0 else 'worse'}, by more than chance"
+        yield f"**{found}**: {markdown.code(names[-1])} against {markdown.code(names[0])}"
+    if link is not None:
+        if _LINK.fullmatch(link) is None:
+            expected = "expected an address such as https://example.com/artifacts/7"
+            raise ExportError(f"--link: {expected}, found {printable(link, 60)!r}", found=link, option="link")
+        yield f"[Files of this run]({link})"
 
 
 def marker(name: str) -> str:

@@ -105,3 +105,45 @@ def test_what_is_likely_too_complex_is_foretold(tmp_path: Path) -> None:
 
 def test_a_dataset_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert failed(capsys, "adapt", "nowhere").startswith("jsbench: no dataset 'nowhere'")
+
+
+def test_refused_schemas_are_named_by_file_with_the_reason(schemas: Path) -> None:
+    files = [schemas / f"{name}.json" for name in ("closed", "open", "unique", "broken")]
+
+    status, shown = ran("adapt", *files, "--for=openai")
+
+    assert status == 1
+    opened, unique, broken, counts = shown.splitlines()
+    assert opened == (
+        f"{files[1]}: openai@2026-08 refuses it unchanged: required at /: also 'n' (and 1 more); "
+        "--jsbench-adapt=narrow sends it rewritten"
+    )
+    assert unique.startswith(f"{files[2]}: openai@2026-08 refuses it: uniqueItems at /properties/n: ")
+    assert broken.startswith(f"{files[3]}: not JSON")
+    assert counts == "openai@2026-08: 4 schemas: 1 accepted, 1 broken, 2 refused"
+
+
+def test_accepted_schemas_pass_and_a_directory_names_its_cases(schemas: Path) -> None:
+    assert ran("adapt", schemas / "closed.json", "--for=openai") == (0, "openai@2026-08: 1 schema: 1 accepted\n")
+    assert f"{schemas}: schemas::open: openai@2024-08 " in ran("adapt", schemas, "--for=openai@2024-08")[1]
+
+
+def test_refused_schemas_as_json_have_the_reason(schemas: Path) -> None:
+    status, shown = ran("adapt", schemas, "--for=anthropic", "--json")
+
+    outcomes = {line["id"]: line for line in map(json.loads, shown.splitlines())}
+    assert status == 1
+    assert {name: one["outcome"] for name, one in outcomes.items()} == {
+        "closed": "accepted",
+        "open": "refused",
+        "unique": "refused",
+        "broken": "broken",
+    }
+    assert outcomes["closed"]["reason"] == ""
+    assert outcomes["open"]["subset"].startswith("anthropic@")
+
+
+def test_name_of_a_refused_schema_has_no_escape_codes(tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31m.json").write_text('{"type": "object"}')
+
+    assert "\x1b" not in ran("adapt", tmp_path / "a\x1b[31m.json", "--for=openai")[1]

@@ -18,7 +18,7 @@ _OPTIONAL = {"Appendices": "Optional"}
 _INTRODUCTION = (
     "The package adds the options `--jsbench-…` to pytest, the command `jsbench`, and the Python package",
     "`pytest_jsbench`. Read agents.md first: recipes with the exact command and what its exit status means. The",
-    "engines `local` and `scripted` need no key. Each page below is Markdown; the same name with `.html` is for browsers.",
+    "engines `local` and `scripted` need no key. Each page below is Markdown; a browser takes the name with `.html`.",
 )
 
 

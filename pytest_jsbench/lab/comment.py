@@ -1,0 +1,198 @@
+"""`jsbench comment`: keep one comment on a pull request of GitHub, or a merge request of GitLab, up to date."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.generations import CallError
+from pytest_jsbench.core.secret_masking import one_line
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.base import Address
+from pytest_jsbench.engines.engine_options import require_package
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cli.output import Output
+    from pytest_jsbench.engines.http.client import Client
+
+#: First line of what `jsbench compare --comment=NAME` writes.
+_MARKER = re.compile(r"<!-- jsbench:[A-Za-z0-9_.+-]{1,100} -->")
+#: Maximum length in characters that GitHub accepts.
+_LONGEST = 65_536
+_PER_PAGE = 100
+_MOST_PAGES = 50
+#: Time limit of each request in seconds.
+_SECONDS = 30.0
+_TOKENS_OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
+_TOKENS_OF_GITLAB = ("JSBENCH_GITLAB_TOKEN", "GITLAB_TOKEN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discussion:
+    """The comments of one pull or merge request, in the API that its CI names."""
+
+    host: str
+    address: Address
+    headers: Mapping[str, str]
+    #: Token of `headers`, which no message may quote.
+    token: str
+    #: Path of all comments, for listing them and adding one.
+    comments: str
+    #: Path of one comment, without its id.
+    comment: str
+    #: HTTP method that changes a comment.
+    change: str
+    #: Field of a comment with its author, and the author's field that identifies them.
+    author: tuple[str, str]
+
+
+def add_comment(commands: Any) -> None:
+    """Declare `jsbench comment`."""
+    parser = commands.add_parser(
+        "comment",
+        help="write a comparison into the comment of a pull request",
+        description="Create the comment, or update the one with the same hidden first line and author. The pull request, "
+        "the server and the token come from the variables of GitHub Actions or GitLab CI. Outside of a pull request "
+        "nothing is done.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="output of `jsbench compare --comment=NAME`")
+    parser.add_argument(
+        "--author",
+        metavar="LOGIN",
+        default="github-actions[bot]",
+        help="on GitHub, account of the token, whose comments alone are updated (default: github-actions[bot])",
+    )
+    parser.set_defaults(command=_comment)
+
+
+def _comment(options: argparse.Namespace, out: Output) -> bool:
+    """Create or update the comment and print its address."""
+    text = FileReader(largest=4 * _LONGEST, error=ExportError).read_text(options.file)
+    marker = text.partition("\n")[0]
+    if _MARKER.fullmatch(marker) is None or len(text) > _LONGEST:
+        message = f"{printable(str(options.file), None)}: expected the output of `jsbench compare --comment=NAME`"
+        raise ExportError(f"{message}, found {printable(marker, 60)!r}", found=marker, where=options.file)
+    discussion = find_discussion(os.environ)
+    if discussion is None:
+        out.write("no pull request: nothing to comment on\n")
+        return True
+    require_package("comment", "urllib3", extra="calls", minimum=(2, 6))
+    from pytest_jsbench.engines.http.client import Client
+
+    with closing(Client(discussion.address, headers=discussion.headers, secret=discussion.token)) as client:
+        author = options.author if discussion.host == "GitHub" else _get(client, discussion, "GET", "/user").get("id")
+        found = next(_own_comments(client, discussion, marker, author), None)
+        if found is None:
+            written = _get(client, discussion, "POST", discussion.comments, {"body": text})
+        else:
+            place = f"{discussion.comment}/{found}"
+            written = _get(client, discussion, discussion.change, place, {"body": text})
+    address = printable(str(written.get("html_url") or discussion.host), 300)
+    out.write(f"comment {'created' if found is None else 'updated'}: {address}\n")
+    return True
+
+
+def find_discussion(environment: Mapping[str, str]) -> Discussion | None:
+    """Return the discussion of the pull request that this job runs for; None if it runs for none."""
+    if environment.get("GITLAB_CI"):
+        request = environment.get("CI_MERGE_REQUEST_IID", "")
+        project = quote(environment.get("CI_PROJECT_ID", ""), safe="")
+        token = _first(environment, _TOKENS_OF_GITLAB) if request else ""
+        place = f"/projects/{project}/merge_requests/{quote(request, safe='')}/notes"
+        return (
+            None
+            if not request
+            else Discussion(
+                host="GitLab",
+                address=_address(environment, "CI_API_V4_URL", "https://gitlab.com/api/v4"),
+                headers={"private-token": token},
+                token=token,
+                comments=place,
+                comment=place,
+                change="PUT",
+                author=("author", "id"),
+            )
+        )
+    numbered = re.fullmatch(r"refs/pull/(\d+)/\w+", environment.get("GITHUB_REF", ""))
+    if numbered is None:
+        return None
+    token = _first(environment, _TOKENS_OF_GITHUB)
+    repository = f"/repos/{quote(environment.get('GITHUB_REPOSITORY', ''))}"
+    return Discussion(
+        host="GitHub",
+        address=_address(environment, "GITHUB_API_URL", "https://api.github.com"),
+        headers={"authorization": f"Bearer {token}", "x-github-api-version": "2022-11-28"},
+        token=token,
+        comments=f"{repository}/issues/{numbered[1]}/comments",
+        comment=f"{repository}/issues/comments",
+        change="PATCH",
+        author=("user", "login"),
+    )
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+    for name in names:
+        if value := environment.get(name):
+            return value
+    message = f"no token to write the comment with: set {names[0]} to one that may write comments on pull requests"
+    raise ExportError(message, expected=names[0])
+
+
+def _address(environment: Mapping[str, str], name: str, default: str) -> Address:
+    try:
+        return Address.parse(environment.get(name) or default)
+    except ValueError as error:
+        raise ExportError(f"{name}: {error}", where=name) from None
+
+
+def _own_comments(client: Client, discussion: Discussion, marker: str, author: object) -> Iterator[int]:
+    """Yield the ids of comments with this first line that this account wrote, the oldest first."""
+    holder, name = discussion.author
+    for page in range(1, _MOST_PAGES + 1):
+        query = f"?per_page={_PER_PAGE}&page={page}&sort=asc&order_by=created_at"
+        comments = _call(client, discussion, "GET", discussion.comments + query)
+        if not isinstance(comments, list):
+            raise ExportError(f"{discussion.host} answered without a list of comments", found=type(comments).__name__)
+        for comment in filter(lambda each: isinstance(each, dict), comments):
+            whose, body, number = comment.get(holder), comment.get("body"), comment.get("id")
+            ours = isinstance(whose, dict) and whose.get(name) == author
+            if ours and isinstance(body, str) and body.splitlines()[:1] == [marker] and type(number) is int:
+                yield number
+        if len(comments) < _PER_PAGE:
+            return
+
+
+def _get(client: Client, discussion: Discussion, method: str, path: str, body: object = None) -> dict[str, Any]:
+    """Make a call whose answer is an object."""
+    value = _call(client, discussion, method, path, body)
+    return value if isinstance(value, dict) else {}
+
+
+def _call(client: Client, discussion: Discussion, method: str, path: str, body: object = None) -> Any:
+    """Make a call and return its JSON value; raise ExportError with the server's reason if it fails."""
+    from pytest_jsbench.engines.http.calls import Deadline
+
+    data = None if body is None else json.dumps(body).encode()
+    what = f"{method} {printable(path.partition('?')[0], 200)}"
+    once = method == "POST"  # a second one would be a second comment
+    try:
+        with closing(client.request(method, path, data, deadline=Deadline(_SECONDS), once=once)) as response:
+            text = response.read().decode("utf-8", "replace")
+            value = json.loads(text) if response.status < 400 else text
+    except (CallError, ValueError) as error:
+        raise ExportError(f"{discussion.host}: {what}: {one_line(str(error), secret=discussion.token)}") from None
+    if response.status >= 400:
+        step = "; the token may not write comments here" if response.status in {401, 403, 404} else ""
+        reason = one_line(text, secret=discussion.token)
+        raise ExportError(f"{discussion.host}: {what}: status {response.status}{step}: {reason}", found=response.status)
+    return value
