@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import shown
+from tests.docs.blocks import blocks_of
 from tests.docs.reference import ROOT
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, not_a_worker  # noqa: F401  for in-process runs
 
@@ -213,6 +214,30 @@ def test_job_of_gitlab_runs_the_suite_and_compares(runner: Runner) -> None:
     assert (runner.folder / "runs" / "baseline.json").exists()
 
 
+def conforms(schema: str, text: str, folder: Path) -> bool:
+    """Return whether a YAML file with this text conforms to the schema of check-jsonschema with this name."""
+    checks: Any = pytest.importorskip("check_jsonschema", reason="needs the dependency group lint")
+    (folder / "file.yml").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        checks.main(["--builtin-schema", f"vendor.{schema}", str(folder / "file.yml")])
+    return ended.value.code == 0
+
+
+def test_workflows_and_include_of_the_page_conform_and_name_inputs_that_exist(tmp_path: Path) -> None:
+    blocks = [block.text for block in blocks_of(ROOT / "docs" / "pull-requests.md") if block.language == "yaml"]
+    github, gitlab, _ = blocks
+
+    assert conforms("github-workflows", github, tmp_path)
+    assert conforms("gitlab-ci", gitlab, tmp_path)
+    jobs = yaml.safe_load(github)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    given = {name for step in steps if "pytest-jsbench@" in step["uses"] for name in step["with"]}
+    assert given <= set(action()["inputs"])
+    assert [name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()] == ["report"]
+    (included,) = yaml.safe_load(gitlab)["include"]
+    assert set(included["inputs"]) <= set(component()[0])
+
+
 @pytest.mark.parametrize(
     ("schema", "path"),
     [
@@ -224,14 +249,9 @@ def test_job_of_gitlab_runs_the_suite_and_compares(runner: Runner) -> None:
     ],
 )
 def test_file_conforms_to_its_schema(schema: str, path: str, tmp_path: Path) -> None:
-    checks: Any = pytest.importorskip("check_jsonschema", reason="needs the dependency group lint")
     text = (ROOT / path).read_text("utf-8").rpartition("\n---\n")[2]
-    (tmp_path / "file.yml").write_text(text)
 
-    with pytest.raises(SystemExit) as ended:
-        checks.main(["--builtin-schema", f"vendor.{schema}", str(tmp_path / "file.yml")])
-
-    assert ended.value.code == 0
+    assert conforms(schema, text, tmp_path)
 
 
 def test_hook_runs_a_command_that_exists() -> None:

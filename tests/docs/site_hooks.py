@@ -17,8 +17,9 @@ _HEADING = re.compile(r"\A\s*# .+\n")
 _OPTIONAL = {"Appendices": "Optional"}
 _INTRODUCTION = (
     "The package adds the options `--jsbench-…` to pytest, the command `jsbench`, and the Python package",
-    "`pytest_jsbench`. Read agents.md first: recipes with the exact command and what its exit status means. The",
-    "engines `local` and `scripted` need no key. Each page below is Markdown; a browser takes the name with `.html`.",
+    "`pytest_jsbench`. Read [agents.md](agents.md) first: recipes with the exact command and what its exit status",
+    "means. The engines `local` and `scripted` need no key. Each page below is Markdown; a browser takes the name with",
+    "`.html`.",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,21 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def serving(server: Api) -> Iterator[Api]:
+    """Serve in a thread until the block ends."""
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """Serve the API of GitHub in the environment of a job for pull request 7."""
     for name in ("GITLAB_CI", "GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "JSBENCH_GITLAB_TOKEN", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with closing_server(Api()) as server:
+    with serving(Api()) as server:
         monkeypatch.setenv("GITHUB_API_URL", server.url)
         monkeypatch.setenv("GITHUB_REPOSITORY", "us/app")
         monkeypatch.setenv("GITHUB_REF", "refs/pull/7/merge")
@@ -89,18 +98,6 @@ def gitlab(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
     monkeypatch.setenv("CI_MERGE_REQUEST_IID", "7")
     monkeypatch.setenv("GITLAB_TOKEN", TOKEN)
     return api
-
-
-class closing_server(closing[Api]):  # noqa: N801  as contextlib's own
-    """Serve in a thread until the block ends."""
-
-    def __enter__(self) -> Api:
-        threading.Thread(target=self.thing.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self.thing
-
-    def __exit__(self, *_: object) -> None:
-        self.thing.shutdown()
-        self.thing.server_close()
 
 
 @pytest.fixture
