@@ -189,3 +189,32 @@ def test_a_margin_asks_whether_a_run_is_shown_to_be_no_worse(tmp_path: Path) -> 
     assert f"- no worse: `{long[1]} than {long[0]}: shown" in markdown
     (pair,) = json.loads(shown("compare", *files, "--margin", "0.2", "--json"))["comparisons"]
     assert pair["no_worse"] == {"margin": 0.2, "shown": True}
+
+
+@pytest.mark.parametrize(
+    ("passed", "found"),
+    [(19, "better, by more than chance"), (4, "worse, by more than chance"), (13, "no difference beyond chance")],
+)
+def test_comment_begins_with_what_the_comparison_found(tmp_path: Path, passed: int, found: str) -> None:
+    before, after = run(tmp_path / "a.json", "m", 12), run(tmp_path / "b.json", "m", passed)
+
+    text = shown("compare", before, after, "--labels", "before", "after", "--comment=gate")
+
+    assert text.startswith(f"<!-- jsbench:gate -->\n### jsbench: `after`\n\n**{found}**: `after` against `before`\n\n|")
+
+
+def test_comment_on_one_run_compares_nothing(tmp_path: Path) -> None:
+    assert "chance**" not in shown("compare", run(tmp_path / "a.json", "m", 12), "--comment=gate")
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["javascript:alert(1)", "https://example.com/a) @everyone", "https://e.com/<img>", "https://user:key@e.com/"],
+)
+def test_link_of_a_comment_must_be_a_plain_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    arguments = ("compare", run(tmp_path / "a.json", "m", 12), f"--link={link}")
+
+    assert "--link: expected an address" in failed(capsys, *arguments, "--comment=gate")
+    assert "--link is for the comment: add --comment=NAME" in failed(capsys, *arguments)

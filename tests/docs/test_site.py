@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.docs import site_hooks
-from tests.docs.reference import ROOT
+from tests.docs.reference import PACKAGE, ROOT
 
 _LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//|<link\b[^>]*\bhref=[\"']?https?://[^>]*>"
@@ -61,7 +61,9 @@ def test_reference_as_markdown_has_docstrings_and_comments_on_fields(site: Path)
     assert ".html" not in text
     assert "\n### assert_conforms\n\n```python\nassert_conforms(\n" in text
     assert "Fail with the judge's message unless the answer passes" in text
-    assert "\n#### failure_type " in text
+    shown = text.partition("\n#### timeout\n")[2].partition("\n#### ")[0]
+    (comment,) = re.findall(r"#: (.*)\n    timeout: float", (PACKAGE / "verdicts" / "verdicts.py").read_text("utf-8"))
+    assert comment in shown
 
 
 def test_page_that_is_a_file_at_the_top_has_links_as_in_docs(tmp_path: Path) -> None:
