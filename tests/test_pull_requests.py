@@ -107,6 +107,7 @@ def write_suite(folder: Path) -> str:
     return "--jsbench-engine=scripted --jsbench-engine-option=answers=answers.json --jsbench-dataset=schemas"
 
 
+@pytest.mark.slow
 def test_suite_is_run_kept_and_compared_with_the_baseline(pytester: pytest.Pytester) -> None:
     runner = Runner(pytester.path)
     suite = write_suite(runner.folder)
@@ -137,6 +138,7 @@ def test_suite_is_run_kept_and_compared_with_the_baseline(pytester: pytest.Pytes
     assert not re.search(r"everyone|<img|evil", outside)
 
 
+@pytest.mark.slow
 def test_shards_are_merged_without_a_call_and_need_no_baseline(pytester: pytest.Pytester) -> None:
     runner = Runner(pytester.path)
     suite = write_suite(runner.folder).split()
@@ -190,6 +192,7 @@ def test_no_script_of_the_action_contains_an_expression() -> None:
     assert used == set(action()["inputs"])
 
 
+@pytest.mark.slow
 def test_job_of_gitlab_runs_the_suite_and_compares(runner: Runner) -> None:
     inputs, job = component()
     suite = write_suite(runner.folder)
