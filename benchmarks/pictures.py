@@ -1,8 +1,8 @@
 """
 Draw the pictures of the pages, from runs of the small model: `python -m benchmarks.pictures [--folder F]`.
 
-Requires the extras local, report, view and plot, and Chromium. With a directory of earlier runs, named `constrained`
-and `free`, no calls are made.
+Requires the extras local, report, view and plot, and Chromium. With a directory of earlier runs, named `constrained`,
+`free` and `variants`, no calls are made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import tempfile
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-#:  Options for eight cases of two tasks that are small enough for a model with 135 million parameters.
-CASES = ("--jsbench-engine=local", "--jsbench-tasks=simple,medium", "--jsbench-limit=8", "--tb=no", "-q")
+#: Options for eight cases of two tasks that are small enough for a model with 135 million parameters.
+CASES = ("--jsbench-engine=local", "--jsbench-tasks=simple,medium", "--tb=no", "-q")
+LIMIT = ("--jsbench-limit=8",)
+#: Options of a run with two prompts as variants.
+VARIANTS = ("--jsbench-prompt=schema", "--jsbench-prompt=fields", "--jsbench-limit=5")
 FREE = ("--jsbench-response-format=text", "--jsbench-engine-option=bounded=false")
 QUIET = (
     "--headless",
@@ -26,12 +29,14 @@ QUIET = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-sync",
+    "--hide-scrollbars",
+    "--hide-scrollbars",
 )
 
 
 def run_cases(folder: Path) -> None:
-    """Run the cases with and without constrained decoding."""
-    for name, options in (("constrained", ()), ("free", FREE)):
+    """Run the cases with and without constrained decoding, and with two prompts."""
+    for name, options in (("constrained", LIMIT), ("free", (*LIMIT, *FREE)), ("variants", VARIANTS)):
         command = [sys.executable, "-m", "pytest", *CASES, *options, f"--jsbench-output={folder / name}"]
         subprocess.run(command, check=False, cwd=folder)
 
@@ -42,7 +47,7 @@ def run_of(folder: Path) -> Path:
     return run
 
 
-def shoot(address: str, picture: Path, size: str) -> None:
+def shoot(address: str, picture: Path, size: str, *options: str) -> None:
     """Take a screenshot of a page with Chromium."""
     program = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
     with tempfile.TemporaryDirectory() as profile:
@@ -50,6 +55,7 @@ def shoot(address: str, picture: Path, size: str) -> None:
             [
                 program,
                 *QUIET,
+                *options,
                 f"--user-data-dir={profile}",
                 f"--window-size={size}",
                 f"--screenshot={picture}",
@@ -61,15 +67,20 @@ def shoot(address: str, picture: Path, size: str) -> None:
 
 
 def draw(folder: Path) -> None:
-    """Draw the page of a run, the list and an attempt of `jsbench view`, and a comparison of two runs."""
+    """Draw pages of runs, of a comparison and of `jsbench view`, and a plot of two runs."""
     jsbench = [sys.executable, "-m", "pytest_jsbench"]
     constrained, free = run_of(folder / "constrained"), run_of(folder / "free")
     page = folder / "report.html"
     subprocess.run([*jsbench, "report", constrained, "-o", page], check=True)
     shoot(page.as_uri(), DOCS / "report.png", "1280,1000")
+    subprocess.run([*jsbench, "report", run_of(folder / "variants"), "-o", page], check=True)
+    shoot(page.as_uri(), DOCS / "variants.png", "1280,1000")
+    shoot(page.as_uri(), DOCS / "report-phone.png", "500,1200", "--blink-settings=preferredColorScheme=0")
     files = [str(run / "run.json") for run in (free, constrained)]
     labels = ["--labels", "free", "constrained"]
     subprocess.run([*jsbench, "plot", "--files", *files, *labels, "--output", DOCS / "comparison.png"], check=True)
+    subprocess.run([*jsbench, "compare", free, constrained, *labels, "-o", page], check=True)
+    shoot(page.as_uri(), DOCS / "comparison-page.png", "1280,480")
     runs = folder / "runs"
     runs.mkdir(exist_ok=True)
     for run in (constrained, free):
@@ -79,6 +90,7 @@ def draw(folder: Path) -> None:
         link = server.stdout.readline().strip()
         address, token = re.fullmatch(r"(http://[^/]+)/(\?token=.+)", link).groups()  # type: ignore[union-attr]
         shoot(link, DOCS / "view.png", "1280,420")
+        shoot(f"{address}/run/{constrained.name}{token}", DOCS / "view-run.png", "1280,1000")
         shoot(f"{address}/run/{constrained.name}/0{token}", DOCS / "view-attempt.png", "1280,900")
         server.terminate()
 

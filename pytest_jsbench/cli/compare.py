@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_markdown
+from pytest_jsbench.reports.html import comparison
+from pytest_jsbench.reports.html.report import require_jinja2
 from pytest_jsbench.reports.plot import picture, save
 from pytest_jsbench.reports.terminal import fact_lines
 
@@ -44,6 +47,13 @@ def add_compare(commands: Any) -> None:
     )
     compare.add_argument(
         "--margin", type=float, metavar="D", help="also test whether each run is no worse than the first by more than D"
+    )
+    compare.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="also write an HTML page with pictures, such as comparison.html",
     )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print only JSON")
@@ -94,23 +104,25 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         raise ExportError("--link is for the comment: add --comment=NAME", found=options.link, option="link")
     if options.margin is not None and len(runs) < 2:
         raise ExportError("--margin: a margin needs two runs, found 1; pass the earlier run first", option="margin")
+    if options.output is not None:
+        require_jinja2("--output needs jinja2")
     published: list[Any] = []
     if options.published:
         published = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)
-    if options.json:
-        data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
-        out.json({**data, **{table.name: table.to_dict() for table in published}})
-        return True
     more: list[Block] = [block for table in published for block in table.blocks()]
     margin = options.margin
     comment = options.comment
-    if options.markdown or comment is not None:
+    blocks = partial(comparison_report.side_by_side, runs, names, verbose=options.verbose, by=by, margin=margin, more=more)
+    if options.output is not None:
+        comparison.write(options.output, runs, names, blocks())
+    if options.json:
+        data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
+        out.json({**data, **{table.name: table.to_dict() for table in published}})
+    elif options.markdown or comment is not None:
         text = comparison_markdown(runs, names, by=by, margin=margin, more=more, comment=comment, link=options.link)
         out.write(text)
     else:
-        out.report(
-            comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, margin=margin, more=more)
-        )
+        out.report([*blocks(), *([] if options.output is None else [[("page", str(options.output))]])])
     return True
 
 

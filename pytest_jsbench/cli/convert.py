@@ -109,6 +109,6 @@ def _report(options: argparse.Namespace, out: Output) -> bool:
     if options.baseline is not None:
         baseline, _ = run_json.with_cases(options.baseline)
         comparisons = run_json.against(warned(baseline), run.metadata, summary)
-    report.write(options.output, run, summary, comparisons=comparisons)
+    report.write(options.output, run, summary, run_json.read_gates(options.run, run), comparisons)
     out.write(f"{options.output}\n")
     return True

@@ -35,8 +35,8 @@ from pytest_jsbench.metrics.gates import Ending, decide
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import Attempt, check_variant
 from pytest_jsbench.reports.expectations import Expectations
+from pytest_jsbench.reports.run_files import check_page, problem_of, write_files
 from pytest_jsbench.reports.run_files import find as find_exporter
-from pytest_jsbench.reports.run_files import problem_of, write_files
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
@@ -93,6 +93,8 @@ class CaseEvaluation:
         strict = values["invalid_schemas"] == "strict"
         self._plan = plan.over(Cases(source=source, description=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
+        if self._plan.report is not None:
+            check_page(self._plan.report)
         #: Exporters with their output paths; an unknown exporter raises an error before any paid call is made.
         self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]
         self._window = Window()
@@ -190,8 +192,8 @@ class CaseEvaluation:
         else:  # without a verdict, the failures are warnings
             evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
-        if folder is not None:
-            problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value)
+        page = self._plan.report
+        problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value, page=page)
         return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
 
 

@@ -82,6 +82,8 @@ class EvaluationOptions(TypedDict, total=False):
     #: Whether to write digests instead of prompts, schemas and answers.
     redact: bool
     export: Mapping[str, Text]
+    #: Path to which the run's HTML page is written.
+    report: Text
     #: This and the following options are for an engine given by name, not for an open one.
     model: Text
     base_url: str

@@ -27,10 +27,22 @@ if TYPE_CHECKING:
 #: Options whose value may be a file or directory, relative to the directory in which pytest was started.
 _FILES = ("instances", "prompt", "model", "registry")
 #: Options whose value is always a path.
-_PATHS = ("record", "replay", "resume", "baseline", "output")
+_PATHS = ("record", "replay", "resume", "baseline", "output", "report")
 #: Options that are not included in the command that reruns one case.
 _NOT_FOR_ONE_CASE = frozenset(
-    {"output", "export", "min_pass_rate", "gate", "baseline", "max_regression", "limit", "tasks", "where", "sample"}
+    {
+        "output",
+        "report",
+        "export",
+        "min_pass_rate",
+        "gate",
+        "baseline",
+        "max_regression",
+        "limit",
+        "tasks",
+        "where",
+        "sample",
+    }
     | {"resume", "shard", "max_cost", "batch"}
 )
 

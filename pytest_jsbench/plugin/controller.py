@@ -66,6 +66,10 @@ class Controller:
         self._worker = worker
         self.state = state
         self._progress = progress
+        if context.plan.report is not None:
+            from pytest_jsbench.reports.run_files import check_page
+
+            check_page(context.plan.report)
         #: The exporters, which are looked up before any call costs money.
         self._exporters = _find_exporters(context)
         self._ending = SessionEnding()
@@ -321,17 +325,17 @@ class Controller:
 
         assert self.run is not None
         assert self.summary is not None
-        if self._context.handover.folder is not None:
-            path = self._config.inipath
-            problems = write_files(
-                self._context.handover.folder,
-                self.run,
-                self.summary,
-                self.decision,
-                config_path="unknown" if path is None else path.name,
-                everything=self._context.plan.output is not None,
-            )
-            self.state.warn(*problems)
+        path = self._config.inipath
+        problems = write_files(
+            self._context.handover.folder,
+            self.run,
+            self.summary,
+            self.decision,
+            config_path="unknown" if path is None else path.name,
+            everything=self._context.plan.output is not None,
+            page=self._context.plan.report,
+        )
+        self.state.warn(*problems)
         if page := os.environ.get("GITHUB_STEP_SUMMARY"):
             from pytest_jsbench.plugin.outputs import append_step_summary
 

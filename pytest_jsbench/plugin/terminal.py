@@ -48,7 +48,7 @@ _LETTERS = {
 }
 
 #: Labels of the commands that users copy, which are not wrapped.
-_COMMANDS = frozenset({"report", "rerun"})
+_COMMANDS = frozenset({"rerun"})
 #: Maximum number of variants that the header describes.
 _MOST_VARIANTS = 20
 #: Maximum number of pairs of variants whose comparison is printed without -v.
@@ -128,7 +128,7 @@ class Terminal:
         if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
             return  # the engine did not start, which pytest reports, so there is nothing to summarize
         from pytest_jsbench.reports.run_report import heading, report
-        from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
+        from pytest_jsbench.reports.terminal import LABEL, detail, fact_lines, report_lines, supports_links, width_of
 
         width = width_of(is_terminal=bool(reporter.isatty))
         reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
@@ -165,6 +165,9 @@ class Terminal:
             show("gate", gate.message, green=gate.met, red=not gate.met, bold=True)
         if (verdict := run.verdict) is not None:
             show("verdict", verdict.text, green=verdict.passed, red=not verdict.passed, bold=True)
+        has_links = bool(reporter.isatty and reporter.hasmarkup) and supports_links(os.environ)
+        if page := self._page(has_links=has_links):
+            reporter.write_line(f"{'report':{LABEL}}{page}")
 
     def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
         """Yield the directory of the run, and commands that use it, each with a label; a text may be empty."""
@@ -179,19 +182,27 @@ class Terminal:
         folder = from_here(handover.folder)
         temporary = "" if plan.output is not None else " (last 5 runs only; set --jsbench-output=DIR to keep them)"
         yield "records", f"{folder}{temporary}"
-        page = handover.folder / "report.html"
-        if plan.output is not None and page.exists():
-            yield "report", page.resolve().as_uri()
-        else:
-            install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-            runs = folder if plan.output is not None else folder.parent  # the command uses its newest run
-            yield "report", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
             yield "unused", f"{unused}; list them with {command}, delete them with --prune"
         calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
         if summary.total.errors and calls and self._context.settings.targets.suite:
             yield "resume", f"rerun with --jsbench-resume={folder.parent} to make only the missing calls"
+
+    def _page(self, *, has_links: bool) -> str:
+        """Return a link to the run's page, or the command that writes it; empty if there are no records."""
+        from pytest_jsbench.reports.terminal import link
+
+        plan, folder = self._context.plan, self._context.handover.folder
+        kept = None if folder is None or plan.output is None else folder / "report.html"
+        for page in filter(None, (plan.report, kept)):
+            if page.exists():
+                return link(page, str(from_here(page)), has_links=has_links)
+        if folder is None:
+            return ""
+        install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
+        runs = folder if plan.output is not None else folder.parent  # the command uses its newest run
+        return printable(install + shlex.join(["jsbench", "report", str(from_here(runs)), "-o", "report.html"]), None)
 
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         """Yield the next steps after a run with failed cases and without a gate."""

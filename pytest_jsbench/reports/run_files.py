@@ -21,34 +21,55 @@ if TYPE_CHECKING:
 
 
 def write_files(
-    folder: Path,
+    folder: Path | None,
     run: Run,
     summary: Summary,
     decision: GateDecision,
     *,
     config_path: str,
     everything: bool = True,
+    page: Path | None = None,
 ) -> list[str]:
     """
     Write run.json, and with `everything` the other files; return a message for each file that could
     not be written.
+
+    `page` is the path of another copy of the HTML page.
     """
     from pytest_jsbench.reports.run_json import run_to_dict, write_run
 
     gates = decision.gates
     compared = decision.comparisons
-    baseline = "" if decision.baseline is None else decision.baseline.source
-    data = run_to_dict(run, summary, config_path=config_path, gates=gates, comparisons=compared, baseline=baseline)
-    writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
-    if everything:
-        from pytest_jsbench.reports.html import report
+    writers: list[Callable[[], object]] = []
+    pages = [] if page is None else [page]
+    if folder is not None:
+        baseline = "" if decision.baseline is None else decision.baseline.source
+        data = run_to_dict(run, summary, config_path=config_path, gates=gates, comparisons=compared, baseline=baseline)
+        writers.append(partial(write_run, folder / "run.json", data))
+    if folder is not None and everything:
         from pytest_jsbench.reports.run_report import summary_markdown
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         if find_spec("jinja2") is not None:  # without jinja2 the page is skipped, since the user did not request it
-            writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared))
+            pages.append(folder / "report.html")
+    if pages:
+        from pytest_jsbench.reports.html import report
+
+        if page is not None:
+            writers.append(partial(make_private_folder, page.parent))
+        writers += [partial(report.write, path, run, summary, gates, compared) for path in pages]
     return [problem for writer in writers if (problem := problem_of(writer))]
+
+
+def check_page(page: Path) -> None:
+    """Raise JSBenchError if the HTML page cannot be written to this path, before any call is made."""
+    from pytest_jsbench.reports.html.report import require_jinja2
+
+    require_jinja2("--jsbench-report needs jinja2")
+    if page.is_dir():
+        message = f"--jsbench-report: {page} is a directory; name a file, such as {page / 'report.html'}"
+        raise ExportError(message, found=str(page), option="report")
 
 
 def problem_of(writer: Callable[[], object]) -> str:

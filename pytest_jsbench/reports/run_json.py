@@ -16,7 +16,7 @@ from msgspec import Meta
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
-from pytest_jsbench.core.json_values import Natural, digest, to_json
+from pytest_jsbench.core.json_values import Natural, digest, from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
@@ -453,18 +453,23 @@ def _measurements(metadata: RunMetadata, summary: Summary, *, source: str) -> Ev
 def read_run(path: Path) -> Run:
     """Read the run in a records.jsonl or in a run's directory; raise JSBenchError if there is none."""
     run = journal.read_run(path).run(path)
-    return replace(run, verdict=_verdict(journal.find_files(path)[0].with_name("run.json"), run.metadata.run_id))
+    return replace(run, verdict=RunVerdict.from_run_json(_data_of(path, run.metadata.run_id)))
 
 
-def _verdict(path: Path, run_id: str) -> RunVerdict | None:
-    """
-    Return the verdict of this run from the run.json next to its records; raise RecordError if the
-    file is damaged.
-    """
-    data = load(path) if path.is_file() else {}
+def read_gates(path: Path, run: Run) -> list[GateFigures]:
+    """Read the results of the run's gates from the run.json next to its records; RecordError if that fails."""
+    try:
+        return from_json(list[GateFigures], _data_of(path, run.metadata.run_id).get("gates", []))
+    except ValueError as error:
+        raise RecordError(f"gates of {printable(str(path))}: {error}", where=path) from error
+
+
+def _data_of(path: Path, run_id: str) -> Mapping[str, Any]:
+    """Return the content of the run.json next to a run's records; empty if there is none of this run."""
+    file = journal.find_files(path)[0].with_name("run.json")
+    data = load(file) if file.is_file() else {}
     run = data.get("run")
-    ours = isinstance(run, Mapping) and run.get("run_id") == run_id
-    return RunVerdict.from_run_json(data) if ours else None
+    return data if isinstance(run, Mapping) and run.get("run_id") == run_id else {}
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:

@@ -6,9 +6,10 @@ import itertools
 import os
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from pathlib import Path
 from typing import assert_never
 
 from pytest_jsbench.core.text import distinct, printable
@@ -23,10 +24,15 @@ _SHORT_NAME = 16
 _SHORTER_NAME = 12
 #: Minimum length of a truncated heading.
 _SHORTEST_HEAD = 6
-_LABEL = 11
+#: Width of a label.
+LABEL = 11
 _NARROWEST_TEXT = 8
 #: Length in characters up to which a word in a cell is never split, so that it can be copied.
 _WHOLE_WORD = 20
+#: Terminals that open links, by TERM_PROGRAM and by the start of TERM, and the last version of VTE that does not.
+_PROGRAMS_WITH_LINKS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "rio"})
+_TERMS_WITH_LINKS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "contour", "wezterm")
+_VTE_WITHOUT_LINKS = 5000
 #: Layouts of a table, the widest first.
 _Form = IntEnum("_Form", "WHOLE SHORT_HEADS BOUNDS_BELOW")
 
@@ -67,13 +73,38 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
     lines = textwrap.wrap(
         text,
         width,
-        initial_indent=f"{label} ".ljust(_LABEL),
-        subsequent_indent=" " * _LABEL,
+        initial_indent=f"{label} ".ljust(LABEL),
+        subsequent_indent=" " * LABEL,
         break_long_words=False,
         break_on_hyphens=False,  # paths should be easy to copy
     )
     # checked again, since wrapping may move a command of a CI system to the start of a line
     return [printable(line, None) for line in lines]
+
+
+def link(path: Path, text: str, *, has_links: bool) -> str:
+    """Return a link to a file: the text with the file's address in an OSC 8 sequence, or else the plain address."""
+    address = path.resolve().as_uri()  # quotes every character that is not printable ASCII
+    return f"\x1b]8;;{address}\x1b\\{printable(text, None)}\x1b]8;;\x1b\\" if has_links else address
+
+
+def supports_links(environment: Mapping[str, str]) -> bool:
+    """
+    Return whether these variables name a terminal that opens links to files of this machine.
+
+    FORCE_HYPERLINK decides if it is set, as for other programs. Terminals do not report whether they open links.
+    """
+    if (forced := environment.get("FORCE_HYPERLINK")) is not None:
+        return forced != "0"
+    if "SSH_CONNECTION" in environment:  # the file is on another machine than the terminal
+        return False
+    vte = environment.get("VTE_VERSION", "")
+    return (
+        environment.get("TERM_PROGRAM", "") in _PROGRAMS_WITH_LINKS
+        or environment.get("TERM", "").startswith(_TERMS_WITH_LINKS)
+        or "WT_SESSION" in environment
+        or (vte.isascii() and vte.isdecimal() and int(vte) > _VTE_WITHOUT_LINKS)
+    )
 
 
 def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:

@@ -550,6 +550,7 @@ _OUTPUT = (
         " the last five runs, in pytest's cache).",
         "DIR",
     ),
+    Option("report", "Write the run's HTML page to FILE when it ends (extra report).", "FILE"),
     Option(
         "redact",
         "Write and show digests instead of prompts, schemas and answers, so that a run over private data can "
@@ -587,7 +588,7 @@ GROUPS = {
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
 #: Options whose value is a path.
-PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output"})
+PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output", "report"})
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.

@@ -129,6 +129,8 @@ class Plan:
     replay: Path | None = None
     #: Directory of all runs; None if not set.
     output: Path | None = None
+    #: Path of the run's HTML page, in addition to that in `output`.
+    report: Path | None = None
     #: Name of each exporter, and the path to which it writes.
     exports: tuple[tuple[str, Path], ...] = ()
     #: Whether digests are written and shown in place of prompts, schemas and answers.
@@ -151,7 +153,18 @@ class Plan:
         `own_engines` contains engines that a program provides, by variant. Because reading the cases can take long,
         `over` adds them later.
         """
-        of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
+        of_one_name = (
+            "shard",
+            "repeats",
+            "retries",
+            "batch",
+            "baseline",
+            "resume",
+            "record",
+            "replay",
+            "output",
+            "report",
+        )
         return cls(
             variants=make_variants(variant_values, own_engines=own_engines, workers=workers),
             suite=suite,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -218,3 +219,29 @@ def test_link_of_a_comment_must_be_a_plain_address(
 
     assert "--link: expected an address" in failed(capsys, *arguments, "--comment=gate")
     assert "--link is for the comment: add --comment=NAME" in failed(capsys, *arguments)
+
+
+def test_compare_writes_a_page_that_loads_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    files = [run(tmp_path / "a.json", "flash", 18), run(tmp_path / "b.json", "turbo", 8)]
+    page = tmp_path / "page.html"
+
+    text = shown("compare", *files, "-o", page)
+
+    assert text.splitlines()[-1] == f"page       {page}"
+    content = page.read_text("utf-8")
+    assert "<figcaption><strong>Differences, case by case</strong>" in content
+    assert "turbo against flash: 10 fewer of 20 cases pass" in content
+    assert "default-src &#39;none&#39;; style-src &#39;sha256-" in content
+    assert "<script" not in content
+    assert not re.findall(r"(?:src|href)\s*=", content)
+
+
+def test_page_of_a_comparison_without_jinja2_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run(tmp_path / "a.json", "flash", 18)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert "pip install 'pytest-jsbench[report]'" in failed(capsys, "compare", file, file, "-o", tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

@@ -89,6 +89,7 @@ EXAMPLES: Mapping[str, str] = {
     "redact": "on",
     "output": "runs",
     "export": "every_eval_ever=exported",
+    "report": "report.html",
     "benchmark_rows": "case",
 }
 

@@ -38,6 +38,10 @@ from tests.plugin.conftest import Bench
             ["--jsbench-export=xml=x"],
             "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of *",
         ),
+        (
+            ["--jsbench-report=schemas"],
+            "ERROR: --jsbench-report: *schemas is a directory; name a file, such as *schemas/report.html",
+        ),
         (["--jsbench-comparer=n=near"], "*--jsbench-comparer*"),
         (["--jsbench-comparer=n=function:no_such_module:same"], "*--jsbench-comparer*"),
         (

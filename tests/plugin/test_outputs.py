@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -105,3 +106,52 @@ def test_a_run_is_written_in_every_format_that_was_asked_for(bench: Bench) -> No
     assert len(list((bench.path / "shared").rglob("*.json"))) == 1
     result.stdout.fnmatch_lines(["warning    exporter 'own_format:broken', a function of your own, could not write"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+AT_A_TERMINAL = """
+def pytest_sessionstart(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    reporter.isatty = type(reporter.isatty)(True)
+"""
+
+
+def test_report_option_writes_the_page_and_links_it_last(bench: Bench) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    bench.case("a")
+    bench.case("b", '{"n": -1}')
+
+    result = bench.run("--jsbench-report=new/page.html", "--jsbench-min-pass-rate=0.9")
+
+    page = bench.path / "new" / "page.html"
+    text = page.read_text("utf-8")
+    assert "<strong>FAILED</strong>" in text
+    assert "Gate not met: pass_rate" in text
+    assert "<figcaption><strong>Pass rate by task</strong>" in text
+    assert result.outlines[-2] == f"report     {page.as_uri()}"
+
+
+def test_terminal_that_opens_links_gets_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    monkeypatch.setenv("FORCE_HYPERLINK", "1")
+    bench.case("a")
+    bench.write({"conftest.py": AT_A_TERMINAL})
+
+    plain = bench.run("--jsbench-report=page.html", "--color=no")
+    linked = bench.run("--jsbench-report=page.html", "--color=yes")
+
+    uri = (bench.path / "page.html").as_uri()
+    assert f"report     {uri}" in plain.outlines
+    assert f"report     \x1b]8;;{uri}\x1b\\page.html\x1b]8;;\x1b\\" in linked.outlines
+
+
+def test_report_option_without_jinja2_fails_before_any_call(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.case("a")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
+    )
+
+    result = bench.run("--jsbench-report=page.html")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --jsbench-report needs jinja2: pip install 'pytest-jsbench[[]report]'"])

@@ -21,6 +21,8 @@ from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.reports.comparison_report import side_by_side
+from pytest_jsbench.reports.html import comparison
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
@@ -125,6 +127,17 @@ def _page(folder: Path, run: Run) -> str:
     return "\n".join([text, *_texts(inner)])
 
 
+def _page_of_comparison(folder: Path, run: Run) -> str:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    hostile = run.metadata.dataset["source"]
+    runs = [examples.evaluation(each, source=hostile) for each in (run, examples.run(*run.records))]
+    names = [hostile, f"{hostile} "]
+    text = "".join(comparison.render(runs, names, side_by_side(runs, names)))
+    assert "<img" not in text
+    assert "<script" not in text
+    return text
+
+
 def _texts(value: object) -> Iterator[str]:
     """Yield all texts in a JSON value."""
     if isinstance(value, str):
@@ -191,6 +204,7 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "summary.md": lambda _, run: summary_markdown(run, summarize(run)),
     "annotations": lambda _, run: "\n".join(workflow_commands(run)),
     "report.html": _page,
+    "page of compare": _page_of_comparison,
     "compare": lambda folder, run: said_by("compare", saved(folder / "a", run), saved(folder / "b", run), "-v"),
     "baseline": lambda folder, run: said_by("baseline", saved(folder / "a", run), "-o", folder / "b.json"),
     "judge": lambda folder, run: said_by("judge", saved(folder / "a", run), "-v"),

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.reports.blocks import Cell, Column, Marked, TableBlock
-from pytest_jsbench.reports.terminal import detail, table_lines, width_of
+from pytest_jsbench.reports.terminal import detail, link, supports_links, table_lines, width_of
 
 RATE, COUNTED, TIME = (Column.of(FIGURES[name]) for name in ("pass_rate", "over_constraint", "ttft_p50"))
 
@@ -134,3 +135,32 @@ def test_width_follows_columns_for_any_output(monkeypatch: pytest.MonkeyPatch) -
     assert width_of(is_terminal=False) == 80
     monkeypatch.setenv("COLUMNS", "160")
     assert (width_of(is_terminal=False), width_of(is_terminal=True)) == (160, 160)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM_PROGRAM": "iTerm.app"}, True),
+        ({"TERM_PROGRAM": "Apple_Terminal", "TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"WT_SESSION": "x"}, True),
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "5000"}, False),
+        ({"VTE_VERSION": "new"}, False),
+        ({"TERM": "xterm-kitty", "SSH_CONNECTION": "1"}, False),
+        ({"TERM": "dumb", "FORCE_HYPERLINK": "1"}, True),
+        ({"TERM": "xterm-kitty", "FORCE_HYPERLINK": "0"}, False),
+        ({}, False),
+    ],
+)
+def test_links_are_for_terminals_that_open_them(environment: dict[str, str], expected: bool) -> None:
+    assert supports_links(environment) is expected
+
+
+def test_link_names_the_file_and_quotes_its_address(tmp_path: Path) -> None:
+    page = tmp_path / "a\x1b]8;;https:evil\x07 b.html"
+
+    linked, plain = (link(page, page.name, has_links=has_links) for has_links in (True, False))
+
+    assert plain == f"{tmp_path.as_uri()}/a%1B%5D8%3B%3Bhttps%3Aevil%07%20b.html"
+    assert linked == f"\x1b]8;;{plain}\x1b\\a\\x1b]8;;https:evil\\x07 b.html\x1b]8;;\x1b\\"

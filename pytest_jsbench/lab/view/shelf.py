@@ -24,8 +24,10 @@ from pytest_jsbench.records.outcomes import Place, RunVerdict
 from pytest_jsbench.records.records import LONGEST_LINE, Attempt, Record
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block
+from pytest_jsbench.reports.html.canvas import Picture
 from pytest_jsbench.reports.html.case_list import ending_of, rank
-from pytest_jsbench.reports.run_json import Evaluation, read, read_run
+from pytest_jsbench.reports.html.pictures import pictures_of_run
+from pytest_jsbench.reports.run_json import Evaluation, GateFigures, read, read_gates, read_run
 
 T = TypeVar("T")
 
@@ -73,6 +75,9 @@ class ShelvedRun:
     #: Whether cases have several attempts.
     repeated: bool
     blocks: Sequence[Block]
+    #: Results of the gates; empty if none was set.
+    gates: Sequence[GateFigures]
+    pictures: Sequence[Picture]
     #: Attempts, with those that did not pass first.
     attempts: Sequence[ListedAttempt]
     #: Values to choose from in each filter of the list of attempts.
@@ -255,6 +260,7 @@ def _require_own_files(folder: Path, path: Path) -> None:
 
 def _read_shelved(path: Path) -> ShelvedRun:
     run = read_run(path)
+    summary = summarize(run)
     attempts = [
         ListedAttempt(
             number=number,
@@ -271,7 +277,9 @@ def _read_shelved(path: Path) -> ShelvedRun:
         verdict=run.verdict,
         planned=len(run.planned),
         repeated=run.metadata.repeats > 1,
-        blocks=tuple(run_report.report(run, summarize(run))),
+        blocks=tuple(run_report.report(run, summary)),
+        gates=read_gates(path, run),
+        pictures=pictures_of_run(run, summary),
         attempts=attempts,
         choices={
             "task": sorted({attempt.attempt.key.task for attempt in attempts}),

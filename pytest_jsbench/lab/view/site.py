@@ -24,9 +24,9 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.lab.view.shelf import ListedAttempt, Shelf
 from pytest_jsbench.records.outcomes import open_lines, record_at
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.reports.blocks import Block, TableBlock
 from pytest_jsbench.reports.comparison_report import labels, pairs, side_by_side, table_of_runs
 from pytest_jsbench.reports.html.case_list import details_of, reason_of
+from pytest_jsbench.reports.html.comparison import pictures_of_comparison, with_templates
 from pytest_jsbench.reports.html.report import page_environment, page_part
 from pytest_jsbench.reports.run_json import read
 
@@ -131,7 +131,7 @@ class _Site:
             name=name,
             run=run,
             going=not (self._shelf.path(name) / "run.json").is_file(),
-            blocks=_with_templates(run.blocks),
+            blocks=with_templates(run.blocks),
             wanted=wanted,
             attempts=part,
             found=len(chosen),
@@ -162,7 +162,11 @@ class _Site:
             for pair in pairs([evaluations[0], evaluations[-1]], [run_labels[0], run_labels[-1]]):
                 changes = pair.comparison.changes
         return self._page(
-            "compare.html", names=names, blocks=_with_templates(side_by_side(evaluations, run_labels)), changes=changes
+            "compare.html",
+            names=names,
+            pictures=pictures_of_comparison(evaluations, run_labels),
+            blocks=with_templates(side_by_side(evaluations, run_labels)),
+            changes=changes,
         )
 
     def beside(self, request: Request) -> Response:
@@ -202,17 +206,6 @@ def _matches(listed: ListedAttempt, wanted: Mapping[str, str]) -> bool:
 
 def _record(attempt: ListedAttempt, lines: LinesByPlace) -> Record:
     return record_at(attempt.source, attempt.attempt, lines)
-
-
-def _with_templates(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
-    """Return each block with the name of the template part that renders it."""
-    drawn: list[tuple[str, Block]] = []
-    for block in blocks:
-        if isinstance(block, TableBlock):
-            drawn.append(("table", block))
-        else:
-            drawn.append(("facts" if isinstance(block, list) else "heading", block))
-    return drawn
 
 
 def _address(wanted: Mapping[str, str], start: int) -> str:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES, Figure
+from pytest_jsbench.metrics.figures import FIGURES, TIMES, Figure
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
+from pytest_jsbench.reports.html.pictures import pictures_of_run
+from pytest_jsbench.reports.overview import SPREAD_TIMES, table_of_failures, table_of_spread
 from pytest_jsbench.reports.run_report import (
+    differing_cases,
     distinguishing_settings,
     facts,
     facts_of_variants,
@@ -42,13 +45,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.reports.blocks import Fact
+    from pytest_jsbench.reports.run_json import GateFigures
 
 
 def write(
     path: Path,
     run: Run,
     summary: Summary,
-    gates: Sequence[GateResult] = (),
+    gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> None:
     """Render the page and write it atomically; raise JSBenchError if this fails."""
@@ -58,7 +62,7 @@ def write(
 def render(
     run: Run,
     summary: Summary,
-    gates: Sequence[GateResult] = (),
+    gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> Iterator[str]:
     """
@@ -71,15 +75,11 @@ def render(
 
     style = page_part("report.css")
     script = page_part("report.js")
-    failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
     not_violated = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
     return environment.get_template("report.html").generate(
-        policy=(
-            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-            "base-uri 'none'; form-action 'none'"
-        ),
+        policy=policy_of(style, script),
         style=Markup(style),  # noqa: S704  our own file
         script=Markup(script),  # noqa: S704  our own file
         version=version("pytest-jsbench"),
@@ -97,12 +97,15 @@ def render(
         tasks=table_of_tasks(run, summary),
         comparisons_of_variants=facts_of_variants(summary),
         comparisons=[(name, comparison, _facts_of_comparison(comparison)) for name, comparison in compared.items()],
-        failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
+        pictures=pictures_of_run(run, summary, compared),
+        differing=differing_cases(summary) if summary.differing else None,
+        failures=table_of_failures(summary.total),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
         charts=charts(summary.total),
+        spreads=[table_of_spread(time, summary) for time in SPREAD_TIMES if getattr(summary.total, time).count],
         cases=pack_cases(run, compared),
     )
 
@@ -124,14 +127,19 @@ def page_environment(needed: str, *rooms: str) -> Environment:
 
     Raise MissingRequirement with the message `needed` if jinja2 is not installed.
     """
-    if importlib.util.find_spec("jinja2") is None:
-        raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
+    require_jinja2(needed)
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loader = ChoiceLoader([PackageLoader(room, "page") for room in (*rooms, _ROOM)])
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["visible"] = _escape_hidden
     return environment
+
+
+def require_jinja2(needed: str) -> None:
+    """Raise MissingRequirement, which names the feature that needs jinja2, if that is not installed."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
 
 
 def html_table(table: TableBlock) -> str:
@@ -154,6 +162,12 @@ def _escape(text: str) -> str:
 def page_part(name: str, room: str = _ROOM) -> str:
     """Return the text of a file in the directory `page` of a package."""
     return files(room).joinpath("page", name).read_text("utf-8")
+
+
+def policy_of(style: str, script: str = "") -> str:
+    """Return the content security policy of a page that loads nothing, and has only this style and script."""
+    scripts = f"script-src {_source(script)}; " if script else ""
+    return f"default-src 'none'; {scripts}style-src {_source(style)}; base-uri 'none'; form-action 'none'"
 
 
 def _source(text: str) -> str:

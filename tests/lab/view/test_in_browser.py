@@ -67,6 +67,11 @@ def test_a_phone_shows_the_list_and_a_run_without_scrolling_sideways(browser: Br
     browser.open(f"{address}/run/{NAME}")
 
     assert fits(browser)
+    assert browser.evaluate("document.querySelector('.picture svg').getBoundingClientRect().bottom < innerHeight")
+    boxes = "[...document.querySelectorAll('.picture text')].map((each) => each.getBoundingClientRect())"
+    assert browser.evaluate(f"{boxes}.length") > 5
+    assert browser.evaluate(f"{boxes}.every((box) => box.height >= 10 && box.right <= innerWidth)")
+    browser.evaluate("document.querySelector('a[href=\"#attempts\"]').click()")
     assert browser.evaluate("document.querySelector('.attempts tbody tr').getBoundingClientRect().bottom < innerHeight")
 
 
