@@ -112,7 +112,9 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
     more: list[Block] = [block for table in published for block in table.blocks()]
     margin = options.margin
     comment = options.comment
-    blocks = partial(comparison_report.side_by_side, runs, names, verbose=options.verbose, by=by, margin=margin, more=more)
+    blocks = partial(
+        comparison_report.side_by_side, runs, names, verbose=options.verbose, by=by, margin=margin, more=more
+    )
     if options.output is not None:
         comparison.write(options.output, runs, names, blocks())
     if options.json:

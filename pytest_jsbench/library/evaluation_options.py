@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
 #: Options without an argument of the same name: the argument has another name, or only pytest has the option.
 _EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
-_PATHS = ("output", "baseline", "record", "replay")
+_PATHS = ("output", "report", "baseline", "record", "replay")
 #: Default directory of runs.
 RUNS = "jsbench-runs"
 Text = str | PathLike[str]

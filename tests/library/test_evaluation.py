@@ -106,6 +106,19 @@ def test_run_without_output_is_complete_in_memory(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_report_is_written_to_a_file_also_without_output(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+
+    run = evaluate(answer, CASES, output=None, report=tmp_path / "new" / "page.html", gates=["pass_rate>=1"])
+
+    page = (tmp_path / "new" / "page.html").read_text("utf-8")
+    assert run.warnings == ()
+    assert "<strong>FAILED</strong>" in page
+    assert "Gate not met: pass_rate" in page
+    with pytest.raises(JSBenchError, match=r"^report: .* is a directory; name a file, such as .*report\.html$"):
+        evaluate(answer, CASES, output=None, report=tmp_path)
+
+
 @pytest.mark.parametrize("mode", ["all", "new"])
 def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any

@@ -21,6 +21,7 @@ from pytest_jsbench.cli import main
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.lab.view import shelf
 from pytest_jsbench.lab.view.shelf import Shelf
+from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
@@ -122,6 +123,29 @@ def test_a_run_shows_what_failed_first_and_is_filtered_by_its_address(client: Te
     assert names(shown(client, "/run/first?outcome=passed")) == ["orders::a"]
     assert names(shown(client, "/run/first?text=B")) == ["orders::b"]
     assert names(shown(client, "/run/first?keyword=nothing")) == []
+
+
+def test_run_page_opens_with_verdict_gates_and_pictures(tmp_path: Path) -> None:
+    run = examples.run(examples.record("a"), examples.record("b", verdict=examples.VIOLATED))
+    summary = summarize(run)
+    gates = [check(Gate.parse(text), summary) for text in ("pass_rate>=0.9", "pass_rate>=0.1")]
+    run = examples.replace(run, verdict=decide(Ending(), summary.total, gates))
+    keep(tmp_path / "gated", run)
+    write_run(tmp_path / "gated" / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
+
+    page = shown(opened(tmp_path), "/run/gated")
+
+    marks = ("<strong>FAILED</strong>", "Gate not met: pass_rate", "Gate met: pass_rate", "<svg ", 'class="attempts"')
+    places = [page.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert "<desc>simple: 1/2 = 0.50 (0.01 to 0.99); total: " in page
+
+
+def test_comparison_draws_the_paired_difference(client: TestClient) -> None:
+    page = shown(client, "/compare?run=first&run=second")
+
+    assert "<strong>Differences, case by case</strong>" in page
+    assert "+0.333 (-" in page
 
 
 def test_a_run_that_goes_on_says_how_far_it_is_and_is_read_again(client: TestClient, folder: Path) -> None:
