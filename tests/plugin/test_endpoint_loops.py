@@ -86,7 +86,7 @@ def test_retry_loop_that_never_succeeds_counts_once_as_type_refused(bench: Bench
             "pass rate  1/1 = 1.000 *",
             "tests      0/1 = 0.000 passed; type_refused 1",
             "tokens     60 in *, 27 out *",
-            "again      2 calls followed by another call for the same answer: the*",
+            "again      2 calls followed by another call for the same answer: only the*",
         ]
     )
     figures = bench.run_json()["metrics"]

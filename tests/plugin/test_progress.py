@@ -114,7 +114,7 @@ def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
     assert lines(SLOW, SLOW, WELL, watched=False) == []
     assert lines(SLOW, SLOW, WELL, watched=True) == [
         "openai m: reduced to 50 % of the concurrency after refusals; all calls wait 1 s",
-        "openai m takes as many calls as before",
+        "openai m accepts as many calls as before",
     ]
 
 
