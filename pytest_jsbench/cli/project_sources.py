@@ -16,7 +16,7 @@ from pytest_jsbench.core.files import FileReader, inside, parse_json
 from pytest_jsbench.core.text import counted, described, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.folders import has_tool_schemas
-from pytest_jsbench.datasets.registry import BUILTIN, open_dataset
+from pytest_jsbench.datasets.registry import BUNDLED, open_dataset
 
 #: Directories that are not searched, since their schemas are not the project's own.
 _SKIPPED_FOLDERS = {"venv", "build", "dist", "docs", "tests"}
@@ -147,7 +147,7 @@ def _find_source(root: Path, path: Path, words: str) -> Iterator[Source]:
         top = own[_find_root([case.key.id for case in own], [_references(case.schema) for case in own])]
         yield Source(
             # without a leading dot, such a path would be read as another kind of dataset
-            dataset=f"./{place}" if place == BUILTIN or place.startswith(("~", "-")) else place,
+            dataset=f"./{place}" if place in BUNDLED or place.startswith(("~", "-")) else place,
             words=f"{words}, {counted(len(cases), 'schema')}",
             cases=len(cases),
             imports=f"from pathlib import Path\n\nimport pytest\n\nfrom pytest_jsbench import Dataset\n\n"

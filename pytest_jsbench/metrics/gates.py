@@ -217,7 +217,11 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     Gates decide only about answers; without gates, a test that failed because of an answer fails the run. Missing
     attempts make a run incomplete, unless all gates are met nevertheless.
     """
-    wrong = [*_describe_unmet(gates, undecided=False), *_describe_failures(ending, gated=bool(gates))]
+    # pytest also counts the tests without an answer as failed
+    by_answers = "failed by its answer" if len(ending.answers) == 1 else "failed by their answers"
+    what = by_answers if total.errors or total.unjudged else "failed"
+    failed = [] if gates or not ending.answers else [_list_tests(ending.answers, what)]
+    wrong = [*_describe_unmet(gates, undecided=False), *_describe_failures(ending), *failed]
     lacking = [*_describe_unmet(gates, undecided=True), *ending.lacking]
     if gates and ending.not_judged:
         lacking.append(
@@ -264,14 +268,12 @@ def _describe_unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator
         yield f"{len(names)} of {len(gates)} gates are not met{why}: {', '.join(names)}"
 
 
-def _describe_failures(ending: Ending, *, gated: bool) -> Iterator[str]:
+def _describe_failures(ending: Ending) -> Iterator[str]:
     if ending.broken_schemas:
         yield _list_tests(ending.broken_schemas, "with a broken schema")
     yield from ending.failures[:_MOST_NAMED]
     if len(ending.failures) > _MOST_NAMED:
         yield f"{len(ending.failures) - _MOST_NAMED:,} more failures"
-    if not gated and ending.answers:
-        yield _list_tests(ending.answers, "failed")
 
 
 def _list_tests(tests: Sequence[str], what: str) -> str:

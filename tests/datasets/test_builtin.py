@@ -9,8 +9,9 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.registry import TASKS, load_builtin, open_builtin
+from pytest_jsbench.datasets.registry import BUILTIN_QUICK, QUICK, TASKS, load_builtin, open_builtin
 from pytest_jsbench.schemas.keywords import FORMATS, KEYWORDS
+from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import Judge
 
 KEYS = open_builtin(Selection()).keys()
@@ -61,6 +62,17 @@ def test_there_are_at_least_eighty_in_the_four_tasks_of_the_seeds() -> None:
     assert all(size >= 18 for size in sizes.values()), sizes
     assert len(KEYS) == len(set(KEYS)) >= 80
     assert len({key.id for key in KEYS}) == len(KEYS)
+
+
+def test_quick_selection_has_cases_of_every_task_in_the_same_order() -> None:
+    quick = open_builtin(Selection(source=BUILTIN_QUICK)).keys()
+
+    assert quick == tuple(key for key in KEYS if key.id in QUICK[key.task])
+    assert tuple(QUICK) == TASKS
+    assert all(len(ids) >= 3 for ids in QUICK.values())
+    assert len(quick) == sum(map(len, QUICK.values()))  # each of them exists
+    counts = f"builtin (default, {len(KEYS)} schemas), builtin-quick ({len(quick)} of them)"
+    assert counts in BY_NAME["dataset"].help
 
 
 def test_between_them_they_use_every_keyword_and_format() -> None:

@@ -127,9 +127,10 @@ def test_directory_has_the_same_keys_for_each_form_of_its_path(folder: Path, mon
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("schemsa", "did you mean 'schemas'? expected builtin, a schema file, a directory"),
+        ("schemsa", "did you mean 'schemas'? expected builtin, builtin-quick, a schema file, a directory"),
         ("schemas/aa.json", "did you mean 'schemas/a.json'? expected"),
         ("biultin", "did you mean 'builtin'? expected"),
+        ("builtin-quik", "did you mean 'builtin-quick'? expected"),
         ("zzzzzz", "no dataset 'zzzzzz': expected builtin"),
         ("zz\x1b[31m", "no file matches 'zz\\x1b[31m': expected"),
         ("schemas/*.xml", "no file matches 'schemas/*.xml': expected a pattern"),
@@ -144,7 +145,7 @@ def test_unknown_source_error_lists_all_kinds_and_the_nearest_name(
         registry.open_dataset(Selection(source=source))
 
 
-@pytest.mark.parametrize("source", ["builtin", "{folder}", "collections:OrderedDict"])
+@pytest.mark.parametrize("source", ["builtin", "builtin-quick", "{folder}", "collections:OrderedDict"])
 def test_split_of_a_source_without_splits_is_rejected(folder: Path, source: str) -> None:
     source = source.format(folder=folder)
 

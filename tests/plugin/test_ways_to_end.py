@@ -50,7 +50,10 @@ WAYS = {
     "all passed": ends("passed", "all 2 attempts passed", cases=(RIGHT, RIGHT)),
     "a case failed": ends("failed", "1 test failed: jsbench::orders::c1", cases=(RIGHT, WRONG)),
     "a case failed and a call broke": ends(
-        "failed", "1 test failed", "1 attempt of 3 without an answer", cases=(RIGHT, WRONG, DOWN)
+        "failed",
+        "1 test failed by its answer: jsbench::orders::c1",
+        "1 attempt of 3 without an answer",
+        cases=(RIGHT, WRONG, DOWN),
     ),
     "a gate is met": ends(
         "passed",
