@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +14,7 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, reading
+from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_of, reading
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
@@ -39,6 +40,9 @@ _ENGINE_OPTIONS = (
     "timeout",
 )
 _LEVELS = (1, 8, 32)
+#: Response format and numbers of concurrent calls of the demo, which also has an example of each of its faults.
+_DEMO_FORMAT, _DEMO_LEVELS = ("json_schema",), (1, 4, 8)
+_NEXT = "jsbench probe --engine=openai --base-url=URL --model=MODEL probes your own server"
 #: Maximum number of tokens in an answer: conforming answers are shorter, and an unconstrained model may never stop.
 _MOST_TOKENS = 256
 #: Seconds without any answer after which the probe is aborted.
@@ -52,7 +56,8 @@ def add_probe(commands: Any) -> None:
         help="check whether a server enforces schemas, and when it does not",
         description="Send a server a few hundred short questions whose schemas contain random words and whose prompts "
         "request something else: streamed and not, in each response format, one at a time and concurrently, and "
-        "keyword by keyword. Print one line per mode. Exit with 0 if everything that was probed is enforced.",
+        "keyword by keyword. Print one line per mode. Exit with 0 if everything that was probed is enforced. With "
+        "--demo, probe a server of its own with two planted faults, without a model or a key.",
     )
     _add_engine_options(probe)
     _add_question_options(probe)
@@ -63,7 +68,11 @@ def add_probe(commands: Any) -> None:
 
 def _add_engine_options(probe: argparse.ArgumentParser) -> None:
     group = probe.add_argument_group("Engine and model")
-    add_option(group, "engine", required=True)
+    whom = group.add_mutually_exclusive_group(required=True)
+    add_option(whom, "engine")
+    whom.add_argument(
+        "--demo", action="store_true", help="probe a server of this command's own, which has two planted faults"
+    )
     for name in ("model", "base_url", "api_key_env"):
         add_option(group, name)
     streams = "as --jsbench-engine-option; stream=true or stream=false restricts the probe to that"
@@ -123,9 +132,48 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 
     values = {option.name: option.default for option in OPTIONS}
     with flag_names_in_errors(options):
+        if options.demo:
+            with _demo(options) as (demo, faults):
+                base = Variant.of("", {**values, **demo})
+                passed = _run(options, replace(base, engine=replace(base.engine, api_key="none")), out)
+            if not options.json:
+                out.lines([f"planted in the demo server: {faults}", f"next: {_NEXT}"])
+            return passed
         return _run(
             options, Variant.of("", {**values, **{name: getattr(options, name) for name in _ENGINE_OPTIONS}}), out
         )
+
+
+@contextmanager
+def _demo(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
+    """Run the demo's server; yield the values of the options that select it, and its faults."""
+    from pytest_jsbench.lab.probe.demo_server import FAULTS, MODEL, serve_demo
+
+    for name in ("model", "base_url", "api_key_env"):
+        if getattr(options, name) is not None:
+            message = f"--demo probes a server of its own; remove {flag_of(name)}, or name a server with --engine"
+            raise EngineError(message, option=name)
+    options.response_format = options.response_format or _DEMO_FORMAT
+    options.concurrency = options.concurrency or _DEMO_LEVELS
+    with serve_demo() as url, _without_proxies():
+        chosen = {name: getattr(options, name) for name in _ENGINE_OPTIONS}
+        yield {**chosen, "engine": "openai", "model": MODEL, "base_url": url}, FAULTS
+
+
+@contextmanager
+def _without_proxies() -> Iterator[None]:
+    """Connect to each address directly, whatever proxy the environment names."""
+    names = ("NO_PROXY", "no_proxy")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "*"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:

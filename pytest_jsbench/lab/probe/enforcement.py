@@ -297,11 +297,15 @@ class ModeFinding:
     @property
     def example(self) -> Reply | None:
         """Reply that best shows the fault; None if there is none."""
+        return next(iter(self.examples), None)
+
+    @property
+    def examples(self) -> tuple[Reply, ...]:
+        """Replies that best show the faults: at a number of concurrent calls, and with a keyword."""
         levels = [level.replies for level in reversed(self.levels)]
-        for replies in (*levels, *(row.replies for row in self.keywords)):
-            if replies.enforcement is not Enforcement.ENFORCED:
-                return replies.example
-        return None
+        keywords = [row.replies for row in self.keywords]
+        wrong = ([one for one in part if one.enforcement is not Enforcement.ENFORCED] for part in (levels, keywords))
+        return tuple(example for part in wrong for replies in part[:1] if (example := replies.example) is not None)
 
     def _keywords(self, *enforcements: Enforcement) -> tuple[str, ...]:
         return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in enforcements)

@@ -81,6 +81,7 @@ _REFUSING = frozenset({400, 422, 501})
 #: Minimum token limit for answers with reasoning.
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
+MIXED_UP = "it contains words of another question"
 CUT_OFF = "cut off at the token limit; --max-tokens raises it"
 
 
@@ -405,13 +406,13 @@ class Probe:
         foreign = any(self._owners.get(word, number) != number for word in words)
         cut_off = verdict.failure_type is FailureType.TRUNCATED and question.may_begin(text)
         kind = ReplyKind.VIOLATES
+        message = CUT_OFF if cut_off else verdict.message
         if foreign:
-            kind = ReplyKind.MIXED_UP
+            kind, message = ReplyKind.MIXED_UP, MIXED_UP
         elif verdict.passed:
             kind = ReplyKind.CONFORMS
         elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
             kind = ReplyKind.UNDECIDED
-        message = CUT_OFF if cut_off else verdict.message
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}

@@ -170,8 +170,9 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
             yield f"  {finding.below.in_flight} in flight once more: {_counts(finding.below.replies)}"
         for row in finding.keywords:
             yield f"  {row.keyword}: {_of_keyword(row.enforcement)}: {_counts(row.replies)}"
-    shown = finding.example
-    if shown is not None and shown.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
+    for shown in finding.examples:
+        if shown.kind not in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
+            continue
         yield f"  the prompt asked for  {printable(shown.wanted, _LONGEST_ANSWER)}"
         yield f"  the server answered   {printable(shown.text, _LONGEST_ANSWER) or '(nothing)'}"
         yield f"  which is wrong        {shown.message}"
@@ -279,6 +280,9 @@ def _words(finding: ModeFinding) -> str:
     if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
         words += "; keywords not probed in this mode"
     others = {"refused": finding.refused, "undecided": finding.undecided}
+    under_load = finding.enforcement in (Enforcement.BREAKS_UNDER_LOAD, Enforcement.MIXES_UP)
+    if under_load and finding.broken:
+        words += f"; broken for {_named(finding.broken)}"
     return "; ".join([words, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import signal
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,10 +17,12 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.formats import published
+from pytest_jsbench.lab.probe import demo_server
+from pytest_jsbench.lab.probe.demo_server import ChatRequest, conforming
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
-from tests.lab.probe.enforcing import Enforcing, Question, conforming, refusal, said
+from tests.lab.probe.enforcing import Enforcing, refusal, said
 
 pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
@@ -87,7 +93,7 @@ def test_server_that_enforces_every_schema_is_reported_with_evidence(provider: P
             {"json_schema streamed": "ignored_silently", "json_schema whole": "enforced"},
         ),
         (
-            lambda question: question.tool,
+            lambda question: question.tool is not None,
             ("--format=json_schema,tool", "--engine-option=stream=true"),
             {"json_schema streamed": "enforced", "tool streamed": "ignored_silently"},
         ),
@@ -100,7 +106,7 @@ def test_server_that_enforces_every_schema_is_reported_with_evidence(provider: P
     ids=["streamed", "tool", "reasoning"],
 )
 def test_probe_finds_a_schema_dropped_in_one_mode_only(
-    provider: Provider, drops: Callable[[Question], bool], asked: tuple[str, ...], expected: dict[str, str]
+    provider: Provider, drops: Callable[[ChatRequest], bool], asked: tuple[str, ...], expected: dict[str, str]
 ) -> None:
     modes = probed(provider, Enforcing(drops=drops), *ALONE, *asked, status=1)
 
@@ -155,7 +161,7 @@ def test_probe_finds_a_server_that_only_shows_the_schema_to_the_model(provider: 
 
 @pytest.mark.parametrize("role", ["user", "system"])
 def test_probe_is_undecided_if_the_model_conforms_in_the_control(provider: Provider, role: str) -> None:
-    def instead(question: Question) -> Any:
+    def instead(question: ChatRequest) -> Any:
         content = provider.asked[-1].body["messages"][-1]["content"] if role == "user" else question.shown
         shown = content.partition("conforms to this JSON schema:\n\n")[2]
         return said(json.dumps(conforming(json.loads(shown))), question) if shown else None
@@ -178,7 +184,7 @@ def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Pr
 
 
 def test_a_server_that_opens_closed_objects_is_broken_for_that_alone(provider: Provider) -> None:
-    def instead(question: Question) -> Any:
+    def instead(question: ChatRequest) -> Any:
         if not question.schema:
             return None
         return said(json.dumps({**conforming(question.schema), "more": 1}), question)
@@ -195,7 +201,7 @@ def test_a_server_that_opens_closed_objects_is_broken_for_that_alone(provider: P
 
 
 def test_duplicate_key_shows_that_the_schema_is_not_enforced(provider: Provider) -> None:
-    def instead(question: Question) -> Any:
+    def instead(question: ChatRequest) -> Any:
         if not question.schema:
             return None
         text = json.dumps(conforming(question.schema))
@@ -336,3 +342,72 @@ def test_engine_that_cannot_be_probed_is_a_usage_error(capsys: pytest.CaptureFix
     assert len(errors) == 5
     assert f"--model is required with {url}/v1 ({url}/v1/models lists the models)" in errors[0]
     assert not any("--jsbench-" in error for error in errors)
+
+
+def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_server, "_ALONE", 0.001)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("HTTP_PROXY", unreachable_url())
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    keys: list[str | None] = []
+    answer = demo_server._Handler.do_POST
+
+    def note_key(handler: demo_server._Handler) -> None:
+        keys.append(handler.headers.get("authorization"))
+        answer(handler)
+
+    monkeypatch.setattr(demo_server._Handler, "do_POST", note_key)
+    out = io.StringIO()
+
+    assert main(["probe", "--demo", "--keywords=enum,pattern,format"], out=out) == 1
+
+    streamed, whole = (line for line in out.getvalue().splitlines() if line.startswith("json_schema, "))
+    assert re.fullmatch(
+        r"json_schema, streamed: mixes answers up above [1-4] in flight: at [5-8], \d of 8 belong to other questions; "
+        "broken for keyword pattern",
+        streamed,
+    )
+    assert whole.startswith("json_schema, in one piece: mixes answers up above ")
+    assert "keyword" not in whole
+    shown = out.getvalue()
+    assert "which is wrong        it contains words of another question\n" in shown
+    assert re.search(r'which is wrong        \$\.\w+: "no-\w+" does not match "\^\w+-\[0-9\]\{4\}\$"\n', shown)
+    assert "enforced in 0 of 2 modes; " in shown
+    assert f"planted in the demo server: {demo_server.FAULTS}\n" in shown
+    assert keys
+    assert set(keys) <= {None, "Bearer none"}
+    assert "NO_PROXY" not in os.environ
+
+
+def test_demo_can_be_probed_in_other_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_server, "_ALONE", 0.001)
+    out = io.StringIO()
+    asked = ["--response-format=tool,json_object", "--concurrency=1", "--keywords=minimum,pattern", "--json"]
+
+    assert main(["probe", "--demo", *asked], out=out) == 1
+
+    found = {name(mode): mode["enforcement"] for mode in json.loads(out.getvalue())["modes"]}
+    assert found["tool streamed"] == "broken_for_keywords"
+    assert found["tool whole"] == "enforced"
+    assert found["json_object streamed"] == found["json_object whole"] == "enforced"
+
+
+def test_demo_and_a_server_of_the_user_are_not_probed_together(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments_of_both in (["--demo", "--engine=openai"], []):
+        with pytest.raises(SystemExit):
+            main(["probe", *arguments_of_both])
+    assert main(["probe", "--demo", "--base-url=http://127.0.0.1:9"]) == 2
+
+    both, neither, address = (line for line in capsys.readouterr().err.splitlines() if "--demo" in line)
+    assert "not allowed with" in both
+    assert "one of the arguments --engine --demo is required" in neither
+    assert address.endswith("--demo probes a server of its own; remove --base-url, or name a server with --engine")
+
+
+def test_demo_server_refuses_anything_but_a_question_of_a_probe() -> None:
+    with demo_server.serve_demo() as url:
+        for body in (b"[]", b"{", b'{"messages": []}'):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", data=body))
+            with refused.value:
+                assert refused.value.code == 400

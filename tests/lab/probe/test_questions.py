@@ -7,9 +7,9 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.lab.probe.demo_server import conforming
 from pytest_jsbench.lab.probe.probe import within
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, ProbeQuestion, Words, any_question, keyword_question
-from tests.lab.probe.enforcing import conforming
 
 RANDOM = Random(7)
 

@@ -1,0 +1,200 @@
+"""
+A loopback server with planted faults, for `jsbench probe --demo`.
+
+It speaks Chat Completions and has no model: an answer is the text that the prompt requests, as of a model that obeys,
+or a value that conforms to the schema of the request, as of a server that enforces it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pytest_jsbench.core.cases import Schema
+
+#: Name of the demo's model, which answers show.
+MODEL = "demo"
+#: Keyword that is ignored in streamed answers, and maximum number of concurrent requests that are answered correctly.
+IGNORED_KEYWORD, SOUND_UP_TO = "pattern", 4
+#: Faults of the server, for the output.
+FAULTS = f"it ignores {IGNORED_KEYWORD} in streamed answers, and mixes answers up above {SOUND_UP_TO} in flight"
+#: Seconds that an answer takes, and more seconds if there are other requests, so that a burst of requests overlaps.
+_ALONE, _TOGETHER = 0.02, 0.3
+#: Maximum length of a request in bytes.
+_LONGEST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A request of a probe to Chat Completions, with the properties on which faults depend."""
+
+    #: None if the request has no schema.
+    schema: Schema | None
+    streaming: bool
+    #: Name of the tool that the answer has to call; None if it is a text.
+    tool: str | None
+    object_only: bool
+    reasoning: bool
+    #: Text that the prompt requests.
+    wanted: str
+    #: Text of the system message.
+    shown: str
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> ChatRequest:
+        """Read the request from its body."""
+        given = body.get("response_format", {})
+        tools = body.get("tools")
+        messages = body["messages"]
+        schema = tools[0]["function"]["parameters"] if tools else given.get("json_schema", {}).get("schema")
+        return cls(
+            schema=schema,
+            streaming=bool(body.get("stream")),
+            tool=tools[0]["function"]["name"] if tools else None,
+            object_only=given.get("type") == "json_object",
+            reasoning="reasoning_effort" in body,
+            wanted=messages[-1]["content"].split("\n\n")[1],
+            shown=messages[0]["content"] if messages[0]["role"] == "system" else "",
+        )
+
+    @property
+    def conforming_text(self) -> str:
+        """Answer of a server that enforces the schema."""
+        if self.object_only:
+            return json.dumps({"answer": self.wanted})
+        return self.wanted if self.schema is None else json.dumps(conforming(self.schema))
+
+    def uses(self, keyword: str) -> bool:
+        """Return whether the schema contains the keyword."""
+        return f'"{keyword}":' in json.dumps(self.schema)
+
+
+def conforming(schema: Any, root: Any = None) -> Any:
+    """Return a value that conforms to a schema of a probe."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return conforming(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema:
+            return conforming(schema[keyword][-1], root)
+    if "enum" in schema or "const" in schema:
+        return schema.get("enum", [schema.get("const")])[-1]
+    match schema["type"]:
+        case "object":
+            return {name: conforming(one, root) for name, one in schema.get("properties", {}).items()}
+        case "array":
+            return [conforming(schema["items"], root)] * schema.get("minItems", 1)
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case "integer":
+            return schema.get("minimum", schema.get("maximum"))
+    if "pattern" in schema:
+        return re.sub(r"\[0-9\]\{4\}", "0123", schema["pattern"].strip("^$"))
+    if "format" in schema:
+        return "2026-11-22"
+    return "x" * schema.get("minLength", 1)
+
+
+@contextmanager
+def serve_demo() -> Iterator[str]:
+    """Run the server on a free port of 127.0.0.1, and yield the base URL."""
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.05], name="jsbench-demo", daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers each request in a thread; mixes answers up if too many are in flight."""
+
+    block_on_close = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: Requests without an answer, in the order of arrival.
+        self._in_flight: list[ChatRequest] = []
+        self._lock = threading.Lock()
+
+    def answer(self, request: ChatRequest) -> str:
+        """Return the text of the answer after a while."""
+        with self._lock:
+            self._in_flight.append(request)
+            # the fault: above the limit, the answer is that of the request before
+            answered = self._in_flight[-2] if len(self._in_flight) > SOUND_UP_TO else request
+        time.sleep(_ALONE)
+        if len(self._in_flight) > 1:
+            time.sleep(_TOGETHER)
+        with self._lock:
+            self._in_flight.remove(request)
+        ignored = answered.streaming and answered.uses(IGNORED_KEYWORD)
+        return answered.wanted if ignored else answered.conforming_text
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Answer a request to Chat Completions, in one piece or as a stream."""
+        try:
+            size = int(self.headers.get("content-length", ""))
+            body = json.loads(self.rfile.read(min(size, _LONGEST)))
+            request = ChatRequest.of(body)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            self.close_connection = True
+            self.send_error(400, "expected a request of jsbench probe to Chat Completions")
+            return
+        text = self.server.answer(request)
+        if request.streaming:
+            self._send("text/event-stream", "".join(stream_events(text, request)))
+        else:
+            self._send("application/json", json.dumps(completion(text, request)))
+
+    def _send(self, content_type: str, body: str) -> None:
+        data = body.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+def completion(text: str, request: ChatRequest) -> dict[str, Any]:
+    """Return the answer in one piece."""
+    said = {"content": text} if request.tool is None else {"content": None, "tool_calls": [_call(request.tool, text)]}
+    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": _finish(request)}
+    return {"id": "demo", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
+
+
+def stream_events(text: str, request: ChatRequest) -> Iterator[str]:
+    """Yield the answer as server-sent events."""
+    said = {"content": text} if request.tool is None else {"tool_calls": [{"index": 0, **_call(request.tool, text)}]}
+    for choice in (
+        {"index": 0, "delta": said, "finish_reason": None},
+        {"index": 0, "delta": {}, "finish_reason": _finish(request)},
+    ):
+        chunk = {"id": "demo", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}
+        yield f"data: {json.dumps(chunk)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def _call(tool: str, arguments: str) -> dict[str, Any]:
+    return {"id": "1", "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+def _finish(request: ChatRequest) -> str:
+    return "stop" if request.tool is None else "tool_calls"
