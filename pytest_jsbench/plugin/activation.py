@@ -106,6 +106,7 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
     """
     from pytest_jsbench.plugin.controller import Controller
     from pytest_jsbench.plugin.failure_sections import FailureSections
+    from pytest_jsbench.plugin.live_line import LiveLine
     from pytest_jsbench.plugin.progress import Progress, ProviderWatch
     from pytest_jsbench.plugin.terminal import Terminal
     from pytest_jsbench.run.state import RunState
@@ -118,7 +119,9 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
     register(Terminal(context, controller), "jsbench-terminal")
     register(FailureSections(context), "jsbench-failure-sections")
     register(progress, "jsbench-progress")
-    register(ProviderWatch(context), "jsbench-provider-watch")
+    live_line = LiveLine(context.config, progress.text)
+    register(live_line, "jsbench-live-line")
+    register(ProviderWatch(context, live_line), "jsbench-provider-watch")
     if context.settings.dry_run:
         from pytest_jsbench.plugin.dry_run import DryRun
 

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_jsbench.core.errors import errors_about
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.plugin.progress import clock, from_here, is_watched, write_line
+from pytest_jsbench.plugin.live_line import is_watched
+from pytest_jsbench.plugin.progress import clock, from_here, write_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -1,10 +1,9 @@
-"""Write progress lines during a run if a person watches, and lines about problems of a provider."""
+"""Show the progress of a run if a person watches, and write lines about problems of a provider."""
 
 from __future__ import annotations
 
-import os
+import json
 import sqlite3
-import sys
 import threading
 import time
 from contextlib import closing, suppress
@@ -13,86 +12,139 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import dollars, printable
+from pytest_jsbench.plugin.live_line import LiveLine, is_watched, past_capturing
+from pytest_jsbench.plugin.pytest_options import ROOT
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.plugin.context import RunContext
+    from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
-#: Seconds before the first line, and minimum and maximum number of seconds between lines.
-_SOONEST = 10.0
-_LATEST = 60.0
-#: Minimum number of answers before the remaining time is estimated; in large runs the minimum is a tenth of the
+#: Minimum number of answers before the remaining time is estimated; in large runs the minimum is a twentieth of the
 #: attempts.
-_FEWEST = 8
+_FEWEST = 4
+#: Maximum number of cases whose schemas are read for the estimate; with more, each case counts the same.
+_MOST_WEIGHED = 1000
+#: Weight of a case besides its schema, in characters: that of the rest of its prompt.
+_PROMPT_WEIGHT = 400
 
 
 class Progress:
     """
-    Writes the progress of the run from time to time: on a terminal, outside of CI, and without -q.
+    Counts the attempts, and describes how far the run is, for the line that `LiveLine` shows.
 
     The activation creates one object for the controller, which reports each attempt to it. pytest calls its hooks in
-    the main thread: the clock starts with the test loop, and a line may follow each test. The object need not be
-    closed.
+    the main thread, and the line's thread calls `text` while none of them runs.
     """
 
     def __init__(self, context: RunContext, state: RunState) -> None:
-        self._config = context.config
-        self._metadata = context.handover.metadata
+        self._context = context
         self._state = state
         self._watched = False
-        self._started = self._latest = time.perf_counter()
         #: Time of the first answer, which may be late because an engine had to start; None before the first answer.
         self._first: float | None = None
         self._done = self._called = self._failing = 0
+        #: Weight of the finished attempts of the suite, and of the calls after the first one.
+        self._done_weight = self._called_weight = 0
+        #: Weight by case, and that of all planned attempts; computed when the first attempt is counted.
+        self._weights: dict[CaseKey, int] | None = None
+        self._planned_weight = 0
         #: Attempts of this run whose cost has not yet been added to the total.
         self._made: list[AttemptOutcome] = []
         self._cost = 0.0
+        #: Tests that have begun and not ended, with the time when each began.
+        self._under_way: dict[str, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Start the clock, and determine whether a person watches, which pytest does not know earlier."""
-        self._started = self._latest = time.perf_counter()
-        self._watched = is_watched(self._config)
+        """Determine whether a person watches, which pytest does not know earlier."""
+        self._watched = is_watched(self._context.config)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note that a test has begun."""
+        self._under_way[nodeid] = time.perf_counter()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Note that a test has ended."""
+        self._under_way.pop(nodeid, None)
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """Note that a test has ended its process."""
+        self._under_way.pop(crashitem, None)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
-        """Count an attempt; an attempt of a resumed run adds no cost."""
-        if self._watched:
-            self._done += 1
-            self._failing += attempt.failing
-            self._made += [] if resumed else [attempt]
-            self._first = self._first or time.perf_counter()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logfinish(self) -> None:
-        """Write a line if enough time has passed."""
-        now = time.perf_counter()
-        if not self._watched or self._done == self._state.count:
+        """Count an attempt; an attempt of a resumed run adds no cost, and nothing to the speed."""
+        if not self._watched:
             return
-        if now - self._latest < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+        weight = self._weight_of(attempt.attempt)
+        self._done += 1
+        self._done_weight += weight
+        self._failing += attempt.failing
+        if resumed:
             return
-        self._latest = now
-        write_line(self._config, f"jsbench: {self._line(now - (self._first or now))}")
+        self._called += 1
+        self._made.append(attempt)
+        if self._first is None:
+            self._first = time.perf_counter()
+        else:
+            self._called_weight += weight
 
-    def _line(self, seconds: float) -> str:
+    def text(self) -> str:
+        """Describe how far the run is: attempts, remaining time, cost, and the test that has been running longest."""
         from pytest_jsbench.metrics.prices import costs
 
-        made = Run(metadata=self._metadata, planned=(), outcomes=tuple(self._made))
-        self._called += len(self._made)
+        now = time.perf_counter()
+        made = Run(metadata=self._context.handover.metadata, planned=(), outcomes=tuple(self._made))
         self._cost += sum(costs(made).attempts.values())
         self._made.clear()
-        planned = self._state.count
-        parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
-        # with fewer answers, the estimate of the remaining time would be unreliable
-        if self._called >= max(_FEWEST, planned / 10) and seconds:
-            rate = (self._called - 1) / seconds
-            pace = f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
-            parts += [pace, f"about {clock((planned - self._done) / rate)} left"]
+        parts = [f"{self._done:,} of {self._state.count:,} done", f"{self._failing:,} failing"]
+        if (left := self._seconds_left(now)) is not None:
+            parts.append(f"~{clock(left)} left")
         if self._cost:
             parts.append(f"{dollars(self._cost)} so far")
+        if self._under_way:
+            nodeid, began = next(iter(self._under_way.items()))
+            more = f" and {len(self._under_way) - 1} more" if len(self._under_way) > 1 else ""
+            passed = f"{now - began:.0f} s" if now - began < 60 else clock(now - began)
+            parts.append(f"{passed} in {nodeid.removeprefix(f'{ROOT}::')}{more}")
         return ", ".join(parts)
+
+    def _seconds_left(self, now: float) -> float | None:
+        """Estimate the remaining time from the weights of the cases; None if there are too few answers for that."""
+        planned = self._state.count
+        if self._first is None or self._called < max(_FEWEST, planned / 20) or not self._called_weight:
+            return None
+        left = max(0, self._planned_weight - self._done_weight)
+        return left * (now - self._first) / self._called_weight
+
+    def _weight_of(self, attempt: Attempt) -> int:
+        if self._weights is None:
+            self._weights = self._weigh_cases()
+            self._planned_weight = sum(self._weights.get(one.key, 0) for one in self._state.planned)
+        return self._weights.get(attempt.key, 0)
+
+    def _weigh_cases(self) -> dict[CaseKey, int]:
+        """Return the weight of each case: a longer schema has a longer prompt and a longer answer."""
+        planned = {attempt.key for attempt in self._state.planned}
+        if len(planned) > _MOST_WEIGHED:
+            return dict.fromkeys(planned, 1)
+        return {key: self._weigh(key) for key in planned}
+
+    def _weigh(self, key: CaseKey) -> int:
+        try:
+            case = self._context.plan.cases.case(key)
+        except JSBenchError:  # the test of the case reports the problem
+            return _PROMPT_WEIGHT
+        return _PROMPT_WEIGHT + (len(json.dumps(case.schema)) if isinstance(case, Case) else 0)
 
 
 def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
@@ -110,14 +162,6 @@ def from_here(path: Path) -> Path:
     """Return a path relative to the working directory if the path is below that directory."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def is_watched(config: pytest.Config) -> bool:
-    """Return whether a person watches the run."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or config.get_verbosity() < 0:
-        return False
-    return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 
 
 def clock(seconds: float) -> str:
@@ -143,9 +187,10 @@ class ProviderWatch:
     captures their output, so the lines are written to a duplicate of the terminal's file handle.
     """
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, live_line: LiveLine) -> None:
         self._config = context.config
         self._context = context
+        self._live_line = live_line
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
         #: The last reported problem of each provider; empty if the provider works again.
@@ -165,7 +210,7 @@ class ProviderWatch:
         shown = self._config.pluginmanager.has_plugin("terminalreporter") and self._config.get_verbosity() >= _QUIETEST
         if shown and not self._context.settings.only_looks:
             if not self._config.pluginmanager.has_plugin("dsession"):
-                self._terminal = _past_capturing()
+                self._terminal = past_capturing()
             with suppress(RuntimeError):  # no more threads can be started, a problem that the calls themselves report
                 self._thread.start()
 
@@ -194,7 +239,7 @@ class ProviderWatch:
             alive = not is_watched(self._config)
             while not ended:
                 ended = self._ended.wait(_INTERVAL)
-                if not (alive or ended or self._any_ended):
+                if not (alive or ended or self._any_ended or self._live_line.is_shown):
                     self._write("jsbench: waiting for the first answer")
                 alive = True
                 with suppress(sqlite3.Error):  # the calls themselves report problems with the file
@@ -203,6 +248,10 @@ class ProviderWatch:
                             self._write(f"jsbench: {line}")
 
     def _write(self, line: str) -> None:
+        with self._live_line.cleared():
+            self._write_line(line)
+
+    def _write_line(self, line: str) -> None:
         if self._terminal is None:
             write_line(self._config, line)
             return
@@ -234,12 +283,3 @@ class ProviderWatch:
         if before == "slow" and not problem:
             return f"{name} accepts as many calls as before" if watched else ""
         return f"{name}: {state.describe(now)}"
-
-
-def _past_capturing() -> TextIO | None:
-    """Duplicate the current standard output, which pytest will redirect; None if it has no file descriptor."""
-    try:
-        handle = os.dup(sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):
-        return None
-    return os.fdopen(handle, "w", encoding=sys.stdout.encoding, errors="backslashreplace")

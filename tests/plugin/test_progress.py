@@ -1,44 +1,65 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from _pytest._io import TerminalWriter
 
-import pytest_jsbench.plugin.progress
-from pytest_jsbench.plugin import progress
-from pytest_jsbench.plugin.progress import ProviderWatch
+from pytest_jsbench.core.cases import Case, CaseKey, Schema
+from pytest_jsbench.plugin import live_line, progress
+from pytest_jsbench.plugin.live_line import LiveLine
+from pytest_jsbench.plugin.progress import Progress, ProviderWatch
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
+from pytest_jsbench.run.state import RunState
+from tests import examples
 from tests.plugin.conftest import Bench
+
+BELOW, BACK = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K", "\x1b8"
 
 
 @pytest.fixture
-def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Run on a terminal, slowly enough for a progress line after each test."""
+def drawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run on a terminal whose drawings go to this file, one after each of pytest's own writes."""
+    path = bench.path / "drawn.txt"
+    monkeypatch.setattr(live_line, "can_redraw", lambda _config: True)
+    monkeypatch.setattr(live_line, "past_capturing", lambda: path.open("w", encoding="utf-8"))
+    monkeypatch.setattr(live_line, "_SOONEST", -1.0)
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
-    monkeypatch.setattr(progress, "_SOONEST", 0.0)
-    monkeypatch.setattr(progress, "_LATEST", 0.0)
     monkeypatch.setattr(progress, "_FEWEST", 2)
     bench.case("a")
     bench.case("b", '{"n": -1}')
     bench.case("c")
-    return bench
+    return path
+
+
+def texts(path: Path) -> list[str]:
+    """Return the lines that were drawn; each is followed by the codes that bring the cursor back."""
+    return re.findall(r"\x1b\[\?7l(.*?)\x1b\[\?7h\x1b8", path.read_bytes().decode())
 
 
 @pytest.mark.parametrize(("bench", "verbose"), [("plain", []), ("plain", ["-v"]), ("xdist", [])], indirect=["bench"])
-def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
-    result = watched.run(*verbose)
+def test_line_shows_progress_remaining_time_and_running_test(drawn: Path, bench: Bench, verbose: list[str]) -> None:
+    result = bench.run(*verbose)
 
-    result.stdout.re_match_lines(
-        [
-            r"^jsbench: 1 of 3 done, \d failing$",  # without the remaining time
-            r"^jsbench: 2 of 3 done, \d failing, [\d.e+]+ a (second|minute), about 0:0\d left$",
-        ]
-    )
-    result.stdout.no_re_match_line(r".*3 of 3 done")
     result.assert_outcomes(passed=2, failed=1)
+    assert " done" not in result.stdout.str()
+    shown = texts(drawn)
+    assert re.fullmatch(r"0 of 3 done, 0 failing, 0 s in orders::a( and \d more)?", shown[0])
+    assert any(re.fullmatch(r"2 of 3 done, \d failing, ~0:0\d left, \d s in orders::\w", line) for line in shown)
+    assert drawn.read_bytes().decode().endswith(BELOW + BACK)  # the line is removed at the end
+
+
+def test_nothing_is_drawn_if_no_person_watches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_line, "past_capturing", lambda: pytest.fail("draws"))
+    bench.case("a")
+
+    bench.run().stdout.no_re_match_line(r".* of 1 done")
 
 
 def test_a_run_gives_a_sign_of_life_before_its_first_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,12 +70,95 @@ def test_a_run_gives_a_sign_of_life_before_its_first_answer(bench: Bench, monkey
     bench.run().stdout.fnmatch_lines(["jsbench: waiting for the first answer", "*[[]100%]"])
 
 
-def test_who_does_not_watch_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_SOONEST", 0.0)
-    monkeypatch.setattr(progress, "_LATEST", 0.0)
-    bench.case("a")
+class Screen(io.StringIO):
+    """A terminal whose text can be read after it is closed."""
 
-    bench.run().stdout.no_re_match_line(r".* of 1 done")
+    def close(self) -> None:
+        pass
+
+
+def line_on(screen: Screen, text: str) -> LiveLine:
+    writer = SimpleNamespace(fullwidth=14, flush=lambda: None)
+    config: Any = SimpleNamespace(get_terminal_writer=lambda: writer)
+    line = LiveLine(config, lambda: text)
+    line._terminal = screen
+    return line
+
+
+def test_line_is_cleared_while_something_else_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_line, "_SOONEST", -1.0)
+    screen = Screen()
+    line = line_on(screen, "3 of 9\x1b[31m done")
+    drawing = f"{BELOW}\x1b[?7l3 of 9\\x1b[3…\x1b[?7h{BACK}"  # cut, without codes of its own
+
+    with line.cleared():
+        screen.write("collected")
+    for letter in "VT":
+        line._begun = True
+        with line.cleared():
+            screen.write(letter)
+    line.end()
+    with line.cleared():
+        screen.write("=== FAILURES")
+
+    clearing = BELOW + BACK
+    assert screen.getvalue() == f"collectedV{drawing}{clearing}T{drawing}{clearing}=== FAILURES"
+    assert not line.is_shown
+
+
+def test_line_ends_when_the_debugger_begins() -> None:
+    screen = Screen()
+    line = line_on(screen, "3 of 9 done")
+    line._begun = True
+    line._draw()
+
+    line.pytest_enter_pdb()
+    line._draw()
+
+    assert screen.getvalue().endswith(f"done\x1b[?7h{BACK}{BELOW}{BACK}")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "capture", "reporter", "watched", "expected"),
+    [
+        ("xterm", "fd", pytest.TerminalReporter, True, True),
+        ("dumb", "fd", pytest.TerminalReporter, True, False),
+        ("xterm", "no", pytest.TerminalReporter, True, False),
+        ("xterm", "fd", SimpleNamespace, True, False),  # another plugin's, such as pytest-sugar's
+        ("xterm", "fd", pytest.TerminalReporter, False, False),
+    ],
+)
+def test_line_is_drawn_only_where_it_can_be(
+    terminal: str, capture: str, reporter: Any, watched: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_line, "is_watched", lambda _config: watched)
+    manager = SimpleNamespace(get_plugin=lambda _name: reporter.__new__(reporter))
+    config: Any = SimpleNamespace(pluginmanager=manager, getoption=lambda _name: capture)
+    monkeypatch.setenv("TERM", terminal)
+
+    assert live_line.can_redraw(config) is expected
+
+
+def test_remaining_time_counts_long_schemas_as_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: float(next(times))))
+    monkeypatch.setattr(progress, "_FEWEST", 2)
+    schemas: dict[str, Schema] = {"a": True, "b": True, "c": {"title": "x" * 386}, "d": {"title": "x" * 4786}}
+    cases = {CaseKey(task="t", id=name): schema for name, schema in schemas.items()}
+    read = SimpleNamespace(case=lambda key: Case(key=key, schema=cases[key]))
+    handover = SimpleNamespace(metadata=examples.metadata())
+    context: Any = SimpleNamespace(plan=SimpleNamespace(cases=read), handover=handover)
+    state = RunState(tuple(cases))
+    attempts = [Attempt(key=key, repeat=0) for key in cases]
+    state.plan(attempts)
+    shown = Progress(context, state)
+    shown._watched = True
+
+    for key in list(cases)[:3]:
+        shown.count(AttemptOutcome.of(examples.record(key.id, task="t")), resumed=False)
+
+    # the first answer came at 0 s; at 1 s, b (404 characters) and c (800) are done, and d has 5,200
+    assert shown.text() == "3 of 4 done, 0 failing, ~0:04 left"
 
 
 class Reporter:
@@ -74,7 +178,7 @@ def test_only_a_person_at_a_terminal_watches(
     monkeypatch.delenv("BUILD_NUMBER", raising=False)
     monkeypatch.setenv("CI", ci)
 
-    watched = pytest_jsbench.plugin.progress.is_watched(pytestconfig)
+    watched = live_line.is_watched(pytestconfig)
     monkeypatch.undo()
 
     assert watched is expected
@@ -87,7 +191,7 @@ def test_times_are_said_asclocks_do(seconds: float, text: str) -> None:
 
 def lines(*states: ProviderState, watched: bool) -> list[str]:
     nothing: Any = SimpleNamespace(config=None)
-    watch = ProviderWatch(nothing)
+    watch = ProviderWatch(nothing, LiveLine(nothing.config, str))
     return [line for state in states if (line := watch.line("openai m", state, now=1.0, watched=watched))]
 
 
@@ -122,7 +226,8 @@ def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
 def test_what_is_said_stands_on_lines_of_its_own(written: str) -> None:
     output = io.StringIO()
     terminal = TerminalWriter(output)
-    watch = ProviderWatch(SimpleNamespace(config=SimpleNamespace(get_terminal_writer=lambda: terminal)))  # type: ignore[arg-type]
+    context: Any = SimpleNamespace(config=SimpleNamespace(get_terminal_writer=lambda: terminal))
+    watch = ProviderWatch(context, LiveLine(context.config, str))
     watch._terminal = output
 
     watch._write("before any test")
