@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.datasets.registry import BUILTIN, BUILTIN_QUICK, BUNDLED, QUICK
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
@@ -89,7 +90,7 @@ class Terminal:
             lines = [*variants[:_MOST_VARIANTS], *rest, cases]
         else:
             lines = [_who(metadata), cases, _prompt(context, metadata)]
-        lines.append(_most_cost(context))
+        lines += [_first_look(context), _most_cost(context)]
         lines += self._controller.schema_warnings[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
         resumption = context.session.resumption
@@ -212,6 +213,10 @@ class Terminal:
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
                 yield "gate", f"not set; --jsbench-min-pass-rate={least:g} would pass this run"
+        if run.metadata.dataset["source"] in BUNDLED:
+            is_quick = run.metadata.dataset["source"] == BUILTIN_QUICK
+            whole = f"all built-in cases: --jsbench-dataset={BUILTIN}; " if is_quick else ""
+            yield "next", f"{whole}your own schemas: --jsbench-dataset=DIR, or jsbench init finds them"
 
 
 def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
@@ -241,6 +246,16 @@ def _cases(context: RunContext) -> str:
     if plan.cases.labelled is None:
         return f"dataset {source}, {count}{shard}"
     return f"labelled answers of {source} (no model calls), {count}{shard}"
+
+
+def _first_look(context: RunContext) -> str:
+    """Name the quick cases in a run of all built-in cases; empty in other runs."""
+    settings, dataset = context.settings, context.handover.metadata.dataset
+    limits = (dataset["tasks"], dataset["limit"], dataset["where"], dataset["sample"], dataset["shard"])
+    is_part = bool(settings.targets.chosen or settings.expressions.strip() or any(limits))
+    if not settings.targets.suite or dataset["source"] != BUILTIN or dataset["labelled"] or is_part:
+        return ""
+    return f"for a first look, --jsbench-dataset={BUILTIN_QUICK} runs {sum(map(len, QUICK.values()))} of them"
 
 
 def _who(metadata: RunMetadata) -> str:
