@@ -2,11 +2,13 @@
 Update the terminal output on the first pages with runs of the small model: `python -m benchmarks.first_runs`.
 
 The output includes times: run it on an idle machine where the package is installed with only the extra local. It runs
-all 88 built-in cases, and the 22 simple ones separately.
+the quick cases, the 22 simple ones, and all 88 built-in cases, or only those that its arguments name, and the demo of
+the probe.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from itertools import takewhile
 
 from benchmarks.pages import ROOT, write_part
 
-CASE = "contact_card"
+CASE, QUICK_CASE = "contact_card", "dns_aaaa_record"
 #: First words of pytest's header lines, which depend on the machine.
 _PYTEST_HEADER = ("platform", "rootdir", "configfile", "testpaths", "plugins")
 
@@ -54,18 +56,46 @@ def code_block(lines: Sequence[str]) -> str:
     return "\n".join(["```text", *lines, "```"])
 
 
+def write_quick() -> None:
+    """Update the README with a run of the quick cases."""
+    lines = run_cases("--jsbench-dataset=builtin-quick")
+    page = ROOT / "README.md"
+    write_part(page, "quick cases", code_block([*opening_lines(lines), *ending_lines(lines), lines[-1]]))
+    write_part(page, "a failing quick case", code_block(failure_lines(lines, QUICK_CASE)))
+
+
+def write_simple() -> None:
+    """Update the page for the first ten minutes with a run of the simple cases."""
+    lines = run_cases("--jsbench-tasks=simple")
+    ending = ending_lines(lines)
+    last = next(at for at, line in enumerate(ending) if line.startswith("failures"))
+    page = ROOT / "docs" / "index.md"
+    write_part(page, "simple cases", code_block([*opening_lines(lines), *ending[: last + 1]]))
+    write_part(page, "a failing case", code_block(failure_lines(lines, CASE)))
+
+
+def write_all() -> None:
+    """Update the page about results with a run of all built-in cases."""
+    write_part(ROOT / "docs" / "results.md", "all cases", code_block(ending_lines(run_cases())))
+
+
+def write_demo() -> None:
+    """Update the README and the page about probes with a probe of the demo server."""
+    command = [sys.executable, "-m", "pytest_jsbench", "probe", "--demo"]
+    run = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    for page in (ROOT / "README.md", ROOT / "docs" / "probe.md"):
+        write_part(page, "demo", code_block(run.stdout.splitlines()))
+
+
+PARTS = {"quick": write_quick, "simple": write_simple, "all": write_all, "demo": write_demo}
+
+
 def main() -> None:
-    """Run the cases, and update the pages."""
-    simple = run_cases("--jsbench-tasks=simple")
-    every = run_cases()
-    simple_ending = ending_lines(simple)
-    last = next(at for at, line in enumerate(simple_ending) if line.startswith("failures"))
-    write_part(
-        ROOT / "docs" / "index.md", "simple cases", code_block([*opening_lines(simple), *simple_ending[: last + 1]])
-    )
-    write_part(ROOT / "docs" / "index.md", "a failing case", code_block(failure_lines(simple, CASE)))
-    write_part(ROOT / "docs" / "results.md", "all cases", code_block(ending_lines(every)))
-    write_part(ROOT / "README.md", "all cases", code_block([*opening_lines(every), *ending_lines(every), every[-1]]))
+    """Update the named parts of the pages, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: all of them)")
+    for part in parser.parse_args().parts or PARTS:
+        PARTS[part]()
 
 
 if __name__ == "__main__":

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
-#: Minimum number of answers before the remaining time is estimated; in large runs the minimum is a twentieth of the
-#: attempts.
-_FEWEST = 4
 #: Maximum number of cases whose schemas are read for the estimate; with more, each case counts the same.
 _MOST_WEIGHED = 1000
 #: Weight of a case besides its schema, in characters: that of the rest of its prompt.
@@ -47,10 +44,10 @@ class Progress:
         self._context = context
         self._state = state
         self._watched = False
-        #: Time of the first answer, which may be late because an engine had to start; None before the first answer.
-        self._first: float | None = None
-        self._done = self._called = self._failing = 0
-        #: Weight of the finished attempts of the suite, and of the calls after the first one.
+        #: Time when the first test began, once the engine was started.
+        self._began = 0.0
+        self._done = self._failing = 0
+        #: Weight of the finished attempts of the suite, and of those that were made by calls of this run.
         self._done_weight = self._called_weight = 0
         #: Weight by case, and that of all planned attempts; computed when the first attempt is counted.
         self._weights: dict[CaseKey, int] | None = None
@@ -70,6 +67,7 @@ class Progress:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Note that a test has begun."""
         self._under_way[nodeid] = time.perf_counter()
+        self._began = self._began or self._under_way[nodeid]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -89,14 +87,9 @@ class Progress:
         self._done += 1
         self._done_weight += weight
         self._failing += attempt.failing
-        if resumed:
-            return
-        self._called += 1
-        self._made.append(attempt)
-        if self._first is None:
-            self._first = time.perf_counter()
-        else:
+        if not resumed:
             self._called_weight += weight
+            self._made.append(attempt)
 
     def text(self) -> str:
         """Describe how far the run is: attempts, remaining time, cost, and the test that has been running longest."""
@@ -119,12 +112,22 @@ class Progress:
         return ", ".join(parts)
 
     def _seconds_left(self, now: float) -> float | None:
-        """Estimate the remaining time from the weights of the cases; None if there are too few answers for that."""
-        planned = self._state.count
-        if self._first is None or self._called < max(_FEWEST, planned / 20) or not self._called_weight:
+        """
+        Estimate the remaining time from the weights of the cases; None before the first answer.
+
+        The calls in flight are assumed to be halfway.
+        """
+        attempts, weight = len(self._state.planned) - self._done, self._planned_weight - self._done_weight
+        if not self._called_weight or attempts <= 0:
             return None
-        left = max(0, self._planned_weight - self._done_weight)
-        return left * (now - self._first) / self._called_weight
+        halfway = weight / attempts * min(self._concurrency, attempts) / 2
+        return (weight - halfway) * (now - self._began) / (self._called_weight + halfway)
+
+    @property
+    def _concurrency(self) -> int:
+        """Maximum number of calls in flight, of all processes."""
+        processes = getattr(self._context.config.option, "numprocesses", None) or 1
+        return processes * sum(variant.concurrency for variant in self._context.plan.variants.values())
 
     def _weight_of(self, attempt: Attempt) -> int:
         if self._weights is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from _pytest._io import TerminalWriter
 
-from pytest_jsbench.core.cases import Case, CaseKey, Schema
+from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.plugin import live_line, progress
 from pytest_jsbench.plugin.live_line import LiveLine
 from pytest_jsbench.plugin.progress import Progress, ProviderWatch
@@ -31,7 +31,6 @@ def drawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(live_line, "past_capturing", lambda: path.open("w", encoding="utf-8"))
     monkeypatch.setattr(live_line, "_SOONEST", -1.0)
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
-    monkeypatch.setattr(progress, "_FEWEST", 2)
     bench.case("a")
     bench.case("b", '{"n": -1}')
     bench.case("c")
@@ -139,26 +138,33 @@ def test_line_is_drawn_only_where_it_can_be(
     assert live_line.can_redraw(config) is expected
 
 
-def test_remaining_time_counts_long_schemas_as_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(100))
-    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: float(next(times))))
-    monkeypatch.setattr(progress, "_FEWEST", 2)
-    schemas: dict[str, Schema] = {"a": True, "b": True, "c": {"title": "x" * 386}, "d": {"title": "x" * 4786}}
-    cases = {CaseKey(task="t", id=name): schema for name, schema in schemas.items()}
-    read = SimpleNamespace(case=lambda key: Case(key=key, schema=cases[key]))
+def test_remaining_time_counts_long_schemas_and_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now))
+    lengths = {"a": 600, "b": 1600, "c": 3600, "d": 5600}
+    cases = {CaseKey(task="t", id=name): {"title": "x" * (length - 13)} for name, length in lengths.items()}
+    plan = SimpleNamespace(
+        cases=SimpleNamespace(case=lambda key: Case(key=key, schema=cases[key])),
+        variants={"": SimpleNamespace(concurrency=2)},
+    )
     handover = SimpleNamespace(metadata=examples.metadata())
-    context: Any = SimpleNamespace(plan=SimpleNamespace(cases=read), handover=handover)
+    context: Any = SimpleNamespace(plan=plan, handover=handover, config=SimpleNamespace(option=SimpleNamespace()))
     state = RunState(tuple(cases))
-    attempts = [Attempt(key=key, repeat=0) for key in cases]
-    state.plan(attempts)
+    state.plan(Attempt(key=key, repeat=0) for key in cases)
     shown = Progress(context, state)
     shown._watched = True
 
-    for key in list(cases)[:3]:
-        shown.count(AttemptOutcome.of(examples.record(key.id, task="t")), resumed=False)
+    shown.pytest_runtest_logstart("jsbench::t::a")
+    now += 12
+    before = shown.text()
+    shown.count(AttemptOutcome.of(examples.record("a", task="t")), resumed=True)
+    resumed = shown.text()
+    shown.count(AttemptOutcome.of(examples.record("b", task="t")), resumed=False)
 
-    # the first answer came at 0 s; at 1 s, b (404 characters) and c (800) are done, and d has 5,200
-    assert shown.text() == "3 of 4 done, 0 failing, ~0:04 left"
+    assert before == "0 of 4 done, 0 failing, 12 s in t::a"
+    assert "left" not in resumed
+    # in 12 s: b (2,000 with its prompt), and half of c (4,000) and d (6,000); the other half takes 8.6 s
+    assert shown.text() == "2 of 4 done, 0 failing, ~0:09 left, 12 s in t::a"
 
 
 class Reporter:
