@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import BUILTIN, BUILTIN_QUICK, BUNDLED, QUICK
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
@@ -250,10 +251,9 @@ def _cases(context: RunContext) -> str:
 
 def _first_look(context: RunContext) -> str:
     """Name the quick cases in a run of all built-in cases; empty in other runs."""
-    settings, dataset = context.settings, context.handover.metadata.dataset
-    limits = (dataset["tasks"], dataset["limit"], dataset["where"], dataset["sample"], dataset["shard"])
-    is_part = bool(settings.targets.chosen or settings.expressions.strip() or any(limits))
-    if not settings.targets.suite or dataset["source"] != BUILTIN or dataset["labelled"] or is_part:
+    settings, selection = context.settings, context.settings.selection
+    is_part = bool(settings.targets.chosen or settings.expressions.strip()) or context.plan.shard is not None
+    if not settings.targets.suite or is_part or selection != Selection(source=BUILTIN):
         return ""
     return f"for a first look, --jsbench-dataset={BUILTIN_QUICK} runs {sum(map(len, QUICK.values()))} of them"
 
