@@ -46,7 +46,7 @@ class Progress:
         self._watched = False
         #: Time when the first test began, once the engine was started.
         self._began = 0.0
-        self._done = self._failing = 0
+        self._done = self._failing = self._done_of_suite = 0
         #: Weight of the finished attempts of the suite, and of those that were made by calls of this run.
         self._done_weight = self._called_weight = 0
         #: Weight by case, and that of all planned attempts; computed when the first attempt is counted.
@@ -85,6 +85,7 @@ class Progress:
             return
         weight = self._weight_of(attempt.attempt)
         self._done += 1
+        self._done_of_suite += weight > 0
         self._done_weight += weight
         self._failing += attempt.failing
         if not resumed:
@@ -117,7 +118,8 @@ class Progress:
 
         The calls in flight are assumed to be halfway.
         """
-        attempts, weight = len(self._state.planned) - self._done, self._planned_weight - self._done_weight
+        attempts = len(self._state.planned) - self._done_of_suite
+        weight = self._planned_weight - self._done_weight
         if not self._called_weight or attempts <= 0:
             return None
         halfway = weight / attempts * min(self._concurrency, attempts) / 2
