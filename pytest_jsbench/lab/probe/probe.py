@@ -247,7 +247,8 @@ class Probe:
         #: Number of the question to which each word belongs.
         self._owners: dict[str, int] = {}
         self._asked = 0
-        self._formats_with_keywords: set[ResponseFormat] = set()
+        #: Broken keywords and shapes by response format, once they are probed in one of its modes.
+        self._broken: dict[ResponseFormat, tuple[str, ...]] = {}
         #: Replies to the control questions, by where the schema was shown.
         self.controls: dict[Shown, Replies] = {}
         #: Number of calls, without retries.
@@ -308,10 +309,12 @@ class Probe:
         if mode.response_format in WITH_SCHEMA:
             first = finding.levels[0].replies
             sound = first.conforming > 0 and not is_hopeless(first)
-            if sound and not self.interrupted and mode.response_format not in self._formats_with_keywords:
-                self._formats_with_keywords.add(mode.response_format)
-                finding = replace(finding, keywords=tuple(self._ask_keywords(runner)))
-                not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in self._asked_about]
+            # in further modes of the format, only what is broken is probed again: it may be the mode's fault
+            names = self._broken.get(mode.response_format, (*self._plan.keywords, *self._plan.shapes))
+            if sound and names and not self.interrupted:
+                finding = replace(finding, keywords=tuple(self._ask_keywords(runner, names)))
+                self._broken.setdefault(mode.response_format, finding.broken)
+                not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in names]
             else:
                 not_asked.append("keywords")
         return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self.interrupted else "")
@@ -322,18 +325,14 @@ class Probe:
         replies = self._ask(runner, self._questions(mode.response_format, count), in_flight=in_flight)
         return LevelReplies(in_flight=in_flight, peak=runner.admission.peak, replies=replies)
 
-    @property
-    def _asked_about(self) -> tuple[str, ...]:
-        return (*self._plan.keywords, *self._plan.shapes)
-
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
             # without a schema, the format promises only an object
             return [ProbeQuestion(schema={"type": "object"}, wanted=self._words.wrong()) for _ in range(count)]
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
-    def _ask_keywords(self, runner: Runner) -> Iterator[KeywordReplies]:
-        for name in self._asked_about:
+    def _ask_keywords(self, runner: Runner, names: Iterable[str]) -> Iterator[KeywordReplies]:
+        for name in names:
             replies = self._ask_about(runner, name, min(PER_KEYWORD, self._plan.calls))
             if replies.wrong and not self.interrupted:
                 replies += self._ask_about(runner, name, MORE_PER_KEYWORD)

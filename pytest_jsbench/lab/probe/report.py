@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
+#: Maximum number of keywords that are named if they are enforced: those that another mode breaks.
+_MOST_NAMED = 3
 #: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160
 SCHEMA_VERSION = "1.0"
@@ -120,7 +122,7 @@ class ModeReport(TypedDict):
     #: More replies at the second-highest level, for comparison with the highest level; None if not needed.
     below: LevelReport | None
     #: Replies to questions whose prompt requests a violation of a single keyword; probed in one mode per response
-    #: format.
+    #: format, and those that are broken there in its other modes too.
     keywords: list[KeywordReport]
     #: Keywords and shapes of schemas (large, nested, recursive) that are not enforced.
     broken_for: list[str]
@@ -283,6 +285,9 @@ def _words(finding: ModeFinding) -> str:
     under_load = finding.enforcement in (Enforcement.BREAKS_UNDER_LOAD, Enforcement.MIXES_UP)
     if under_load and finding.broken:
         words += f"; broken for {_named(finding.broken)}"
+    elif under_load and 0 < len(finding.keywords) <= _MOST_NAMED:
+        sound = [row.keyword for row in finding.keywords if row.enforcement is Enforcement.ENFORCED]
+        words += f"; {_named(sound)} enforced" if sound else ""
     return "; ".join([words, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
 
 

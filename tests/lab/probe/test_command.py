@@ -150,6 +150,28 @@ def test_a_server_that_drops_schemas_with_one_keyword_is_broken_for_it(provider:
     assert f"broken for keyword {keyword}: " in mode["said"]
 
 
+def test_keyword_broken_in_one_mode_is_probed_in_the_other_modes_too(provider: Provider) -> None:
+    server = Enforcing(drops=lambda question: question.streaming and question.uses("pattern"))
+    asked = ("--format=json_schema,tool", "--concurrency=1", "--keywords=const,pattern,nested")
+
+    modes = probed(provider, server, *asked, status=1)
+
+    found = {
+        key: {one["keyword"]: one["enforcement"] == "enforced" for one in mode["keywords"]}
+        for key, mode in modes.items()
+    }
+    whole = {"const": True, "pattern": False, "nested": True}
+    assert found == {
+        "json_schema streamed": whole,
+        "json_schema whole": {"pattern": True},
+        "tool streamed": whole,
+        "tool whole": {"pattern": True},
+    }
+    assert findings(modes) == {key: "broken_for_keywords" if key.endswith("streamed") else "enforced" for key in found}
+    assert {"const", "nested"} <= set(modes["tool whole"]["not_asked"])
+    assert modes["tool whole"]["said"].endswith("1 of 1 keywords enforced")
+
+
 def test_probe_finds_a_server_that_only_shows_the_schema_to_the_model(provider: Provider) -> None:
     shown = iter(range(100))
     server = Enforcing(drops=lambda question: question.schema is not None and next(shown) % 2 == 1)
@@ -368,7 +390,7 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
         streamed,
     )
     assert whole.startswith("json_schema, in one piece: mixes answers up above ")
-    assert "keyword" not in whole
+    assert whole.endswith(" belong to other questions; keyword pattern enforced")
     shown = out.getvalue()
     assert "which is wrong        it contains words of another question\n" in shown
     assert re.search(r'which is wrong        \$\.\w+: "no-\w+" does not match "\^\w+-\[0-9\]\{4\}\$"\n', shown)
