@@ -36,7 +36,7 @@ QUICK: Mapping[str, frozenset[str]] = {
     "simple": frozenset({"dns_aaaa_record", "page_link", "star_rating", "ticket_priority"}),
     "medium": frozenset({"event_rsvp", "git_branch_name", "web_server_config"}),
     "hard": frozenset({"dns_zone_entry", "json_patch_operations", "oauth_client_registration"}),
-    "very_hard": frozenset({"event_stream_batch", "tool_parameter_schema", "ui_widget_tree"}),
+    "very_hard": frozenset({"event_stream_batch", "extensible_document_tree"}),
 }
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
