@@ -325,7 +325,9 @@ class _Flattening:
         otherwise = (part.below("else"),) if "else" in part.schema else ()
         if not then and not otherwise:
             return
-        self._ledger.note("tightened", "if", part.path, "replaced by schemas that satisfy the condition")
+        self._ledger.note(
+            "tightened", "if", part.path, "replaced by alternatives that are valid whether or not `if` holds"
+        )
         if not otherwise:
             self._pending += then
         else:

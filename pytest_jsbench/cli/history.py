@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
         raise ExportError("--metric selects the metric to plot: add --plot PICTURE, or omit --metric", option="metric")
     every = warned(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
-        problem = "the file is empty" if options.file.exists() else "No such file"
+        problem = "the file has no readable line" if options.file.exists() else "No such file"
         message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds one"
         raise ExportError(message, where=options.file)
     chosen = [series for series in every if options.label in {None, series.label}]

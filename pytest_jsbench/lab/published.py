@@ -217,9 +217,8 @@ class BesidePublished:
         if left_out := ", ".join(map(printable, self.left_out)):
             facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
-            facts.append(
-                ("settings", f"{counted(len(self.settings), 'setting')} of the runs or the publication differ")
-            )
+            differing = f"{counted(len(self.settings), 'setting')} not the same in the publication and in all runs"
+            facts.append(("settings", differing))
         for setting in self.settings:
             theirs, *ours = setting.shown
             values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"

@@ -127,7 +127,7 @@ def merge(paths: Sequence[Path]) -> Merged:
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
     """Describe which records of repeated attempts are kept, and how many of these attempts have different verdicts."""
     first = counted(twice - replaced, "time")
-    note = f"of these, the record of the run that was given first was kept {first}"
+    note = f"of these, the record of the first given run that has one was kept {first}"
     note += f", and a later one, because the first call had failed, {counted(replaced, 'time')}" if replaced else ""
     note += f"; {len(disagreeing)} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])

@@ -88,7 +88,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
     SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
     SyntaxReason.TRAILING_TEXT: _ALONE,
-    SyntaxReason.INCOMPLETE: "check why the server ended the answer before the token limit; -v shows the prompt",
+    SyntaxReason.INCOMPLETE: "check why the server ended the answer early: it reported no token limit; -v shows the prompt",
     SyntaxReason.WHITE_SPACE: _STRICT_JSON,
     SyntaxReason.MALFORMED: _STRICT_JSON,
     SyntaxReason.PROSE: _ALONE,
@@ -202,7 +202,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
         engine = _library(generation) or "the engine"
-        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what the server enforces"
+        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what is enforced"
     return step
 
 

@@ -76,7 +76,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     assert "--file: expected the history file, such as" in failed(capsys, "history")
     missing, empty = tmp_path / "none.jsonl", tmp_path / "empty.jsonl"
     empty.touch()
-    for file, problem in ((missing, "No such file"), (empty, "the file is empty")):
+    for file, problem in ((missing, "No such file"), (empty, "the file has no readable line")):
         message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds one\n"
         assert failed(capsys, "history", "--file", file) == message
     assert "--metric selects the metric to plot: add --plot" in failed(

@@ -84,7 +84,7 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert merged.run.records[4] == again[0]
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "of these, the record of the run that was given first was kept 1 time, and a later one, because the "
+        "of these, the record of the first given run that has one was kept 1 time, and a later one, because the "
         "first call had failed, 1 time; 1 passed in one run and not in another: simple::b"
     )
 
@@ -331,7 +331,7 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
     message = out.getvalue()
     assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
-    assert "the record of the run that was given first was kept 7 times; 6 passed in one run and not in" in message
+    assert "the record of the first given run that has one was kept 7 times; 6 passed in one run and not in" in message
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
     assert "pass rate  1/7" in message
 

@@ -42,6 +42,7 @@ _WORDS_IN_CONTEXT = tuple(
         rb"error(?<!\werror)\b",
         rb"format(?<!\wformat)[\"']?\s*:\s*\{",
         rb"schema(?<![$\w]schema)[\"']?\s*:",
+        rb"response(?<!\wresponse)[\"']?\s*:",
     )
 )
 

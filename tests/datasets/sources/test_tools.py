@@ -462,3 +462,10 @@ def test_json_file_with_a_row_is_a_broken_case(tmp_path: Path) -> None:
     source = write(tmp_path, {"a.json": {"schema": SCHEMA, "prompt": "p"}})
 
     assert problem(source).endswith("has its schema in a field, next to prompt; a row belongs in a .jsonl file")
+
+
+def test_function_declaration_with_only_a_result_has_a_case(tmp_path: Path) -> None:
+    result = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
+    folder = write(tmp_path / "s", {"find.json": {"name": "find", "response": result}})
+
+    assert schema(folder) == result
