@@ -59,6 +59,11 @@ class Loopback:
         seconds: list[float] = self._get("/first-chunks")
         return seconds
 
+    def connections(self) -> int:
+        """Return the number of connections that were opened for calls."""
+        opened: int = self._get("/connections")
+        return opened
+
     def reset(self, **settings: float) -> None:
         """
         Reset the statistics, and change the settings.
@@ -125,6 +130,7 @@ class _Server(asyncio.Protocol):
     def __init__(self, state: _State) -> None:
         self._state = state
         self._data = b""
+        self._called = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -145,6 +151,8 @@ class _Server(asyncio.Protocol):
         if wire is None:
             self.answer(200, self._state.respond(path))
         else:
+            self._state.opened += not self._called
+            self._called = True
             self._state.call(Call(connection=self, wire=wire, path=path, body=body[:wanted]))
 
     def begin(self) -> None:
@@ -212,6 +220,8 @@ class _State:
         self._most = 0
         self._refusals: list[float] = []
         self._wrong_key = False
+        #: Number of connections with at least one call.
+        self.opened = 0
 
     def call(self, call: Call) -> None:
         self._counts[call.name] += 1
@@ -251,10 +261,13 @@ class _State:
             return self._refusals
         if path == "/first-chunks":
             return self._first_chunks
+        if path == "/connections":
+            return self.opened
         self._counts.clear()
         self._refusals.clear()
         self._first_chunks.clear()
         self._arrivals.clear()
+        self.opened = 0
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))

@@ -8,9 +8,12 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
+from typing import Any
 
 import pytest
 
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
 from tests.docs.reference import PACKAGE, ROOT, assert_installed_anew
 from tests.sources import trees
 
@@ -98,6 +101,14 @@ def test_each_imported_package_is_a_dependency_or_in_an_extra(imported: list[tup
 
     assert len(imported) > 60
     assert undeclared == []
+
+
+@pytest.mark.parametrize("engine", ["openai", "anthropic"])
+def test_an_engine_s_extra_has_its_sdk(engine: str) -> None:
+    factory: Any = find(engine)
+    sdk = factory.settings(EngineConfig(name=engine, model="m", options={"transport": "sdk"})).sdk
+
+    assert f"{sdk.package}>={'.'.join(map(str, sdk.minimum))}" in EXTRAS[engine]
 
 
 def test_each_declared_entry_point_is_installed_and_loads() -> None:

@@ -289,6 +289,20 @@ class Key:
     variable: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sdk:
+    """An official SDK, and the method that calls one API."""
+
+    #: Name of the package and of its module.
+    package: str
+    #: Lowest version that works.
+    minimum: tuple[int, ...]
+    #: Name of the client's class.
+    client: str
+    #: Attributes that lead from the client to the API, separated by dots.
+    resource: str
+
+
 def require_package(
     engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:

@@ -49,7 +49,7 @@ HIDDEN = "…"
 _PUBLIC_OPTIONS = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"reasoning_effort", "reasoning_budget", "effort_field", "budget_field"}
-    | {"formats", "seed_field", "single_call", "stream_options", "unstreamed"}
+    | {"formats", "seed_field", "single_call", "stream_options", "transport", "unstreamed"}
     | {"api_version", "region", "profile", "project"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "top_p", "records", "variant", "folder", "answers"}
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
@@ -28,6 +28,8 @@ class Speaker:
     #: Package that the engine requires.
     package: str = "urllib3"
     streaming: bool = True
+    #: Further options of the engine.
+    options: Mapping[str, Any] = field(default_factory=dict)
     secret: str
     configured: Callable[..., EngineConfig]
     #: An answer as events: the first half of its text, the rest, and the end.
@@ -38,7 +40,7 @@ class Speaker:
 
     def config(self, provider: Provider) -> EngineConfig:
         """Return the engine's configuration."""
-        return self.configured(provider, options={"stream": self.streaming})
+        return self.configured(provider, options={"stream": self.streaming, **self.options})
 
     def good(self) -> Reply:
         """Return an answer that conforms."""
@@ -94,6 +96,11 @@ _STREAMING = (CHAT, RESPONSES, MESSAGES, GEMINI)
 _WHOLE = tuple(
     replace(speaker, name=speaker.name.replace("streaming", "in one piece"), streaming=False) for speaker in _STREAMING
 )
+#: The same calls through the official SDKs.
+THROUGH_SDKS = tuple(
+    replace(speaker, name=f"{speaker.name}, SDK", package=speaker.engine, options={"transport": "sdk"})
+    for speaker in (*_STREAMING[:3], *_WHOLE[:3])
+)
 #: Each cloud either streaming or not, because the other APIs already test how answers are parsed.
 SPEAKERS = (
     *_STREAMING,
@@ -101,4 +108,5 @@ SPEAKERS = (
     replace(CHAT, name="azure", engine="azure", configured=chat.azure),
     replace(_WHOLE[2], name=BEDROCK, engine=BEDROCK, package="botocore", configured=cloud_wire.bedrock),
     replace(MESSAGES, name=VERTEX, engine=VERTEX, package="google.auth", configured=cloud_wire.vertex),
+    *THROUGH_SDKS,
 )

@@ -81,7 +81,7 @@ SDKS: dict[str, Callable[[Provider, dict[str, Any]], Reading]] = {
     "openai responses": responses,
     "anthropic": messages,
 }
-BESIDE = [speaker for speaker in SPEAKERS if speaker.name.partition(",")[0] in SDKS]
+BESIDE = [speaker for speaker in SPEAKERS if speaker.name.partition(",")[0] in SDKS and not speaker.options]
 
 
 def call_provider(provider: Provider, config: EngineConfig) -> tuple[Asked, Completion]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pytest_jsbench.core.cases import Case, CaseKey, Prompt, safe_name
 from pytest_jsbench.core.generations import (
@@ -25,15 +26,16 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.http import client as http_client
+from pytest_jsbench.engines.http import sdk_client
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
-from tests.engines.calls import CITY
+from tests.engines.calls import CITY, completion_of
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
-from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+from tests.engines.speakers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
 
 #: Seconds for one call: a slow fault uses all of them, any other one hardly any on an idle machine.
 SHORT, LONG = 2.5, 60.0
@@ -119,6 +121,11 @@ def _key_of(asked: Asked) -> CaseKey:
 
 @pytest.fixture(scope="module")
 def result() -> Result:
+    for speaker in _SPOKEN:
+        if speaker in THROUGH_SDKS:  # an SDK builds its types at the first call
+            with Provider() as provider:
+                provider.replies.append(speaker.good())
+                completion_of(speaker.config(provider))
     result = Result()
     scripts = {script.key: script for script in SCRIPTS}
 
@@ -133,6 +140,7 @@ def result() -> Result:
     level = root.level
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(http_client, "LONGEST_BODY", OVERSIZED)
+        patch.setattr(sdk_client, "LONGEST_BODY", OVERSIZED)
         patch.setattr(attempts, "_FIRST_BACK_OFF", 0.05)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
@@ -208,6 +216,34 @@ def test_retry_after_is_respected(result: Result) -> None:
 def test_unsupported_schema_needs_a_schema_in_the_request(result: Result) -> None:
     unsupported = [key for key, r in result.records.items() if _outcome(r) == DeclineReason.UNSUPPORTED_SCHEMA.value]
     assert unsupported == [script.key for script in SCRIPTS if script.fault.name == "a rejected schema"]
+
+
+#: Faults that an SDK describes in its own words.
+_WORDED = {"garbage", "an empty body", "plain words", "bytes"}
+
+
+@pytest.mark.parametrize("speaker", [s for s in _SPOKEN if s in THROUGH_SDKS], ids=lambda speaker: speaker.name)
+def test_records_through_an_sdk_equal_those_without(result: Result, speaker: Speaker) -> None:
+    own = next(other for other in _SPOKEN if other.name == speaker.name.removesuffix(", SDK"))
+    scripts = [script for script in SCRIPTS if script.speaker == speaker]
+
+    assert len(scripts) == 2 * len(FAULTS)
+    for script in scripts:
+        words = script.fault.name not in _WORDED
+        through, without = (
+            _comparable(result.records[each.key], words=words) for each in (script, replace(script, speaker=own))
+        )
+        assert through == without, script.fault.name
+
+
+def _comparable(record: Record, *, words: bool) -> Any:
+    """Return what a record says of the answer, without times, and with or without the words of a fault."""
+    generation = record.generation
+    if isinstance(generation, Failed) and not words:
+        return generation.kind, generation.status, record.retries
+    if isinstance(generation, Completion | Declined):
+        generation = structs.replace(generation, timing=None)
+    return generation, record.verdict, record.retries
 
 
 def test_no_key_is_in_any_record_log_or_representation(result: Result) -> None:

@@ -12,14 +12,14 @@ import base64
 import json
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.http.calls import EnclosedError, enclosed, json_or_text, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from botocore.eventstream import EventStreamMessage
 
@@ -39,6 +39,25 @@ _STATUS = {
     "validationException": 400,
     "serviceUnavailableException": 503,
 }
+
+
+class HasHeaders(Protocol):
+    """A response of any HTTP library."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; names are case-insensitive."""
+
+
+class ArrivingEvents(Protocol):
+    """The events of one response, in the order of their arrival."""
+
+    @property
+    def pieces(self) -> int:
+        """Number of pieces of the body that have been read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield each event as a JSON value; raise EnclosedError for an error."""
 
 
 class EventStream:
@@ -166,13 +185,18 @@ def _event_too_long() -> CallError:
     return CallError(FaultKind.BAD_RESPONSE, f"an event of the stream is longer than {LONGEST_EVENT:,} bytes")
 
 
-def is_json_body(response: Response) -> bool:
+def is_json_body(response: HasHeaders) -> bool:
     """Return whether the body is JSON instead of a stream; raise CallError for a web page."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = content_type(response.headers)
     if kind == "text/html":
         message = "the server answered with a web page, not JSON; is its address complete?"
         raise CallError(FaultKind.BAD_RESPONSE, message)
-    return bool(kind.endswith("json"))
+    return kind.endswith("json")
+
+
+def content_type(headers: Mapping[str, str]) -> str:
+    """Return the content type without its parameters, in lower case; empty if not given."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def read_object(response: Response) -> dict[str, Any]:
@@ -181,21 +205,23 @@ def read_object(response: Response) -> dict[str, Any]:
     text = response.read().decode("utf-8-sig")
     try:
         value = parse_json(text)
-    except json.JSONDecodeError:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        found = _describe_body(text, kind)
-        if not found:
-            raise
-        raise CallError(FaultKind.BAD_RESPONSE, f"expected a JSON object, found {found}") from None
+    except json.JSONDecodeError as error:
+        raise fault_of_body(text, content_type(response.headers)) or error from None
     return enclosed(value)
+
+
+def fault_of_body(text: str, kind: str) -> CallError | None:
+    """Return the fault of a body of this content type that is not JSON; None if the kind of body is unknown."""
+    found = _describe_body(text, kind)
+    return CallError(FaultKind.BAD_RESPONSE, f"expected a JSON object, found {found}") if found else None
 
 
 _EVENT_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
 
 
-def _describe_body(text: str, content_type: str) -> str:
+def _describe_body(text: str, kind: str) -> str:
     """Describe a body that is not JSON; empty if the kind of body is unknown."""
-    declared = f"content type {one_line(content_type)}" if content_type else "no content type"
+    declared = f"content type {one_line(kind)}" if kind else "no content type"
     lines = text.split("\n")
     if not text.strip():
         return "an empty body"

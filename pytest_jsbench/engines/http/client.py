@@ -60,7 +60,7 @@ _GRACE = 0.5
 _ACCEPT_ENCODING = "gzip, deflate"
 _ENCODINGS = frozenset({"", "identity", *_ACCEPT_ENCODING.split(", ")})
 _CHUNK_SIZE = 64 * 1024
-_MAX_REDIRECTS = 3
+MAX_REDIRECTS = 3
 #: Maximum number of interim responses (status 1xx) before a response.
 _MAX_INTERIM = 20
 #: An address in NO_PROXY, with an optional prefix length, and with an optional port after an IPv4 or bracketed IPv6
@@ -276,10 +276,10 @@ class Client:
             "accept": "application/json",
             "accept-encoding": _ACCEPT_ENCODING,
             "user-agent": f"pytest-jsbench/{__version__}",
-            **_lower_names(headers or {}),
+            **lower_names(headers or {}),
         }
         if address.userinfo is not None:
-            self._headers["authorization"] = _basic(*address.userinfo)
+            self._headers["authorization"] = basic(*address.userinfo)
         if self._proxy is not None and not self._tls:
             self._headers |= _proxy_headers(self._proxy)
         tls_to_proxy = self._proxy is not None and self._proxy.scheme == "https"
@@ -308,18 +308,16 @@ class Client:
         url = path if "://" in path else self.address.url.rstrip("/") + path
         if self._query:
             url += f"{'&' if '?' in url else '?'}{urlencode(self._query)}"
-        for _ in range(_MAX_REDIRECTS + 1):
-            self._check_origin(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            require_origin(url, self.address)
             url = quote(url.partition("#")[0], safe=punctuation)  # escape spaces and the like
-            sent = {**self._headers, **_lower_names(headers or {})}
+            sent = {**self._headers, **lower_names(headers or {})}
             if body is not None:
                 sent.setdefault("content-type", "application/json")
             outgoing = Outgoing(method=method, url=url, headers=sent, body=body)
             if self._authorise is not None:
-                sent |= _lower_names(self._authorise(outgoing))
-            for name, value in sent.items():
-                if not _SENDABLE.fullmatch(value):  # the error message of http.client would quote the value
-                    raise ValueError(f"the header {name} contains a character that is not allowed in headers")
+                sent |= lower_names(self._authorise(outgoing))
+            require_sendable(sent)
             response = self._send(outgoing, deadline, once=once)
             location = response.headers.get("location") or ""
             if not 300 <= response.status < 400 or not location:
@@ -327,18 +325,13 @@ class Client:
             response.close()
             try:
                 url = urljoin(url, location)
-                self._check_origin(url)
+                require_origin(url, self.address)
             except ValueError:  # an invalid URL
                 url = location
                 break
             if response.status < 307 and method != "GET":  # these redirects would turn a POST into a GET
                 break
-        target = printable(without_credentials(url), 120)
-        message = (
-            f"{self.address.url} answered with status {response.status}, a redirect to {target}: "
-            "set the correct address with --jsbench-base-url"
-        )
-        raise CallError(FaultKind.BAD_REQUEST, message)
+        raise redirect_fault(self.address, response.status, url)
 
     def post(
         self, path: str, body: object, *, deadline: Deadline, headers: Mapping[str, str] | None = None
@@ -444,24 +437,44 @@ class Client:
         connection.connect()
         return connection
 
-    def _check_origin(self, url: str) -> None:
-        if origin(url) == origin(self.address.url):
-            return
-        scheme, host, port = origin(url)
-        target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
-        message = (
-            f"the server refers to {target} instead of {self.address.url}; nothing was sent there: if that is the "
-            "correct address, set it with --jsbench-base-url"
-        )
-        raise CallError(FaultKind.BAD_REQUEST, message)
+
+def require_origin(url: str, address: Address) -> None:
+    """Raise CallError if the URL is not on the server at this address."""
+    if origin(url) == origin(address.url):
+        return
+    scheme, host, port = origin(url)
+    target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
+    message = (
+        f"the server refers to {target} instead of {address.url}; nothing was sent there: if that is the "
+        "correct address, set it with --jsbench-base-url"
+    )
+    raise CallError(FaultKind.BAD_REQUEST, message)
 
 
-def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+def redirect_fault(address: Address, status: int, url: str) -> CallError:
+    """Return the fault of a call that the server redirected to a URL that it cannot be sent to."""
+    target = printable(without_credentials(url), 120)
+    message = (
+        f"{address.url} answered with status {status}, a redirect to {target}: "
+        "set the correct address with --jsbench-base-url"
+    )
+    return CallError(FaultKind.BAD_REQUEST, message)
+
+
+def require_sendable(headers: Mapping[str, str]) -> None:
+    """Raise ValueError for a header that cannot be sent; the HTTP libraries' messages would quote the value."""
+    for name, value in headers.items():
+        if not _SENDABLE.fullmatch(value):
+            raise ValueError(f"the header {name} contains a character that is not allowed in headers")
+
+
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with names in lower case."""
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _basic(user: str, password: str) -> str:
+def basic(user: str, password: str) -> str:
+    """Return the value of the header for Basic authentication."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
@@ -508,7 +521,7 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
     if proxy.auth is None:
         return {}
     user, _, password = proxy.auth.partition(":")
-    return {"proxy-authorization": _basic(unquote(user), unquote(password))}
+    return {"proxy-authorization": basic(unquote(user), unquote(password))}
 
 
 def _tls_context() -> ssl.SSLContext:

@@ -460,6 +460,10 @@ def explain_error(
 
 #: Exceptions of http.client and of sockets after the other side has closed a connection that it had accepted.
 _CLOSED = frozenset({"RemoteDisconnected", "ConnectionResetError", "BrokenPipeError", "ConnectionAbortedError"})
+#: Message of http.client in the first of these cases.
+_NO_ANSWER = "Remote end closed connection without response"
+#: Exceptions of urllib3 and httpx for a connection that was not made in time.
+_NOT_CONNECTED = frozenset({"ConnectTimeoutError", "ConnectTimeout"})
 
 
 def connection_fault(
@@ -469,14 +473,15 @@ def connection_fault(
     Return the fault for a failed connection, possibly within an answer; the fault is a timeout if a
     read took too long.
     """
-    causes = list(_causes(error))
+    causes = all_causes(error)
     names = {type(cause).__name__ for cause in causes}
-    slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
+    slow = "TimeoutError" in names and names.isdisjoint(_NOT_CONNECTED)
     was_truncated = begun and not slow
     prefix = "the answer was interrupted: " if was_truncated else ""
-    message = f"{_without_credentials(address)}: {prefix}{_reason(causes)}"
+    reason = _reason(causes)
+    message = f"{_without_credentials(address)}: {prefix}{reason}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
-    closed = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
+    closed = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED) or reason == _NO_ANSWER)
     return CallError(kind, one_line(message, secret=secret), was_truncated=was_truncated, closed=closed)
 
 
@@ -492,6 +497,14 @@ def _reason(causes: list[BaseException]) -> str:
                 line = str(cause).strip("'\r\n ")
                 found = f"found {printable(line, 80)!r}" if line else "found an empty line"
                 return f"expected an HTTP status line, {found}"
+            case "RemoteProtocolError":  # of httpx, which has no names for its cases
+                words = str(cause)
+                if status_line := re.fullmatch(r"illegal status line: bytearray\(b(.*)\)", words):
+                    return f"expected an HTTP status line, found {printable(status_line[1], 80)}"
+                if words.startswith("peer closed connection without sending complete message body"):
+                    return "its body is truncated"
+                if words.startswith("Server disconnected without sending a response"):
+                    return _NO_ANSWER
     # the innermost cause with a message
     return next((str(cause) for cause in reversed(causes) if str(cause)), type(causes[0]).__name__)
 
@@ -500,7 +513,8 @@ def _without_credentials(address: str) -> str:
     return re.sub(r"//[^/@]*@", "//", address)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def all_causes(error: BaseException) -> list[BaseException]:
+    """Return the exception and those that led to it, the innermost last."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_jsbench.core.generations import Sent, Stopwatch
-    from pytest_jsbench.engines.http.answers import EventStream
+    from pytest_jsbench.engines.http.answers import ArrivingEvents
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
 
 #: Policy that accepts every answer which contains a complete document.
@@ -88,7 +88,9 @@ class AnswerBuilder:
         "usage",
     )
 
-    def __init__(self, watch: Stopwatch, *, finish_reasons: FinishReasons, stream: EventStream | None = None) -> None:
+    def __init__(
+        self, watch: Stopwatch, *, finish_reasons: FinishReasons, stream: ArrivingEvents | None = None
+    ) -> None:
         self._watch = watch
         #: Meanings of the wire format's finish reasons.
         self._finish_reasons = finish_reasons

@@ -14,6 +14,7 @@ from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import (
     Options,
     RequestedReasoning,
+    Sdk,
     find_address,
     find_key,
     find_model,
@@ -23,7 +24,13 @@ from pytest_jsbench.engines.http.calls import get, parts
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import MESSAGES_FINISH
-from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderBatchFactory, WireFormat, read_settings
+from pytest_jsbench.engines.providers.provider import (
+    PROVIDER_OPTIONS,
+    ProviderBatchFactory,
+    WireFormat,
+    read_settings,
+    read_transport,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 #: The smallest model that Anthropic documents with structured outputs.
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
+OPTIONS = PROVIDER_OPTIONS | {"transport"}
 PATH = "/v1/messages"
 #: Version of the API, as in anthropic 2.13.
 VERSION = "2026-10-21"
@@ -232,8 +240,11 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
     address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+    options = Options(config, OPTIONS)
+    settings = read_messages_settings(config, options, address, model=model)
+    sdk = Sdk(package="anthropic", minimum=(2,), client="Anthropic", resource="messages")
     return replace(
-        read_messages_settings(config, Options(config, PROVIDER_OPTIONS), address, model=model),
+        read_transport(options, settings, sdk),
         provider="anthropic" if at_home else None,
         find_key=partial(find_key, variables=KEYS["anthropic"], optional=not at_home),
     )
@@ -279,7 +290,7 @@ def _read_thinking(options: Options) -> RequestedReasoning:
 
 FACTORY = ProviderBatchFactory(
     settings=messages_settings,
-    options=PROVIDER_OPTIONS,
+    options=OPTIONS,
     extra="anthropic",
     passes_on=PASSES_ON,
     default_model=DEFAULT_MODEL,

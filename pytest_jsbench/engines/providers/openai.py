@@ -22,6 +22,7 @@ from pytest_jsbench.engines.engine_options import (
     Key,
     Options,
     RequestedReasoning,
+    Sdk,
     find_address,
     find_key,
     find_model,
@@ -41,6 +42,7 @@ from pytest_jsbench.engines.providers.provider import (
     ProviderFactory,
     bearer,
     read_settings,
+    read_transport,
 )
 
 if TYPE_CHECKING:
@@ -56,10 +58,11 @@ HOME = "https://api.openai.com/v1"
 OPTIONS = (
     PROVIDER_OPTIONS
     | {"api", "formats", "unstreamed", "stream_options", "single_call"}
-    | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
+    | {"max_tokens_field", "seed_field", "effort_field", "budget_field", "transport"}
 )
-AZURE_OPTIONS = OPTIONS | {"api_version"}
+AZURE_OPTIONS = OPTIONS - {"transport"} | {"api_version"}
 PASSES_ON = (CHAT_PATH, RESPONSES_PATH)
+_RESOURCES = {CHAT_PATH: "chat.completions", RESPONSES_PATH: "responses"}
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = "OPENAI_API_VERSION"
@@ -101,8 +104,9 @@ def openai_settings(config: EngineConfig) -> ProviderSettings:
         optional = preset.key is None or config.base_url is not None
         keys = () if preset.key is None else (preset.key,)
         provider = preset.prices if address.url == preset.base_url else None
+    sdk = Sdk(package="openai", minimum=(2, 34), client="OpenAI", resource=_RESOURCES[settings.path])
     return replace(
-        settings,
+        read_transport(options, settings, sdk),
         provider=provider,
         find_key=partial(find_key, variables=keys, optional=optional),
         takes_developer=at_home,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +28,7 @@ from pytest_jsbench.engines.engine_options import (
     choose_format,
     choose_streaming,
     find_key,
+    package_version,
     require_package,
 )
 from pytest_jsbench.engines.engine_secrets import public_extras
@@ -48,8 +50,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
-    from pytest_jsbench.engines.engine_options import Key
+    from pytest_jsbench.engines.engine_options import Key, Sdk
+    from pytest_jsbench.engines.http.answers import ArrivingEvents
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
+    from pytest_jsbench.engines.http.sdk_client import SdkClient
     from pytest_jsbench.engines.presets import ProviderPreset
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons
 
@@ -112,13 +116,21 @@ class WireFormat:
             return self.read_stream(EventStream(response), watch)
         return self.read_whole(read_object(response), watch)
 
-    def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+    def read_delivered(self, answer: ArrivingEvents | Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
+        """Read what an SDK delivers: events, or a whole answer."""
+        return self.read_whole(answer, watch) if isinstance(answer, Mapping) else self.read_stream(answer, watch)
+
+    def read_stream(self, stream: ArrivingEvents, watch: Stopwatch) -> AnswerBuilder:
         """Read the events of a stream; raise EnclosedError for an error among them."""
         answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons, stream=stream)
-        for event in stream:
-            if is_error(event):
-                raise EnclosedError(event, after=answer.progress)
-            self.add_event(answer, event)
+        try:
+            for event in stream:
+                if is_error(event):
+                    raise EnclosedError(event)
+                self.add_event(answer, event)
+        except EnclosedError as error:
+            error.after = answer.progress
+            raise
         return answer
 
     def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
@@ -126,6 +138,23 @@ class WireFormat:
         answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons)
         self.add_answer(answer, body)
         return answer
+
+
+class Transport(StrEnum):
+    """What makes the calls of an engine."""
+
+    #: This package's HTTP client.
+    HTTP = "http"
+    #: The provider's official SDK.
+    SDK = "sdk"
+
+
+def read_transport(options: Options, settings: ProviderSettings, sdk: Sdk) -> ProviderSettings:
+    """Return the settings with the SDK if the option `transport` selects it; the details then have its version."""
+    if options.choice("transport", Transport, default=Transport.HTTP) is Transport.HTTP:
+        return settings
+    version = f"{sdk.package} {package_version(sdk.package)}"
+    return replace(settings, sdk=sdk, details={**settings.details, "transport": version})
 
 
 def bearer(key: Key) -> dict[str, str]:
@@ -175,6 +204,8 @@ class ProviderSettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: Place = _unchanged
     cloud: Cloud | None = None
+    #: The official SDK that makes the calls; None if this package's own client makes them.
+    sdk: Sdk | None = None
     #: Whether to use the proxies that the environment configures.
     proxies: bool = True
     #: Whether to request usage in streams; some servers reject this parameter and send usage anyway.
@@ -224,6 +255,14 @@ class ProviderSettings:
             proxies=self.proxies,
             secret=key.value,
         )
+
+    def new_sdk_client(self, key: Key) -> SdkClient | None:
+        """Return a client that calls this server through the SDK; None if this package's own client is used."""
+        if self.sdk is None:
+            return None
+        from pytest_jsbench.engines.http.sdk_client import SdkClient
+
+        return SdkClient(self.sdk, self.address, key=key.value, query=self.extra_query)
 
     def sampled(self, params: GenerationParams) -> GenerationParams:
         """Return the sampling parameters that apply: those that the provider accepts, overridden by the extra body."""
@@ -317,6 +356,7 @@ class ProviderEngine:
         self._settings = settings
         self._key = key
         self._client = self.new_client(key)
+        self._sdk_client = settings.new_sdk_client(key)
 
     def new_client(self, key: Key) -> Client:
         """Return a client for the server."""
@@ -358,6 +398,8 @@ class ProviderEngine:
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
+        if self._sdk_client is not None:
+            self._sdk_client.close()
 
     def _call(
         self, settings: ProviderSettings, request: Request, model: str, sent: Sent, deadline: Deadline
@@ -374,6 +416,9 @@ class ProviderEngine:
             return exchange.pass_on(post, deadline)
         body = settings.wire.to_body(settings, request)
         watch = Stopwatch()
+        if self._sdk_client is not None:
+            with self._sdk_client.create(body, headers=settings.extra_headers, deadline=deadline) as answer:
+                return settings.wire.read_delivered(answer, watch).to_generation(sent)
         response = post(body, headers_of_call={}, deadline=deadline)
         with closing(response), reading():
             return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
@@ -404,6 +449,8 @@ class ProviderFactory(UnsharedFactory):
         for package, module in self.packages.items():
             require_package(config.name, package, extra=self.extra, module=module)
         settings = self.settings(config)
+        if settings.sdk is not None:
+            require_package(config.name, settings.sdk.package, extra=self.extra, minimum=settings.sdk.minimum)
         return settings, settings.find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
@@ -430,5 +477,8 @@ class ProviderBatchFactory(ProviderFactory):
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build the client of the batch API."""
         settings, key = self.read(config)
+        if settings.sdk is not None:
+            message = f"--jsbench-batch: engine '{config.name}' sends batches without the SDK: remove transport=sdk"
+            raise BatchError(message, found="sdk", expected=Transport.HTTP.value, where="transport")
         batches: Batches = extension("batch_api", self.batches, error=BatchError)(settings, key=key)
         return batches
