@@ -88,7 +88,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
     SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
     SyntaxReason.TRAILING_TEXT: _ALONE,
-    SyntaxReason.INCOMPLETE: "check why the server ended the answer early: it reported no token limit; -v shows the prompt",
+    SyntaxReason.INCOMPLETE: "check why the server stopped early: it reported no token limit; -v shows the prompt",
     SyntaxReason.WHITE_SPACE: _STRICT_JSON,
     SyntaxReason.MALFORMED: _STRICT_JSON,
     SyntaxReason.PROSE: _ALONE,

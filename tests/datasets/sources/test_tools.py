@@ -468,4 +468,5 @@ def test_function_declaration_with_only_a_result_has_a_case(tmp_path: Path) -> N
     result = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
     folder = write(tmp_path / "s", {"find.json": {"name": "find", "response": result}})
 
-    assert schema(folder) == result
+    assert keys(folder) == ["s::find", "s::find.output"]
+    assert schema(folder, "find.output") == result
