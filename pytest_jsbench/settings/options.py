@@ -298,7 +298,7 @@ _CASES = (
     ),
     Option(
         "dataset",
-        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (12 of them), a schema file, a "
+        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of them), a schema file, a "
         "directory or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
         "definitions, package.module:name (Pydantic models and the like; :* for all), a directory in the Hub's "
         "layout, a Hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed "
