@@ -216,9 +216,13 @@ class ChildProcess:
         self._release()
 
     def kill(self) -> None:
-        """Kill the process."""
-        self._process.kill()
+        """Kill the process, and close its files."""
+        self.kill_process()
         self._release()
+
+    def kill_process(self) -> None:
+        """Kill the process, but leave its files open for a thread that waits for a reply."""
+        self._process.kill()
 
     def _wait(self, patience: float = math.inf) -> int | None:
         """
@@ -401,9 +405,17 @@ class GuardedCalls:
             child.close()
 
     def kill(self) -> None:
-        """Kill the child, even during a call; a later call starts another."""
-        if (child := self._forget()) is not None and child.alive():
-            child.kill()
+        """Kill the child, even during a call of another thread; a later call starts another."""
+        child = self._forget()
+        if child is None or not child.alive():
+            return
+        if self._lock.acquire(blocking=False):
+            try:
+                child.kill()
+            finally:
+                self._lock.release()
+        else:
+            child.kill_process()  # the thread of the call still reads how the child ended
 
     def let_go(self) -> None:
         """End the child unless a call is running; a later call starts another."""

@@ -17,6 +17,7 @@ from pytest_jsbench.core.guarded_calls import (
     BoundExceeded,
     CallBroke,
     ChildNotStarted,
+    ChildProcess,
     ChildReply,
     GuardedCalls,
     environment,
@@ -107,6 +108,23 @@ def test_let_go_ends_the_child_unless_it_is_busy(kept: GuardedCalls, tmp_path: P
     kept.let_go()
     assert kept._child is None
     assert ask(kept, "echo", "again").values[0]["pid"] != number
+
+
+def test_kill_during_a_call_of_another_thread_ends_the_call(
+    kept: GuardedCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_end = ChildProcess._reply_after_end
+
+    def read_end_late(self: ChildProcess, lines: list[bytes]) -> ChildReply:
+        time.sleep(0.2)
+        return read_end(self, lines)
+
+    monkeypatch.setattr(ChildProcess, "_reply_after_end", read_end_late)
+    with ThreadPoolExecutor() as threads:
+        first = busy(kept, threads, tmp_path / "free")
+        kept.kill()
+        assert first.result(timeout=30).ending == "crashed"
+    assert ask(kept, "echo", "again").values[0]["text"] == "again"
 
 
 class Interrupted(Exception):
