@@ -30,7 +30,7 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 
 def string_keywords(rules: Rules) -> Node:
-    """Return the keywords of a string that meets all rules."""
+    """Return the supported keywords of a schema for strings that satisfies all rules."""
     body = _text_keywords(rules)
     return body | _lengths(rules, body.get("pattern"))
 

@@ -95,7 +95,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         keywords = keywords_of_cases(options.runs) if grouping is Grouping.KEYWORD else None
         by = break_down(runs, grouping, keywords=keywords, metric=options.metric)
     elif options.metric != DEFAULT_METRIC:
-        message = f"--metric {options.metric} selects the metric of --by's table: add --by=task"
+        message = f"--metric {options.metric} affects only the table of --by: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
     if options.margin is not None and not 0 <= options.margin <= 1:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"

@@ -69,7 +69,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None:
         raise ExportError("--file: expected the history file, such as --file history.jsonl", option="file")
     if options.metric is not None and options.plot is None:
-        raise ExportError("--metric selects the metric to plot: add --plot PICTURE, or omit --metric", option="metric")
+        raise ExportError("--metric affects only a plot: add --plot PICTURE, or omit --metric", option="metric")
     every = warned(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
         problem = "the file has no readable line" if options.file.exists() else "No such file"

@@ -70,7 +70,7 @@ def find(name: str) -> EngineFactory:
         return _to_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
         return _to_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
-    offer = f"{nearest(name, names())}; an engine of your own is package.module:Factory{reinstall_hint()}"
+    offer = f"{nearest(name, names())}; to use your own engine, name it as package.module:Factory{reinstall_hint()}"
     raise UnknownEngine(f"unknown engine '{name}': {offer}", found=name, expected=names(), option="engine")
 
 

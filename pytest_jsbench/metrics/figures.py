@@ -253,7 +253,7 @@ def _all_figures() -> Iterator[Figure]:
 
 #: All figures, by their names in run.json and in gates.
 FIGURES: Mapping[str, Figure] = {row.name: row for row in _all_figures()}
-#: Prefixes of counts whose names cannot be listed in advance, and of the counts of grammar decisions.
+#: Prefixes of further counts: first of those whose names cannot be listed in advance, then of grammar decisions.
 _OTHER_COUNTS = (
     *("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "trivial_counts."),
     *("valid_", "invalid_"),

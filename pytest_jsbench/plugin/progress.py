@@ -76,7 +76,7 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
-        """Note that a test has ended its process."""
+        """Note that a test has crashed its worker process."""
         self._under_way.pop(crashitem, None)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:

@@ -1,5 +1,5 @@
 """
-Write information on the run to the terminal: header lines, letters and words for failure types, and
+Write information about the run to the terminal: header lines, letters and words for failure types, and
 the final summary.
 """
 
@@ -67,7 +67,7 @@ _MOST_TESTS = 10
 
 class Terminal:
     """
-    Writes information on the run to the terminal, without making decisions.
+    Writes information about the run to the terminal, without making decisions.
 
     The activation creates one object next to the controller. pytest calls its hooks in the main thread: for the header,
     for the letter of each report, and for the summary, which is written last. The object keeps no state.

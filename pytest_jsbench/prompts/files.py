@@ -57,7 +57,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
         "texts_of", name, source, case.schema, case.key.task, case.key.id, case.about, doing=f"rendered for {case.key}"
     )
     if not texts["user"].strip():
-        raise PromptError(f"prompt {name} has an empty text for {case.key}")
+        raise PromptError(f"prompt {name} renders an empty user message for {case.key}")
     return Prompt(
         messages=tuple(
             Message(role=cast("Role", block), content=text.strip()) for block, text in texts.items() if text.strip()

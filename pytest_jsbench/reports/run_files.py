@@ -115,6 +115,6 @@ def find(name: str) -> Exporter:
     takes = "a path, a run and its summary"
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):
         return Exporter(name=name, origin=place[0], function=place[1])
-    offer = f"{nearest(name, points)}; one of your own is package.module:function"
+    offer = f"{nearest(name, points)}; to use your own exporter, name it as package.module:function"
     message = f"unknown exporter '{printable(name)}': {offer}{reinstall_hint()}"
     raise ExportError(message, found=name, expected=sorted(points))

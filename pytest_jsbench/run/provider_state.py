@@ -198,7 +198,7 @@ class ProviderState:
         if self.down and failing >= (patience if self.known else patience * _PATIENCE_BEFORE_ANSWER):
             return f"no call was answered for {failing:.0f} s: {self.message}"
         if self.pauses >= _ROUNDS and failing >= patience:
-            return f"each call was refused for {failing:.0f} s: {self.message}"
+            return f"all calls in the last {failing:.0f} s were refused: {self.message}"
         return ""
 
     def describe(self, now: float) -> str:

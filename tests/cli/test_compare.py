@@ -105,7 +105,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     assert "--by=keyword needs records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
     unknown = failed(capsys, "compare", first, "--by=task", "--metric=tpott")
     assert "no rate or time 'tpott': did you mean 'tpot'? (one of " in unknown
-    assert "--metric error_rate selects the metric of --by's table" in failed(
+    assert "--metric error_rate affects only the table of --by" in failed(
         capsys, "compare", first, "--metric=error_rate"
     )
     assert "invalid name of a comment" in failed(capsys, "compare", first, "--comment=a b")

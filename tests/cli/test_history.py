@@ -79,9 +79,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     for file, problem in ((missing, "No such file"), (empty, "the file has no readable line")):
         message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds one\n"
         assert failed(capsys, "history", "--file", file) == message
-    assert "--metric selects the metric to plot: add --plot" in failed(
-        capsys, "history", "--file", path, "--metric=tgt_p50"
-    )
+    assert "--metric affects only a plot: add --plot" in failed(capsys, "history", "--file", path, "--metric=tgt_p50")
     error = failed(capsys, "history", "--file", one)
     assert error.startswith(f"jsbench: {one}:1: not JSON")
     assert error.endswith("; expected the lines that `jsbench history add` writes\n")

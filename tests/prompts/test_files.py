@@ -100,7 +100,7 @@ def test_invalid_template_is_reported_before_any_call(path: Path, text: str, mes
     [
         ("{{ schema.nosuch }}", "UndefinedError: "),
         ("{{ 1 // 0 }}", "ZeroDivisionError"),
-        ("{% if task == 'x' %}a{% endif %}", "has an empty text for orders::o1"),
+        ("{% if task == 'x' %}a{% endif %}", "renders an empty user message for orders::o1"),
         ("{{ ''.__class__.__mro__ }}", "SecurityError"),
         ("{% set _ = schema.update({'a': 1}) %}a", "SecurityError"),
         ("{% include 'other.j2' %}", "TypeError: no loader"),

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 
-#: Method whose result has the field (MCP 2025-11-25, including the spellings in the Python SDKs).
+#: MCP method whose result has this list, by the list's field name in MCP 2025-11-25 and in the Python SDKs.
 _LISTS = {
     "prompts": "prompts/list",
     "resources": "resources/list",

@@ -490,7 +490,7 @@ def _reason(causes: list[BaseException]) -> str:
     for cause in causes:
         match type(cause).__name__:
             case "IncompleteRead":
-                # http.client tried to parse the length of a chunk as a number; at the end of the body it reads b''.
+                # http.client raises a ValueError if it cannot parse a chunk's length: at the end of the body, of b''.
                 chunk = any(isinstance(inner, ValueError) and not str(inner).endswith("b''") for inner in causes)
                 return "a chunk of its body has no valid length" if chunk else "its body is truncated"
             case "BadStatusLine":

@@ -208,7 +208,7 @@ def _test(test: ProjectTestOutcome | None) -> str:
 
 
 def _expected_lines(record: Record) -> list[tuple[str, str]]:
-    """Return the lines of the expected instance, each with the value in the answer if this value is wrong."""
+    """Return the lines of the expected instance, each with the answer's value if it differs, else with ''."""
     if record.expected is None:
         return []
     differences = () if record.match is None else record.match.differences
