@@ -108,6 +108,7 @@ def test_a_pull_request_gets_one_comment_which_each_later_run_changes(tmp_path: 
     assert made == f"api --silent {call} -F body=@runs/comment.md"
 
 
+@pytest.mark.slow
 @ON_POSIX
 @pytest.mark.parametrize("baseline", [True, False])
 def test_comment_reports_changes_since_main_with_a_baseline(tmp_path: Path, baseline: bool) -> None:

@@ -148,7 +148,7 @@ def can_redraw(config: pytest.Config) -> bool:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     is_usual = type(reporter) is pytest.TerminalReporter
     has_codes = os.name == "posix" and os.environ.get("TERM", "dumb") != "dumb"
-    return is_usual and has_codes and config.getoption("capture") != "no" and is_watched(config)
+    return is_usual and has_codes and config.getoption("capture", "no") != "no" and is_watched(config)
 
 
 def is_watched(config: pytest.Config) -> bool:

@@ -63,6 +63,7 @@ def test_yaml_number_without_json_equivalent_is_rejected(root: Path, text: str) 
     assert "line 1: the number" in problem(root)
 
 
+@pytest.mark.slow
 def test_hundred_schemas_that_refer_to_each_other_are_bundled_in_seconds(root: Path) -> None:
     names = range(100)
     each = {"properties": {f"p{n}": {"$ref": f"#/components/schemas/s{n}"} for n in names}}

@@ -38,6 +38,8 @@ from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
 
+pytestmark = pytest.mark.slow
+
 #: Seconds for one call: a slow fault uses all of them, any other one hardly any on an idle machine.
 SHORT, LONG = 2.5, 60.0
 RETRIES = 1
@@ -237,7 +239,6 @@ def test_unsupported_schema_needs_a_schema_in_the_request(result: Result) -> Non
 _WORDED = {"garbage", "an empty body", "plain words", "bytes"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("speaker", _SPOKEN_THROUGH_SDKS, ids=lambda speaker: speaker.name)
 def test_records_through_an_sdk_equal_those_without(
     result: Result, result_through_sdks: Result, speaker: Speaker
@@ -267,7 +268,6 @@ def test_no_key_is_in_any_record_log_or_representation(result: Result) -> None:
     _check_secrecy(result, _SPOKEN)
 
 
-@pytest.mark.slow
 def test_no_key_is_in_any_record_log_or_representation_of_an_sdk(result_through_sdks: Result) -> None:
     _check_secrecy(result_through_sdks, _SPOKEN_THROUGH_SDKS)
 

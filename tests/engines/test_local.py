@@ -50,6 +50,7 @@ def engine(local_config: EngineConfig) -> Iterator[Engine]:
     engine.close()
 
 
+@pytest.mark.slow
 class TestContract(EngineContract, ServedByAModel):
     @pytest.fixture
     def config(self, local_config: EngineConfig) -> EngineConfig:

@@ -186,6 +186,7 @@ def run_server_in_process(folder: Path) -> tuple[subprocess.Popen[str], str]:
     return process, process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 def test_the_server_ends_when_its_parent_is_killed(local_config: EngineConfig, tmp_path: Path) -> None:
     process, url = run_server_in_process(tmp_path)
     with process:
@@ -194,6 +195,7 @@ def test_the_server_ends_when_its_parent_is_killed(local_config: EngineConfig, t
     assert within(10, lambda: not listening(url))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
 def test_local_server_ignores_ctrl_c(local_config: EngineConfig, tmp_path: Path) -> None:
     process, url = run_server_in_process(tmp_path)

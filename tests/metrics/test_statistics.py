@@ -234,6 +234,7 @@ def test_sign_flips_enumerates_all_signs(differences: list[int]) -> None:
     assert sign_flips(differences) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_sign_flips_draws_deterministically_if_sums_are_too_many() -> None:
     stats = pytest.importorskip("scipy.stats", reason="needs scipy")
     chance = random.Random(3)

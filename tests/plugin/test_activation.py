@@ -92,6 +92,7 @@ def test_code_appears_in_all_outputs_and_changes_no_outcome(three: Bench) -> Non
     validate(three)
 
 
+@pytest.mark.slow
 def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
 

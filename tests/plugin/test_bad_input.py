@@ -36,7 +36,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, 1of5 (*, found '3/2'"),
         (
             ["--jsbench-export=xml=x"],
-            "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of *",
+            "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; to use your own *",
         ),
         (
             ["--jsbench-report=schemas"],

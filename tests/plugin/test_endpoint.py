@@ -436,6 +436,7 @@ def test_it_asks(jsbench):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 def test_many_untrusted_connections_affect_neither_answer_nor_summary(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": CROWDED, "application.py": APPLICATION})

@@ -191,6 +191,7 @@ def calling(asked: Asked) -> Reply:
     return json_reply(whole(None if calls else "hello", message={"tool_calls": calls} if calls else {}))
 
 
+@pytest.mark.slow
 def test_tool_calls_are_judged_by_their_declarations_live_and_replayed(bench: Bench, provider: Provider) -> None:
     provider.choose = calling
     bench.write({"test_one.py": TOOLS})

@@ -44,6 +44,7 @@ def run(bench: Bench, *args: str, engine: str = "answering:Grammars") -> pytest.
     return bench.run_only(f"--jsbench-engine={engine}", "--jsbench-instances=labels", *args)
 
 
+@pytest.mark.slow
 @with_workers
 def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Bench) -> None:
     result = run(labelled, "--jsbench-output=out", "-rs")

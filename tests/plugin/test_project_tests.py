@@ -385,6 +385,7 @@ def test_type_refusal_is_reported_at_the_line_of_the_test(bench: Bench) -> None:
     result.stdout.no_fnmatch_line("*/pydantic/*.py:*")
 
 
+@pytest.mark.slow
 def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> None:
     """Fail the test during its call, as pytest-timeout does."""
     bench.case("slow")

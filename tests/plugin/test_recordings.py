@@ -240,6 +240,7 @@ def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
     bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER)})
 
 
+@pytest.mark.slow
 def test_recording_is_found_if_another_parameter_of_the_test_changes(bench: Bench) -> None:
     parameters(bench, ("1", 7), ("2", 7))
     bench.run_only(*ENGINE, "--jsbench-output=out").assert_outcomes(failed=2)

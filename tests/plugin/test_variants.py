@@ -87,6 +87,7 @@ def test_resumed_run_of_variants_keeps_their_records_apart(asked: Bench) -> None
     assert 'name="jsbench.variant" value="chatty"' in (asked.path / "j.xml").read_text()
 
 
+@pytest.mark.slow
 def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(asked: Bench) -> None:
     everything = ("--jsbench-variants=good,bad", "--strict-markers")
 
@@ -202,6 +203,7 @@ def test_a_secret_in_a_table_is_in_no_error(asked: Bench) -> None:
     assert "hunter2" not in result.stdout.str() + result.stderr.str()
 
 
+@pytest.mark.slow
 def test_summary_compares_three_pairs_of_variants_and_verbose_all(bench: Bench) -> None:
     for name in "abcdef":
         bench.case(name)

@@ -244,6 +244,7 @@ def test_untrusted_text_of_a_run_is_not_markup() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {4, 5, 6}
 
 
+@pytest.mark.slow
 def test_comment_fits_github_and_counts_omitted_sections() -> None:
     settings = {f"option{at}": "x" * 40 for at in range(900)}
     runs = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]

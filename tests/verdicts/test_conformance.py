@@ -32,6 +32,7 @@ def judged(answers: list[Answer]) -> list[tuple[str, Verdict, bool]]:
     return verdicts
 
 
+@pytest.mark.slow
 @needs_labels
 def test_the_judge_agrees_with_every_label(judged: list[tuple[str, Verdict, bool]]) -> None:
     assert len(judged) > at_least(14_000)
@@ -39,6 +40,7 @@ def test_the_judge_agrees_with_every_label(judged: list[tuple[str, Verdict, bool
     assert wrong == []
 
 
+@pytest.mark.slow
 @needs_labels
 @needs_all_data
 def test_rate_of_invented_fields_matches_manual_review(
@@ -49,6 +51,7 @@ def test_rate_of_invented_fields_matches_manual_review(
     assert flagged / len(verdicts) == pytest.approx(0.030, abs=0.001)
 
 
+@pytest.mark.slow
 @needs_labels
 def test_the_second_opinion_disputes_no_labelled_verdict(judge: Judge, answers: list[Answer]) -> None:
     opinions = set()

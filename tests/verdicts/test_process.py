@@ -169,6 +169,7 @@ def test_forked_process_gets_its_own_child_while_a_thread_waits(tmp_path: Path) 
     assert process.communicate(json.dumps(troubled("validate")) + "\n", timeout=60) == ("well\n", "")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind_at_exit(tmp_path: Path) -> None:
     program = """
         import sys, warnings

@@ -154,6 +154,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path, reads: list[int]) -> None:
     path = table(tmp_path, [{"schema": json.dumps({"title": "x" * 2_000_000, "maxLength": n})} for n in range(9)])
     assert [schema(path, f"row-{n}")["maxLength"] for n in range(9)] == list(range(9))

@@ -92,6 +92,7 @@ def served() -> Iterator[tuple[Provider, Mapping[tuple[str, bool], Engine]]]:
         yield provider, engines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", SDK_ROWS, ids=[f"{row['wire']}, {row['name']}" for row in SDK_ROWS])
 def test_answer_through_an_sdk_has_the_same_outcome(
     row: dict[str, Any], served: tuple[Provider, Mapping[tuple[str, bool], Engine]]

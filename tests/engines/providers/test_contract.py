@@ -216,6 +216,7 @@ PATIENCE = 30.0
 
 
 # our client and the SDKs': one with streams, and one without
+@pytest.mark.slow
 @pytest.mark.parametrize("speaker", [*SPEAKERS[:7:6], *THROUGH_SDKS[:5:4]], ids=lambda speaker: speaker.name)
 def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(
     provider: Provider, speaker: Speaker, engine: Engine

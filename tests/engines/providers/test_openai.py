@@ -228,6 +228,7 @@ def test_llama_cpp_accepts_the_formats_of_its_preset(llama: EngineConfig, respon
         assert json.loads(answer.text) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reasoning"),
     [

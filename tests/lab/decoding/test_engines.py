@@ -195,6 +195,7 @@ def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: De
     assert "top_p" not in plain.info.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_an_engine_counts_a_prompt_as_its_call_does_and_takes_a_text_apart(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)

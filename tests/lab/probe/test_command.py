@@ -366,6 +366,7 @@ def test_engine_that_cannot_be_probed_is_a_usage_error(capsys: pytest.CaptureFix
     assert not any("--jsbench-" in error for error in errors)
 
 
+@pytest.mark.slow
 def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_server, "_ALONE", 0.001)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -401,6 +402,7 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
     assert "NO_PROXY" not in os.environ
 
 
+@pytest.mark.slow
 def test_demo_can_be_probed_in_other_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_server, "_ALONE", 0.001)
     out = io.StringIO()

@@ -16,7 +16,7 @@ from tests import examples
 from tests.browser import Browser, needs_chromium
 from tests.lab.view.test_view import TOKEN, keep
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.slow, needs_chromium]
 #: A run's name in the format of pytest-jsbench.
 NAME = "2026-11-26T03-01-22Z-4f1c2a90"
 

@@ -361,6 +361,7 @@ def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
         go_on.set()
 
 
+@pytest.mark.slow
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))

@@ -167,6 +167,7 @@ def test_each_variant_lists_changes_since_the_baseline() -> None:
     assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["broke", "", "", "fixed"]
 
 
+@pytest.mark.slow
 @needs_jinja2
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path) -> None:
@@ -184,6 +185,7 @@ def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path
     assert [below.count(f"<h3>{title}</h3>") for title in ("Answer", "Schema", "Prompt")] == [2, 1, 1]
 
 
+@pytest.mark.slow
 @needs_jinja2
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 def test_browser_shows_the_selected_case_and_runs_none_of_its_text(tmp_path: Path) -> None:
