@@ -281,7 +281,7 @@ def _end_after_tuple(node: dict[str, Any]) -> None:
 
 
 def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
-    """Set this upper bound of the node, unless the node has a lower bound."""
+    """Set this upper bound of the node, unless the node already has a smaller one."""
     given = node.get(keyword)
     if given is None or (isinstance(given, int | float) and given > most):
         node[keyword] = most

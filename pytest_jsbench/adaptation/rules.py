@@ -82,15 +82,15 @@ class Rules:
         return next((path for _, path in self.values_of(keyword)), self.path)
 
     def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
-        """Record a change of the keyword at its first place."""
+        """Record a change of the keyword, at its first occurrence."""
         self.ledger.note(kind, keyword, self._where(keyword) if path is None else path, note)
 
     def give_up(self, keyword: str, message: str) -> None:
-        """Report a keyword that the subset lacks, at its first place."""
+        """Report a keyword that the subset lacks, at its first occurrence."""
         self.ledger.give_up(keyword, self._where(keyword), message)
 
     def refuse(self, keyword: str, message: str) -> NoReturn:
-        """End the adaptation because of the keyword, at its first place."""
+        """End the adaptation because of the keyword, at its first occurrence."""
         self.ledger.refuse(keyword, self._where(keyword), message)
 
     def numbers(self, keyword: str) -> list[int | float]:

@@ -100,7 +100,8 @@ class Origin:
     first: CaseKey | None = None
     #: Number of earlier equal questions in the same execution of the same test.
     equal_before: int = 0
-    #: Number of these earlier questions that were an application's calls with the same settings.
+    #: For an application's call, number of these earlier questions with the same endpoint and settings; otherwise
+    #: the same as `equal_before`.
     same_before: int = 0
     #: Engine and sampling settings that the test sets, without secrets.
     test: Mapping[str, Any] = field(default_factory=dict)

@@ -202,7 +202,7 @@ class FunctionFactory(UnsharedFactory):
         self._function = function
 
     def check(self, config: EngineConfig) -> None:
-        """Raise EngineError for settings that a function cannot use."""
+        """Raise EngineError if there are settings that an engine made of a function cannot use."""
         fields = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
         names = ", ".join((*fields, *config.options))
         if names:

@@ -192,7 +192,7 @@ class Comparison:
     settings: tuple[SettingDifference, ...] = ()
     #: Comparison of values; None if there is no case for which both runs compared values.
     values: ValueComparison | None = None
-    #: Comparison of the project's own tests; None if no test ended in both runs.
+    #: Comparison of the project's own tests; None if no test reached a result in both runs.
     tests: ComparisonOfTests | None = None
     #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)

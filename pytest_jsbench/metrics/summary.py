@@ -138,7 +138,7 @@ class Summary:
     keywords: Mapping[str, KeywordMetrics]
     #: Outcome of each case, in the order of the plan.
     outcomes: Mapping[CaseKey, CaseOutcome]
-    #: Cases of the attempts for whose answer the two validators disagree.
+    #: Case of each attempt on whose answer the two validators disagree; a case appears once per attempt.
     disputed: tuple[CaseKey, ...]
     #: Reason why the cost is unknown although a paid provider was called; empty if there is no such reason.
     cost_problem: str

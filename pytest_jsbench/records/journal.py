@@ -221,7 +221,7 @@ def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
         return ()
     if len(damaged) == 1:
         return (f"{damaged[0]}; the line is damaged and skipped",)
-    return (f"{damaged[0]}; {len(damaged):,} damaged lines are skipped; this is the first",)
+    return (f"{damaged[0]}; this is the first of {len(damaged):,} damaged lines, which are all skipped",)
 
 
 def _lines(path: Path) -> Iterator[Line]:

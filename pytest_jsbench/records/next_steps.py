@@ -269,7 +269,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if Note.ADAPTATION_LOSS in verdict.notes:
         return f"{keywords} was left out for the engine: state it in the prompt, or try --jsbench-adapt=verbatim"
     if Note.NOT_ENFORCED in verdict.notes:
-        return "send the schema with the request: a layer in between left it out"
+        return "send the schema with the request: the engine or an adapter left it out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:

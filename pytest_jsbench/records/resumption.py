@@ -192,5 +192,5 @@ def _check_redaction(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
-            raise ResumeError(message + "judged again: use the same, or drop --jsbench-resume")
+            raise ResumeError(message + f"judged again: use the same {name}, or drop --jsbench-resume")
     return True

@@ -314,7 +314,7 @@ def _facts_of_grammars(total: Metrics) -> Iterator[Fact]:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
         yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
     if total.mask_time.count:
-        yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
+        yield "masks", f"computed (µs), except the first of each answer: {_spread(total.mask_time, 'mask_time_p50')}"
 
 
 def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:

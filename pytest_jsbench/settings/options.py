@@ -560,7 +560,7 @@ _OUTPUT = (
     ),
     Option(
         "export",
-        "Write the run in another format when it ends: every_eval_ever, one from an installed package, or "
+        "Write the run in another format when it ends: every_eval_ever, an installed package's exporter, or "
         "package.module:function. Repeatable.",
         "NAME=PATH",
         parse=export,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Maximum nesting depth of arrays and objects in a schema; jsonschema-rs stops at 255.
 DEEPEST_SCHEMA = 250
 
-#: An ASCII letter, digit or sign that is written as an escape, which JSON writers never do.
+#: A printable ASCII character that is written as an escape `\u00..`, which JSON writers rarely do.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
 #: Characters that need not be encoded in a URI before its fragment (`_URI`) and in its fragment (RFC 3986, appendix A).
 _URI = "%/?:@!$&'()*+,;=[]"

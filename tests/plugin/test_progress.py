@@ -132,7 +132,7 @@ def test_line_is_drawn_only_where_it_can_be(
 ) -> None:
     monkeypatch.setattr(live_line, "is_watched", lambda _config: watched)
     manager = SimpleNamespace(get_plugin=lambda _name: reporter.__new__(reporter))
-    config: Any = SimpleNamespace(pluginmanager=manager, getoption=lambda _name: capture)
+    config: Any = SimpleNamespace(pluginmanager=manager, getoption=lambda _name, _default: capture)
     monkeypatch.setenv("TERM", terminal)
 
     assert live_line.can_redraw(config) is expected

@@ -213,7 +213,7 @@ def test_damaged_lines_are_skipped_and_counted_without_damaging_others(tmp_path:
     assert [line.run["run_id"] for line in History.read(path).lines] == ["run1", "run2", "run3"]
     (warning,) = known.warnings
     assert warning.startswith(f"{path}:3: not JSON")
-    assert "2 damaged lines are skipped; this is the first" in warning
+    assert "this is the first of 2 damaged lines, which are all skipped" in warning
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def table_cases(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
 
 
 def are_schemas(columns: Iterable[str]) -> bool:
-    """Return whether rows with these columns consist only of a schema, with its name and task."""
+    """Return whether rows with these columns contain nothing but a schema and, optionally, its name and task."""
     return {"task", *SCHEMA_NAMES, *ID_NAMES}.issuperset(columns)
 
 

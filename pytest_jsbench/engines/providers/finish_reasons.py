@@ -129,7 +129,7 @@ CHAT_FINISH = FinishReasons(
             words=("eos", "eos_token", "stop_sequence"),
             meaning=FinishReason.STOP,
             servers="Together AI, TGI",
-            source=f"{_TGI}; Together's reference of chat completions",
+            source=f"{_TGI}; Together's API reference for chat completions",
         ),
         FinishRow(
             words=("end_turn", "tool_use", "tool_call", "complete"),

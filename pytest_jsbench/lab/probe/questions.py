@@ -1,9 +1,9 @@
 """
-Create questions whose prompt requests an answer that does not conform to the schema, with random words in both.
+Create questions whose prompt requests an answer that does not conform to the schema.
 
 An answer conforms only if the server enforces the schema. For each keyword, there is a question whose prompt requests
-an object that violates only this keyword. No two questions have a word in common, so an answer with words of another
-question was mixed up.
+an object that violates only this keyword. The schema and the requested answer contain random words, which no two
+questions share, so an answer with random words of another question shows that the server mixed up the two requests.
 """
 
 from __future__ import annotations
