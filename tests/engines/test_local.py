@@ -237,7 +237,7 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
 def test_built_in_schemas_work_with_the_local_engine(engine: Engine) -> None:
     folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
     paths = sorted(folder.glob("*/*.json"))[:: each(1)]
-    assert len(paths) > 10
+    assert len(paths) >= 8  # one of ten; all in the environment fuzz
 
     def ask(path: Path) -> object:
         schema = json.loads(path.read_text("utf-8"))["schema"]
