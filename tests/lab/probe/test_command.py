@@ -368,7 +368,6 @@ def test_engine_that_cannot_be_probed_is_a_usage_error(capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_server, "_ALONE", 0.001)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("HTTP_PROXY", unreachable_url())
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -404,7 +403,6 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
 
 @pytest.mark.slow
 def test_demo_can_be_probed_in_other_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_server, "_ALONE", 0.001)
     out = io.StringIO()
     asked = ["--response-format=tool,json_object", "--concurrency=1", "--keywords=minimum,pattern", "--json"]
 
