@@ -24,7 +24,8 @@ from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, 
 from pytest_jsbench.datasets.folders import files_below, is_user_file
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
-BUILTIN, BUILTIN_QUICK = "builtin", "builtin-quick"
+BUILTIN = "builtin"
+BUILTIN_QUICK = "builtin-quick"
 #: Names of the bundled datasets.
 BUNDLED = (BUILTIN, BUILTIN_QUICK)
 #: Built-in schemas: `<task>/<id>.json`.

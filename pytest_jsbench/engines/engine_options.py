@@ -93,11 +93,9 @@ class Options:
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
-        return (
-            words
-            if len(words) == len(listed) >= least
-            else self._reject(name, f"one of {', '.join(of)}, or a list of these")
-        )
+        if least <= len(listed) == len(words):
+            return words
+        return self._reject(name, f"one of {', '.join(of)}, or a list of these")
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """
@@ -306,20 +304,33 @@ class Sdk:
 def require_package(
     engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:
-    """Raise MissingRequirement unless the package is installed and new enough; the package is not imported."""
+    """Raise MissingRequirement unless the engine's package is installed and new enough; it is not imported."""
+    require_package_for(f"engine '{engine}'", package, extra=extra, minimum=minimum, module=module)
+
+
+def require_package_for(
+    user: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
+) -> None:
+    """Do the same for any user of the package; `user` is the subject of the error message."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
-        raise missing(engine, f"the package {package}", install, expected=package, where=install)
+        raise missing_for(user, f"the package {package}", install, expected=package, where=install)
     installed = package_version(package)
     if minimum and tuple(map(int, _NUMBER.findall(installed)[: len(minimum)])) < minimum:
         wanted = ".".join(map(str, minimum))
         needed = f"{package}>={wanted}"
-        raise missing(engine, f"{needed}, found {installed}", install, found=installed, expected=needed, where=install)
+        found = f"{needed}, found {installed}"
+        raise missing_for(user, found, install, found=installed, expected=needed, where=install)
 
 
 def missing(engine: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
     """Return the error for an engine that lacks a requirement; `remedy` states how to provide the requirement."""
-    return MissingRequirement(f"engine '{engine}' needs {what}: {remedy}", **{"expected": what, **facts})
+    return missing_for(f"engine '{engine}'", what, remedy, **facts)
+
+
+def missing_for(user: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
+    """Return the error for any user of a requirement; `user` is the subject of its message."""
+    return MissingRequirement(f"{user} needs {what}: {remedy}", **{"expected": what, **facts})
 
 
 def is_installed(package: str) -> bool:

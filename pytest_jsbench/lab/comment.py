@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import CallError
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.engine_options import require_package
+from pytest_jsbench.engines.engine_options import require_package_for
 
 if TYPE_CHECKING:
     from pytest_jsbench.cli.output import Output
@@ -86,61 +86,65 @@ def _comment(options: argparse.Namespace, out: Output) -> bool:
     if discussion is None:
         out.write("no pull request: nothing to comment on\n")
         return True
-    require_package("comment", "urllib3", extra="calls", minimum=(2, 6))
+    require_package_for("jsbench comment", "urllib3", extra="calls", minimum=(2, 6))
     from pytest_jsbench.engines.http.client import Client
 
     with closing(Client(discussion.address, headers=discussion.headers, secret=discussion.token)) as client:
-        author = options.author if discussion.host == "GitHub" else _get(client, discussion, "GET", "/user").get("id")
-        found = next(_own_comments(client, discussion, marker, author), None)
-        if found is None:
-            written = _get(client, discussion, "POST", discussion.comments, {"body": text})
+        author = options.author
+        if discussion.host == "GitLab":
+            author = _call_for_object(client, discussion, "GET", "/user").get("id")
+        existing = next(_own_comments(client, discussion, marker, author), None)
+        if existing is None:
+            written = _call_for_object(client, discussion, "POST", discussion.comments, {"body": text})
         else:
-            place = f"{discussion.comment}/{found}"
-            written = _get(client, discussion, discussion.change, place, {"body": text})
+            place = f"{discussion.comment}/{existing}"
+            written = _call_for_object(client, discussion, discussion.change, place, {"body": text})
     address = printable(str(written.get("html_url") or discussion.host), 300)
-    out.write(f"comment {'created' if found is None else 'updated'}: {address}\n")
+    out.write(f"comment {'created' if existing is None else 'updated'}: {address}\n")
     return True
 
 
 def find_discussion(environment: Mapping[str, str]) -> Discussion | None:
     """Return the discussion of the pull request that this job runs for; None if it runs for none."""
     if environment.get("GITLAB_CI"):
-        request = environment.get("CI_MERGE_REQUEST_IID", "")
-        project = quote(environment.get("CI_PROJECT_ID", ""), safe="")
-        token = _first(environment, _TOKENS_OF_GITLAB) if request else ""
-        place = f"/projects/{project}/merge_requests/{quote(request, safe='')}/notes"
-        return (
-            None
-            if not request
-            else Discussion(
-                host="GitLab",
-                address=_address(environment, "CI_API_V4_URL", "https://gitlab.com/api/v4"),
-                headers={"private-token": token},
-                token=token,
-                comments=place,
-                comment=place,
-                change="PUT",
-                author=("author", "id"),
-            )
-        )
-    numbered = re.fullmatch(r"refs/pull/(\d+)/\w+", environment.get("GITHUB_REF", ""))
-    if numbered is None:
+        return _find_merge_request(environment)
+    reference = re.fullmatch(r"refs/pull/(\d+)/\w+", environment.get("GITHUB_REF", ""))
+    if reference is None:
         return None
-    token = _first(environment, _TOKENS_OF_GITHUB)
+    token = _find_token(environment, _TOKENS_OF_GITHUB)
     repository = f"/repos/{quote(environment.get('GITHUB_REPOSITORY', ''))}"
     return Discussion(
         host="GitHub",
         address=_address(environment, "GITHUB_API_URL", "https://api.github.com"),
         headers={"authorization": f"Bearer {token}", "x-github-api-version": "2022-11-28"},
         token=token,
-        comments=f"{repository}/issues/{numbered[1]}/comments",
+        comments=f"{repository}/issues/{reference[1]}/comments",
         comment=f"{repository}/issues/comments",
         change="PATCH",
         author=("user", "login"),
     )
 
 
-def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+def _find_merge_request(environment: Mapping[str, str]) -> Discussion | None:
+    number = environment.get("CI_MERGE_REQUEST_IID", "")
+    if not number:
+        return None
+    token = _find_token(environment, _TOKENS_OF_GITLAB)
+    project = quote(environment.get("CI_PROJECT_ID", ""), safe="")
+    notes = f"/projects/{project}/merge_requests/{quote(number, safe='')}/notes"
+    return Discussion(
+        host="GitLab",
+        address=_address(environment, "CI_API_V4_URL", "https://gitlab.com/api/v4"),
+        headers={"private-token": token},
+        token=token,
+        comments=notes,
+        comment=notes,
+        change="PUT",
+        author=("author", "id"),
+    )
+
+
+def _find_token(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     for name in names:
         if value := environment.get(name):
             return value
@@ -157,23 +161,27 @@ def _address(environment: Mapping[str, str], name: str, default: str) -> Address
 
 def _own_comments(client: Client, discussion: Discussion, marker: str, author: object) -> Iterator[int]:
     """Yield the ids of comments with this first line that this account wrote, the oldest first."""
-    holder, name = discussion.author
+    author_field, identity = discussion.author
     for page in range(1, _MOST_PAGES + 1):
         query = f"?per_page={_PER_PAGE}&page={page}&sort=asc&order_by=created_at"
         comments = _call(client, discussion, "GET", discussion.comments + query)
         if not isinstance(comments, list):
             raise ExportError(f"{discussion.host} answered without a list of comments", found=type(comments).__name__)
         for comment in filter(lambda each: isinstance(each, dict), comments):
-            whose, body, number = comment.get(holder), comment.get("body"), comment.get("id")
-            ours = isinstance(whose, dict) and whose.get(name) == author
-            if ours and isinstance(body, str) and body.splitlines()[:1] == [marker] and type(number) is int:
+            author_of_comment = comment.get(author_field)
+            body = comment.get("body")
+            number = comment.get("id")
+            is_ours = isinstance(author_of_comment, dict) and author_of_comment.get(identity) == author
+            if is_ours and isinstance(body, str) and body.splitlines()[:1] == [marker] and type(number) is int:
                 yield number
         if len(comments) < _PER_PAGE:
             return
 
 
-def _get(client: Client, discussion: Discussion, method: str, path: str, body: object = None) -> dict[str, Any]:
-    """Make a call whose answer is an object."""
+def _call_for_object(
+    client: Client, discussion: Discussion, method: str, path: str, body: object = None
+) -> dict[str, Any]:
+    """Make a call and return the object that it answers with; any other value is an empty object."""
     value = _call(client, discussion, method, path, body)
     return value if isinstance(value, dict) else {}
 

@@ -14,13 +14,16 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 
-#: Seconds between two drawings by the thread, and minimum number of seconds between two after pytest's own output.
-_INTERVAL, _SOONEST = 0.25, 0.1
+#: Seconds between two drawings by the thread.
+_INTERVAL = 0.25
+#: Minimum number of seconds between two drawings after pytest's own output.
+_SOONEST = 0.1
 #: VT100 codes: make room for a line below the cursor, remember the cursor, and go to the start of the line below, which
 #: is cleared; the terminal cuts what does not fit.
 _BELOW = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K"
 _BACK = "\x1b8"
-_CUT, _WRAP = "\x1b[?7l", "\x1b[?7h"
+_CUT = "\x1b[?7l"
+_WRAP = "\x1b[?7h"
 
 
 class LiveLine:
@@ -40,8 +43,11 @@ class LiveLine:
         self._thread = threading.Thread(target=self._work, name="jsbench-live-line", daemon=True)
         #: File handle of the terminal; None if the line is not shown, or no longer.
         self._terminal: TextIO | None = None
-        #: Whether a test has begun, whether the line is on the terminal, and when it was drawn.
-        self._begun = self._drawn = False
+        #: Whether a test has begun.
+        self._begun = False
+        #: Whether the line is on the terminal.
+        self._drawn = False
+        #: Time of the latest drawing.
         self._latest = 0.0
 
     @property
@@ -116,7 +122,8 @@ class LiveLine:
         self._ended.set()
         with self._lock:
             self._clear()
-            terminal, self._terminal = self._terminal, None
+            terminal = self._terminal
+            self._terminal = None
         if terminal is not None:
             terminal.close()
 
@@ -129,7 +136,8 @@ class LiveLine:
         if self._terminal is not None and self._begun:
             width = self._config.get_terminal_writer().fullwidth
             self._write(f"{_BELOW}{_CUT}{printable(self._text(), width - 1)}{_WRAP}{_BACK}")
-            self._drawn, self._latest = True, time.perf_counter()
+            self._drawn = True
+            self._latest = time.perf_counter()
 
     def _clear(self) -> None:
         if self._drawn:

@@ -195,7 +195,8 @@ class Terminal:
         """Return a link to the run's page, or the command that writes it; empty if there are no records."""
         from pytest_jsbench.reports.terminal import link
 
-        plan, folder = self._context.plan, self._context.handover.folder
+        plan = self._context.plan
+        folder = self._context.handover.folder
         kept = None if folder is None or plan.output is None else folder / "report.html"
         for page in filter(None, (plan.report, kept)):
             if page.exists():
@@ -251,7 +252,8 @@ def _cases(context: RunContext) -> str:
 
 def _first_look(context: RunContext) -> str:
     """Name the quick cases in a run of all built-in cases; empty in other runs."""
-    settings, selection = context.settings, context.settings.selection
+    settings = context.settings
+    selection = settings.selection
     is_part = bool(settings.targets.chosen or settings.expressions.strip()) or context.plan.shard is not None
     if not settings.targets.suite or is_part or selection != Selection(source=BUILTIN):
         return ""

@@ -36,8 +36,10 @@ _MOST_CASES = 24
 _RATIOS = ("ttft", "tgt", "output_tokens", "cost")
 #: Heading of the count in the table of failures.
 ATTEMPTS = FIGURES["planned"].heading
-#: Conclusions of a comparison: whether its difference is more than chance.
-REAL, NOT_REAL = "a real difference", "not distinguishable"
+#: Conclusion of a comparison whose difference is more than chance.
+REAL = "a real difference"
+#: Conclusion of any other comparison.
+NOT_REAL = "not distinguishable"
 
 
 def table_of_failures(total: Metrics) -> TableBlock:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from pytest_jsbench.engines import engine_options
 from tests.cli.commands import failed, run, shown
 
 pytest.importorskip("urllib3", reason="needs the extra calls")
@@ -162,6 +163,16 @@ def test_missing_token_is_named_and_outside_of_a_pull_request_nothing_is_done(
 
     monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
     assert shown("comment", comment) == "no pull request: nothing to comment on\n"
+    assert api.calls == []
+
+
+def test_missing_package_names_the_command_that_needs_it(
+    api: Api, comment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_options, "is_installed", lambda _package: False)
+
+    install = "pip install 'pytest-jsbench[calls]'"
+    assert failed(capsys, "comment", comment) == f"jsbench: jsbench comment needs the package urllib3: {install}\n"
     assert api.calls == []
 
 

@@ -102,12 +102,12 @@ class SdkClient:
         self._sdk = sdk
         self._module: Any = importlib.import_module(sdk.package)
         self._http = _http_library(self._module)
-        # Without a type of its own, httpx takes no other stream of bytes.
+        # httpx accepts a stream only if its type inherits from the library's own stream type.
         self._stream_type: Any = type("_SdkBody", (_Body, self._http.SyncByteStream), {})
         self._key = key
         self._query = query
         self._tls = self._http.create_ssl_context()
-        #: Headers of each call; without a key, an SDK wants to be told that there is none.
+        #: Headers of each call; without a key, an SDK raises an error unless the header is omitted explicitly.
         self._headers: dict[str, Any] = {"accept-encoding": _ENCODING}
         if address.userinfo is not None:
             self._headers["authorization"] = basic(*address.userinfo)
@@ -120,7 +120,7 @@ class SdkClient:
         # and threads that do this at the same time may find them half imported.
         first = self._connect()
         self._parameters = inspect.signature(first.create).parameters.keys() - _NOT_OF_THE_BODY
-        # A header replaces the SDK's own only if it is spelled alike.
+        # A header replaces the SDK's own only if their names have the same upper and lower case.
         self._spelling = {name.lower(): name for name in ("Authorization", *first.headers)}
         self._idle.append(first)
 
@@ -187,7 +187,7 @@ class SdkClient:
 
     def _fault(self, error: Exception, connection: _SdkConnection) -> Exception:
         own = next((cause for cause in all_causes(error) if isinstance(cause, CallError)), None)
-        if own is not None:  # from a hook; some versions wrap every exception
+        if own is not None:  # raised by one of the hooks below; some versions of the SDK wrap every exception
             return own
         status = getattr(error, "status_code", None)
         if status is not None and status >= 300:

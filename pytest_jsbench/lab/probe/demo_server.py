@@ -21,12 +21,16 @@ from pytest_jsbench.core.cases import Schema
 
 #: Name of the demo's model, which answers show.
 MODEL = "demo"
-#: Keyword that is ignored in streamed answers, and maximum number of concurrent requests that are answered correctly.
-IGNORED_KEYWORD, SOUND_UP_TO = "pattern", 4
+#: Keyword that is ignored in streamed answers.
+IGNORED_KEYWORD = "pattern"
+#: Maximum number of concurrent requests that are answered correctly.
+SOUND_UP_TO = 4
 #: Faults of the server, for the output.
 FAULTS = f"it ignores {IGNORED_KEYWORD} in streamed answers, and mixes answers up above {SOUND_UP_TO} in flight"
-#: Seconds that an answer takes, and more seconds if there are other requests, so that a burst of requests overlaps.
-_ALONE, _TOGETHER = 0.02, 0.3
+#: Seconds that each answer takes.
+_ALONE = 0.02
+#: Additional seconds if there are other requests, so that a burst of requests overlaps.
+_TOGETHER = 0.3
 #: Maximum length of a request in bytes.
 _LONGEST = 1_000_000
 
@@ -48,7 +52,7 @@ class ChatRequest:
     shown: str
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> ChatRequest:
+    def from_body(cls, body: Mapping[str, Any]) -> ChatRequest:
         """Read the request from its body."""
         given = body.get("response_format", {})
         tools = body.get("tools")
@@ -88,7 +92,7 @@ def conforming(schema: Any, root: Any = None) -> Any:
         return schema.get("enum", [schema.get("const")])[-1]
     match schema["type"]:
         case "object":
-            return {name: conforming(one, root) for name, one in schema.get("properties", {}).items()}
+            return {name: conforming(inner, root) for name, inner in schema.get("properties", {}).items()}
         case "array":
             return [conforming(schema["items"], root)] * schema.get("minItems", 1)
         case "boolean":
@@ -150,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             size = int(self.headers.get("content-length", ""))
             body = json.loads(self.rfile.read(min(size, _LONGEST)))
-            request = ChatRequest.of(body)
+            request = ChatRequest.from_body(body)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError):
             self.close_connection = True
             self.send_error(400, "expected a request of jsbench probe to Chat Completions")
@@ -175,16 +179,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 def completion(text: str, request: ChatRequest) -> dict[str, Any]:
     """Return the answer in one piece."""
-    said = {"content": text} if request.tool is None else {"content": None, "tool_calls": [_call(request.tool, text)]}
-    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": _finish(request)}
+    calls = {} if request.tool is None else {"tool_calls": [_call(request.tool, text)]}
+    message = {"role": "assistant", "content": None if calls else text, **calls}
+    choice = {"index": 0, "message": message, "finish_reason": _finish(request)}
     return {"id": "demo", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
 
 
 def stream_events(text: str, request: ChatRequest) -> Iterator[str]:
     """Yield the answer as server-sent events."""
-    said = {"content": text} if request.tool is None else {"tool_calls": [{"index": 0, **_call(request.tool, text)}]}
+    delta = {"content": text} if request.tool is None else {"tool_calls": [{"index": 0, **_call(request.tool, text)}]}
     for choice in (
-        {"index": 0, "delta": said, "finish_reason": None},
+        {"index": 0, "delta": delta, "finish_reason": None},
         {"index": 0, "delta": {}, "finish_reason": _finish(request)},
     ):
         chunk = {"id": "demo", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}

@@ -407,7 +407,8 @@ class Probe:
         kind = ReplyKind.VIOLATES
         message = CUT_OFF if cut_off else verdict.message
         if foreign:
-            kind, message = ReplyKind.MIXED_UP, MIXED_UP
+            kind = ReplyKind.MIXED_UP
+            message = MIXED_UP
         elif verdict.passed:
             kind = ReplyKind.CONFORMS
         elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):

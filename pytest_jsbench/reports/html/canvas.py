@@ -13,16 +13,22 @@ from pytest_jsbench.metrics.statistics import Rate
 
 #: Width of a picture in user units, which are CSS pixels on a phone, so that its text is as large as the page's.
 WIDTH = 340.0
-#: Size of a cell in a matrix, and the distance between two of them.
-CELL, STEP = 13.0, 20.0
+#: Size of a cell in a matrix.
+CELL = 13.0
+#: Distance from a cell in a matrix to the next one.
+STEP = 20.0
 #: Height of a line of text.
 LINE = 18.0
 #: Space at both ends of a scale, for half a mark.
 _MARGIN = 6.0
-#: Height of a bar, and of a bar with the space below it.
-_BAR, _BAR_WITH_SPACE = 12.0, 20.0
-#: Estimated width of a character, and of one of double width.
-_CHARACTER, _WIDE_CHARACTER = 6.6, 13.0
+#: Height of a bar.
+_BAR = 12.0
+#: Height of a bar with the space below it.
+_BAR_WITH_SPACE = 20.0
+#: Estimated width of a character.
+_CHARACTER = 6.6
+#: Estimated width of a character of double width.
+_WIDE_CHARACTER = 13.0
 #: Width of bold text relative to other text.
 _BOLD = 1.25
 

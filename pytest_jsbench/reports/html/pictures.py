@@ -176,7 +176,7 @@ def draw_differences(table: TableBlock, title: str) -> Picture | None:
     for (name, cells), (value, low, high) in zip(shown, ends, strict=True):
         texts = [column.exact_text_of(cell) for column, cell in zip(columns, cells, strict=True)]
         canvas.add_row(name, f"{texts[4]} down, {texts[5]} up")
-        canvas.add_row(f"{texts[0]} ({texts[1]} to {texts[2]})", f"{texts[3]} cases, p = {texts[6]}")
+        canvas.add_row(f"{texts[0]} ({texts[1]} to {texts[2]})", f"{counted(_count(cells[3]), 'case')}, p = {texts[6]}")
         canvas.describe(texts[7])
         places = ((end + reach) / (2 * reach) for end in (low, value, high))
         canvas.add_difference(*places, real=texts[7] == REAL)
@@ -202,7 +202,7 @@ def draw_ratios(table: TableBlock, title: str) -> Picture | None:
         if name != before:
             canvas.add_heading(before := name)
         texts = [column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True)]
-        canvas.add_row(texts[0], f"{texts[1]} ({texts[2]} to {texts[3]}), {texts[4]} cases")
+        canvas.add_row(texts[0], f"{texts[1]} ({texts[2]} to {texts[3]}), {counted(_count(cells[4]), 'case')}")
         places = (0.5 + math.log2(end) / (2 * reach) for end in (low, value, high))
         canvas.add_difference(*places, real=texts[5] == REAL)
         canvas.describe(texts[5])

@@ -118,10 +118,10 @@ def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
 
 
 #: Package with the templates that pages of other packages use too.
-_ROOM = "pytest_jsbench.reports.html"
+_PACKAGE = "pytest_jsbench.reports.html"
 
 
-def page_environment(needed: str, *rooms: str) -> Environment:
+def page_environment(needed: str, *packages: str) -> Environment:
     """
     Return a jinja2 environment that escapes all text, with the templates of these packages and of this package.
 
@@ -130,7 +130,7 @@ def page_environment(needed: str, *rooms: str) -> Environment:
     require_jinja2(needed)
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    loader = ChoiceLoader([PackageLoader(room, "page") for room in (*rooms, _ROOM)])
+    loader = ChoiceLoader([PackageLoader(package, "page") for package in (*packages, _PACKAGE)])
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["visible"] = _escape_hidden
     return environment
@@ -159,9 +159,9 @@ def _escape(text: str) -> str:
     return html.escape(printable(text, None))
 
 
-def page_part(name: str, room: str = _ROOM) -> str:
+def page_part(name: str, package: str = _PACKAGE) -> str:
     """Return the text of a file in the directory `page` of a package."""
-    return files(room).joinpath("page", name).read_text("utf-8")
+    return files(package).joinpath("page", name).read_text("utf-8")
 
 
 def policy_of(style: str, script: str = "") -> str:

@@ -30,7 +30,7 @@ class Enforcing:
     _all_there: threading.Condition = field(default_factory=threading.Condition)
 
     def __call__(self, asked: Asked) -> Reply:
-        question = ChatRequest.of(asked.body)
+        question = ChatRequest.from_body(asked.body)
         with self._all_there:
             self._asked += 1
             loaded = self.together > 0 and self.alone < self._asked <= self.alone + self.together

@@ -182,6 +182,14 @@ def test_no_difference_has_an_empty_mark_in_the_middle() -> None:
     assert float(mark["cx"]) == WIDTH / 2
 
 
+def test_number_of_compared_cases_is_counted_in_words() -> None:
+    evaluations = [examples.evaluation(examples.run(record("a")), source=name) for name in "ab"]
+
+    picture = named(pictures_of_comparison(evaluations, ["a", "b"]), "Differences")
+
+    assert ": 1 case, p = " in described(picture)[1]
+
+
 def test_hostile_names_are_text_inside_the_picture() -> None:
     table = TableBlock(
         head="Task",
