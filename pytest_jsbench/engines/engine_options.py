@@ -93,9 +93,9 @@ class Options:
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
-        if least <= len(listed) == len(words):
-            return words
-        return self._reject(name, f"one of {', '.join(of)}, or a list of these")
+        if not least <= len(listed) == len(words):
+            self._reject(name, f"one of {', '.join(of)}, or a list of these")
+        return words
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """
