@@ -34,8 +34,8 @@ def add_engines(commands: Any) -> None:
     engines = commands.add_parser(
         "engines",
         help="list engines, presets and extensions",
-        description="List the engines with their options; the presets, each with its provider or server and the date of "
-        "the description; and the extensions of all installed packages, each with the option that uses the extension. "
+        description="List the engines with their options; the presets, which describe a provider or server as of a "
+        "date; and the extensions of all installed packages, each with the option that uses the extension. "
         "No calls are made.",
     )
     engines.add_argument("name", nargs="*", metavar="NAME", help="only these engines and presets, with all details")

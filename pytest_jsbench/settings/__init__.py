@@ -1,1 +1,1 @@
-"""Define the settings of a run for every entry point: the table of options, the variants and the `Plan`."""
+"""Define the settings of a run: the table of options, the variants, and the `Plan` that every entry point builds."""

@@ -16,7 +16,7 @@ def assignment(text: str) -> tuple[str, Any]:
     """Parse KEY=VALUE; the value is parsed as JSON if possible, and is a string otherwise."""
     key, separator, value = text.partition("=")
     if not (key and separator):
-        # a text without = may be the value alone, which may be a secret
+        # do not quote the text: without =, it may be the value alone, possibly a secret
         raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
     try:
         return key, json.loads(value)
@@ -40,14 +40,14 @@ def shown_address(text: str) -> str:
 
 
 def comparer(text: str) -> tuple[str, Any]:
-    """Parse FIELD=HOW."""
+    """Parse FIELD=HOW, such as `total=tolerance:0.01`."""
     from pytest_jsbench.values.comparers import read_comparer
 
     return read_comparer(text)
 
 
 def export(text: str) -> tuple[str, str]:
-    """Parse NAME=PATH."""
+    """Parse NAME=PATH for an exporter."""
     name, separator, path = text.partition("=")
     if not (name and separator and path):
         raise ValueError(f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}")
@@ -55,7 +55,7 @@ def export(text: str) -> tuple[str, str]:
 
 
 def shard(text: str) -> Any:
-    """Parse a shard such as 2/5, or auto/5, which takes its number from the environment."""
+    """Parse a shard such as 2/5; for auto/5, take the number from environment variables."""
     from pytest_jsbench.datasets.selection import Shard
 
     return Shard.parse(text, os.environ)
@@ -70,42 +70,42 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def extra_fields(text: str) -> str | tuple[str, ...]:
-    """Parse the policy for fields that a schema does not name."""
+    """Parse `fail`, `allow`, or the names of ignored fields."""
     return text if text in {"fail", "allow"} else names(text)
 
 
 def sample(text: str) -> tuple[int, int]:
-    """Parse the size and the seed for a sample of cases."""
+    """Parse SIZE or SIZE:SEED for a random sample of cases."""
     size, separator, seed = text.partition(":")
     if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
-        raise ValueError(f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}")
+        raise ValueError(f"expected a size of at least 1, or a size and a seed such as 300:7, found {text!r}")
     return int(size), int(seed or 0)
 
 
 def response_format(text: str) -> Any:
-    """Parse a `ResponseFormat`."""
+    """Parse the name of a `ResponseFormat`."""
     from pytest_jsbench.core.generations import ResponseFormat
 
     return ResponseFormat(text)
 
 
 def adaptation(text: str) -> tuple[str, str]:
-    """Parse an adaptation mode and its subset."""
+    """Parse MODE or MODE:SUBSET for the adaptation of schemas."""
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     mode, separator, subset = text.partition(":")
     if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (find_subset(subset) is not None)):
-        message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(SUBSETS)}), found {text!r}"
+        message = f"expected verbatim, narrow, relax, or narrow:SUBSET ({', '.join(SUBSETS)}), found {text!r}"
         raise ValueError(message)
     return mode, subset
 
 
-#: Maximum number of attempts per case. Each attempt is a test, which pytest creates before the first call.
+#: Maximum number of attempts per case. Each attempt is a test, and pytest creates all tests before the first call.
 MOST_REPEATS = 10_000
 
 
 def publication(name: str) -> dict[str, Any]:
-    """Return the options of a publication that an installed package provides."""
+    """Return the option values of a publication, by name; an installed package provides the publication."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
@@ -124,7 +124,7 @@ def publication(name: str) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class Option:
     """
-    An option of a run, for every entry point.
+    An option of a run, under one name for every entry point.
 
     pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
     and tables of variants and functions accept `<name>`.
@@ -132,33 +132,33 @@ class Option:
 
     name: str
     help: str
-    #: Placeholder of the value in help texts; empty if the option has choices.
+    #: Placeholder for the value in help texts; empty if the option has choices.
     metavar: str = ""
     _: KW_ONLY
-    #: Checks and converts a number; raises a ValueError that states what is expected.
+    #: Function that checks and converts a number; raises a ValueError with the expected value.
     check: Reader | None = None
-    #: Parses a text; raises a ValueError that states the mistake.
+    #: Function that parses a text; raises a ValueError that states why the text is invalid.
     parse: Callable[[str], Any] = str
-    #: Converts a value from Python to the text that `parse` expects.
+    #: Function that converts a Python value to the text that `parse` expects.
     argument: Reader = text
     choices: tuple[str, ...] = ()
-    #: Value if the option is not set.
+    #: Value that applies if the option is not set.
     default: Any = None
-    #: Whether the values accumulate if the option is given several times.
+    #: Whether the option may be given several times, so that its value is a list.
     repeated: bool = False
-    #: Value if the option is given without a value; None if it requires a value.
+    #: Value that applies if the option is given without a value; None if a value is required.
     bare: str | None = None
-    #: Returns the text with secrets hidden.
+    #: Function that hides secrets in a text value.
     shown: Callable[[str], str] = str
 
     @property
     def flag(self) -> str:
-        """Option string on pytest's command line."""
+        """Name of the option on pytest's command line, such as `--jsbench-model`."""
         return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
     def placeholder(self) -> str:
-        """Placeholder of the value in help texts, or the choices."""
+        """Placeholder for the value in help texts, or the choices."""
         return self.metavar or "|".join(self.choices)
 
     @property
@@ -167,7 +167,7 @@ class Option:
         return f"jsbench_{self.name}"
 
     def of_value(self, value: object) -> Any:
-        """Convert a value given in Python; raise a ValueError that states what is expected."""
+        """Check and convert a value from Python code; raise a ValueError with the expected value."""
         if self.check is not None:
             return self.check(value)
         if self.repeated:
@@ -182,7 +182,7 @@ class Option:
         return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
     def of_text(self, given: str) -> Any:
-        """Parse a text; raise a ValueError that states what was expected and found."""
+        """Parse a text from the command line or ini file; raise a ValueError with the expected and the found value."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:
@@ -202,12 +202,12 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def readers(*names: str) -> dict[str, Reader]:
-    """Return the readers of these options, for a function that accepts the options as arguments."""
+    """Return the functions that check and convert these options as arguments of a Python function."""
     return {name: BY_NAME[name].of_value for name in names}
 
 
 def _number(given: str) -> int | float | str:
-    """Convert the text to a number; if this is impossible, return the text for the check to reject."""
+    """Convert the text to a number; if it is not a number, return the text, which the check then rejects."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(given)
@@ -220,14 +220,14 @@ _RATE = number("a number above 0", above=0)
 _ENGINE = (
     Option(
         "engine",
-        "Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
-        "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Required:"
-        " without it the plugin does nothing.",
+        "Engine to test, with one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
+        "xgrammar, replay, application, scripted, the engine of an installed package, or package.module:Factory. "
+        "Without an engine, the plugin does nothing.",
         "NAME",
     ),
-    Option("model", "Model name; for local, a GGUF file (default: the engine's).", "ID"),
-    Option("base_url", "Address of any server that is compatible with the engine's API.", "URL", shown=shown_address),
-    Option("api_key_env", "Environment variable with the API key (default: the SDK's).", "VAR"),
+    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID"),
+    Option("base_url", "Base URL of a server that is compatible with the engine's API.", "URL", shown=shown_address),
+    Option("api_key_env", "Environment variable with the API key (default: that of the SDK).", "VAR"),
     Option(
         "response_format",
         "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
@@ -250,7 +250,7 @@ _ENGINE = (
     ),
     Option(
         "engine_option",
-        "Any other option of the engine; repeatable. VALUE is parsed as JSON if it is JSON.",
+        "Any other option of the engine; repeatable. VALUE is parsed as JSON if possible.",
         "KEY=VALUE",
         parse=assignment,
         shown=shown_assignment,
@@ -260,29 +260,29 @@ _ENGINE = (
     Option(
         "variants",
         "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
-        "jsbench.toml; `all` runs every one (default: all, unless the command line sets one of their options). "
-        "Without a table, each value of an option that is given more than once defines a variant.",
+        "jsbench.toml, or `all` (default: all, unless the command line sets an option that a variant sets). "
+        "Without this table, an option that is given several times defines one variant per value.",
         "A,B",
         parse=names,
         argument=joined,
     ),
-    Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR"),
+    Option("record", "Record every answer as a readable file in DIR, to be committed with the tests.", "DIR"),
     Option(
         "record_mode",
-        "With --jsbench-record: `new` calls the engine only for answers that DIR does not have yet and reuses"
-        " the others; `all` calls it for every answer (default: all).",
+        "With --jsbench-record: `new` reuses the answers in DIR, and calls the engine only for missing answers; "
+        "`all` calls the engine for every answer (default: all).",
         choices=("all", "new"),
     ),
     Option(
         "replay",
-        "Use the answers recorded in DIR, or in a run's directory, instead of an engine: no key, no calls. A "
-        "prompt or schema that has changed since is an error that shows the change.",
+        "Replay the answers in DIR, a directory of recordings or of a run, instead of calling an engine. If a "
+        "prompt or schema has changed since, its test fails and shows the change.",
         "DIR",
     ),
     Option(
         "replay_strict",
-        "Also fail if an answer was recorded with another model, temperature, token limit, seed, response "
-        "format or engine option (default: off; the summary lists the differences).",
+        "With --jsbench-replay, also fail if an answer was recorded with another model, temperature, token limit, "
+        "seed, response format or engine option (default: off; the summary lists the differences).",
         choices=ON_OFF,
         bare="on",
     ),
@@ -290,19 +290,19 @@ _ENGINE = (
 _CASES = (
     Option(
         "preset",
-        "Use the settings of a publication for every option that is not set: jsonschemabench (the paper's "
-        "tasks, prompt, shots, temperature and rules; docs/published.md), or one from an installed package. "
-        "`jsbench compare --published` compares the run with the published figures.",
+        "Use the settings of a published benchmark for every option that is not set: jsonschemabench (the paper's "
+        "tasks, prompt, shots, temperature and rules; docs/published.md), or a publication from an installed "
+        "package. `jsbench compare --published` compares the run with the published results.",
         "NAME",
         parse=publication,
     ),
     Option(
         "dataset",
-        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of them), a schema file, a "
-        "directory or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
-        "definitions, package.module:name (Pydantic models and the like; :* for all), a directory in the Hub's "
-        "layout, a Hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed "
-        "package. Repeatable: several sources are one suite.",
+        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of these), a schema file, a "
+        "directory or glob of schema files (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
+        "definitions, package.module:name (a Pydantic model or similar type; :* for all), a directory in the layout "
+        "of the Hugging Face Hub, a Hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset "
+        "from an installed package. Repeatable: several sources form one suite.",
         "SOURCE",
         repeated=True,
         default=(),
@@ -311,30 +311,31 @@ _CASES = (
         "instances",
         "Call no model: check labelled answers against the engine's grammar (llguidance, outlines, xgrammar) "
         "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
-        " .gz), or one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
+        " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
     Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
-    Option("split", "Split of a dataset in the Hub's layout, or all (default: test).", "S", default="test"),
-    Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
     Option(
-        "registry",
-        "Directory of schemas that the dataset may reference by their `$id`.",
-        "DIR",
+        "split",
+        "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",
+        "S",
+        default="test",
     ),
+    Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
+    Option("registry", "Directory of schemas that the dataset may reference by their `$id`.", "DIR"),
     Option(
         "where",
-        "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not "
+        "Only cases that meet this condition, such as 'keywords:pattern and size<4096' or 'not "
         "feature:recursive'; fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: a "
-        "case has to meet all. --jsbench-limit and --jsbench-sample apply to the cases that remain.",
+        "case has to meet every condition. --jsbench-limit and --jsbench-sample select from these cases.",
         "CONDITION",
         repeated=True,
         default=(),
     ),
     Option(
         "sample",
-        "Only N random cases, from each task in proportion, the same on every machine. SEED (default: 0) "
-        "determines the selection; it is unrelated to --jsbench-seed (default: all cases).",
+        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample, "
+        "on every machine alike; it is unrelated to --jsbench-seed (default: all cases).",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
@@ -343,18 +344,18 @@ _CASES = (
 _PROMPT = (
     Option(
         "adapt",
-        "verbatim (default): send the schema as it is. narrow: rewrite it into the provider's subset of JSON "
-        "Schema, so that each answer that conforms to it also conforms to the original; if this is impossible, "
-        "report unsupported_schema without a call. relax: drop what the subset cannot express, and record the "
-        "changes. SUBSET: such as openai, "
-        "anthropic or gemini (default: the engine's). The judge always uses the original.",
+        "verbatim (default): send the schema unchanged. narrow: rewrite the schema into the provider's subset of JSON "
+        "Schema, so that each answer that conforms to the result also conforms to the original; if this is "
+        "impossible, report unsupported_schema without a call. relax: omit constraints that the subset cannot "
+        "express, and record the changes. SUBSET: a subset such as openai, anthropic or gemini (default: the subset "
+        "of the engine). The judge always uses the original schema.",
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
     ),
     Option(
         "prompt",
-        "Prompt: schema (default), fields or chat; a Jinja2 file; a prompt from an installed package; or "
+        "Name of a prompt: schema (default), fields, chat, or a prompt from an installed package; a Jinja2 file; or "
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
@@ -368,8 +369,8 @@ _PROMPT = (
     ),
     Option(
         "context",
-        "Context length of the model in tokens, prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
+        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone is longer "
+        "fails as unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -377,7 +378,7 @@ _PROMPT = (
 _EXECUTION = (
     Option(
         "concurrency",
-        "Maximum number of calls in flight, per process (default: the engine's, 16; local: 4 over all processes).",
+        "Maximum number of calls in flight per process (default: set by the engine, mostly 16; local: 4 in total).",
         "N",
         check=whole(1),
     ),
@@ -403,9 +404,9 @@ _EXECUTION = (
     ),
     Option(
         "batch",
-        "Submit the cases as a batch of the provider (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default) waits for the answers, leave checks for them once. Cases without an answer "
-        "are not run; continue with --jsbench-batch --jsbench-resume.",
+        "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
+        "at half the price. wait (default): wait for the answers. leave: check once for answers. Cases without an "
+        "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
     ),
@@ -417,8 +418,8 @@ _EXECUTION = (
     ),
     Option(
         "shard",
-        "Only part I of N of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the number"
-        " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
+        "Run only shard I of N, such as 2/5 (or 1of5, counted from 0); auto/5 takes the number from "
+        "JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge merges the shards.",
         "I/N",
         parse=shard,
     ),
@@ -438,8 +439,8 @@ _EXECUTION = (
     Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1, MOST_REPEATS), default=1),
     Option(
         "dry_run",
-        "Make no calls; print the estimated number of calls, their tokens, the maximum cost, and the time "
-        "that the limits require (default: off).",
+        "Make no calls; print the estimated number of calls and tokens, the maximum cost, and the minimum time "
+        "under the rate limits (default: off).",
         choices=("on", "off"),
         bare="on",
     ),
@@ -447,22 +448,21 @@ _EXECUTION = (
 _JUDGING = (
     Option(
         "invalid_schemas",
-        "What to do with a case whose own schema is invalid: fail or skip its test; `strict` fails and also "
-        "rejects misspelled keywords (default: fail; skip for a published dataset).",
+        "Whether the test of a case with an invalid schema fails or is skipped; `strict`: it fails, and misspelled "
+        "keywords are invalid too (default: fail; skip for a published dataset).",
         choices=("fail", "skip", "strict"),
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer, or the names of fields to ignore "
-        "(default: fail).",
+        "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
     ),
     Option(
         "duplicate_keys",
-        "What to do with an object that has a key twice: note it and use the last value, or fail with a "
-        "syntax error (default: note).",
+        "What to do with an answer that contains a duplicate key: note it and use the last value, or fail the answer "
+        "with a syntax error (default: note).",
         choices=("note", "fail"),
     ),
     Option(
@@ -472,12 +472,12 @@ _JUDGING = (
     ),
     Option(
         "reasoning",
-        "Whether to strip reasoning up to `</think>` before the answer; if kept, it is a syntax error (default: keep).",
+        "Whether to strip reasoning up to `</think>`; if kept, the answer has a syntax error (default: keep).",
         choices=("keep", "strip"),
     ),
     Option(
         "formats",
-        "Whether to assert the keyword format, and in draft-07 contentEncoding and contentMediaType (default: assert).",
+        "Whether to assert format, and in draft-07 also contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
     ),
     Option(
@@ -487,16 +487,16 @@ _JUDGING = (
     ),
     Option(
         "validator",
-        "Validators to use: jsonschema-rs with a second opinion by jsonschema (both), or one of them alone "
+        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or only one validator "
         "(default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
     ),
     Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),
     Option(
         "classify",
-        "Give failed attempts your own codes with this classifier: one from an installed package, or "
-        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None."
-        " A metric from an installed package counts something in each answer instead. Repeatable.",
+        "Classifier that assigns your own codes to failed attempts: a classifier in an installed package, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
+        "Also accepts a metric in an installed package, which counts something in each answer. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
@@ -505,7 +505,7 @@ _JUDGING = (
         "comparer",
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
+        "vendor=function:package.module:same, which takes the expected value and the answer's value. Repeatable.",
         "FIELD=HOW",
         parse=comparer,
         repeated=True,
@@ -515,18 +515,18 @@ _JUDGING = (
 _CRITERIA = (
     Option(
         "min_pass_rate",
-        "Pass the run if at least this share (0 to 1) of all planned attempts passed; failing cases alone "
-        "then do not fail the run.",
+        "Pass the run if at least this share (0 to 1) of all planned attempts passed. With this option, failed "
+        "cases alone do not fail the run.",
         "RATE",
         argument=numeral,
     ),
     Option(
         "gate",
-        "Another condition on the run; repeatable: any metric of run.json, such as pass_rate>=0.9, "
-        "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
+        "Condition for passing the run, on any metric in run.json, such as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (for a task; the lower bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
-        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. With a gate, failing cases alone "
-        "do not fail the run; a gate on a metric that was not measured is not met.",
+        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. Repeatable. With a gate, failed "
+        "cases alone do not fail the run. A gate on a metric that was not measured is not met.",
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),
@@ -538,7 +538,7 @@ _CRITERIA = (
     ),
     Option(
         "max_regression",
-        "Fail the run if its pass rate, over the cases of both runs, is more than this (0 to 1) below the baseline's.",
+        "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE.",
         "RATE",
         argument=numeral,
     ),
@@ -546,21 +546,21 @@ _CRITERIA = (
 _OUTPUT = (
     Option(
         "output",
-        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: records and metrics of"
+        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: keep only records and metrics of"
         " the last five runs, in pytest's cache).",
         "DIR",
     ),
-    Option("report", "Write the run's HTML page to FILE when it ends (extra report).", "FILE"),
+    Option("report", "Write the run's HTML page to FILE at the end of the run (extra report).", "FILE"),
     Option(
         "redact",
-        "Write and show digests instead of prompts, schemas and answers, so that a run over private data can "
-        "be kept. Its answers cannot be judged again or replayed.",
+        "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
+        "be kept. Redacted answers cannot be judged again or replayed.",
         choices=ON_OFF,
         bare="on",
     ),
     Option(
         "export",
-        "Write the run in another format when it ends: every_eval_ever, an installed package's exporter, or "
+        "Also write the run with an exporter: every_eval_ever, an installed package's exporter, or "
         "package.module:function. Repeatable.",
         "NAME=PATH",
         parse=export,
@@ -569,7 +569,7 @@ _OUTPUT = (
     ),
     Option(
         "benchmark_rows",
-        "Rows of pytest-benchmark's table: one per task and metric, or one per case and metric (default: task).",
+        "Rows added to pytest-benchmark's table: one per task and metric, or per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
     ),
@@ -591,10 +591,10 @@ BY_NAME = {option.name: option for option in OPTIONS}
 PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output", "report"})
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
-#: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.
+#: Options that define one variant per value if they are given several times; for engine options, several times per key.
 MULTIPLIED = (
     *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
     "engine_option",
 )
-#: Options that a variant may set in the table of variants.
+#: Options that a row in the table of variants may set.
 SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")

@@ -39,7 +39,7 @@ def test_a_share_is_told_in_one_way() -> None:
 
     assert "is detected with 0 % power" in text
     assert "for 99.9 % power" in text
-    assert "will be 0.964 to 1.000" in text
+    assert ": 0.964 to 1.000" in text
 
 
 def test_a_plan_says_what_could_not_be_read_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

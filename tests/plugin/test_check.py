@@ -207,4 +207,4 @@ def test_mode(jsbench):
 """
     result = run_one(bench, source)
 
-    assert "mode is 'validation' or 'serialization', not 'both'" in result.stdout.str()
+    assert "mode: expected 'validation' or 'serialization', found 'both'" in result.stdout.str()

@@ -178,7 +178,7 @@ def test_an_error_of_one_variant_names_it(asked: Bench, monkeypatch: pytest.Monk
     for args, said in (
         (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
         (("--jsbench-variants=good,bad", "--jsbench-max-cost=1"), "variant 'good': --jsbench-max-cost: calls of "),
-        (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch submits one variant at a time, found "),
+        (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch: expected one variant, found "),
         (("--jsbench-variants=goods",), "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?"),
     ):
         result = run(asked, *args)
