@@ -124,7 +124,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
         if broken := len(keys) - count:
-            out.write(f"left out: {broken} of {len(keys)}, without a schema\n")
+            out.write(f"omitted: {broken} of {counted(len(keys), 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
 
 
@@ -162,4 +162,7 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
         return "accepted", ""
     first, *more = adapted.changes
     reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
-    return "refused", f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten"
+    return (
+        "refused",
+        f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",
+    )

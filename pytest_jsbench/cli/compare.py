@@ -25,7 +25,7 @@ def add_compare(commands: Any) -> None:
     """Declare `jsbench compare`."""
     compare = commands.add_parser(
         "compare",
-        help="compare runs, with tests of significance",
+        help="compare runs, with significance tests",
         description="Compare pass rate, speed and cost of several runs, case by case if the files contain the "
         "outcome of each case. Evaluation files of other tools are accepted too.",
     )
@@ -49,7 +49,10 @@ def add_compare(commands: Any) -> None:
         "--published", action="store_true", help="add the tables of the JSONSchemaBench paper and of MaskBench"
     )
     compare.add_argument(
-        "--margin", type=float, metavar="D", help="also test whether each run is no worse than the first by more than D"
+        "--margin",
+        type=float,
+        metavar="D",
+        help="also test whether the pass rate of each run is at most D below that of the first run",
     )
     compare.add_argument(
         "-o",
@@ -75,7 +78,7 @@ def add_plot(commands: Any) -> None:
     plotting = commands.add_parser(
         "plot",
         help="plot evaluation files",
-        description="Plot one panel per metric and one bar per file, with intervals; n/a if not applicable.",
+        description="Plot one panel per metric and one bar per file, with confidence intervals; n/a if not available.",
     )
     plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
     plotting.add_argument(

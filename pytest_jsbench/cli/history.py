@@ -26,7 +26,7 @@ def add_history(commands: Any) -> None:
         "significantly from the previous run with the same cases.",
     )
     showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
-    showing.add_argument("--label", metavar="L", help="show only lines with this label")
+    showing.add_argument("--label", metavar="L", help="show only runs with this label")
     count = reading(BY_NAME["limit"].of_text)
     last = f"number of newest runs to show per label (default: {_LAST})"
     showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)

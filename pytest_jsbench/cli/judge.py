@@ -218,7 +218,7 @@ def add_judge(commands: Any) -> None:
         metavar="DIR",
         help="directory to which the run is written with its new verdicts, for comparisons",
     )
-    policy = judge.add_argument_group("judge (default: the run's settings, or the defaults of pytest's options)")
+    policy = judge.add_argument_group("judge settings (default: those of the run, or the defaults of pytest's options)")
     for name in ("duplicate_keys", "extra_fields", "fences", "reasoning", "formats", "validator", "default_dialect"):
         add_option(policy, name)
     add_option(

@@ -80,7 +80,9 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     Return the parser for these arguments; without a subcommand, all third-party commands are declared too, so that
     the help lists them.
     """
-    parser = _Parser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
+    parser = _Parser(
+        prog="jsbench", description="Judge answers, adapt schemas, compare and convert runs, and probe servers."
+    )
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_command in (

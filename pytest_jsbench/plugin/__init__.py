@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Activate the plugin if an engine is set; otherwise raise pytest.UsageError for an option that needs an engine."""
     config.addinivalue_line(
         "markers",
-        "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
+        "jsbench(schema, prompt, repeats, min_pass, …): a test of answers against a JSON Schema (pytest-jsbench)",
     )
     if config.getoption("help", default=False):
         return

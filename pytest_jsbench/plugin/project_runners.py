@@ -105,7 +105,7 @@ class TestAnswers:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the answer to the same question from an earlier run of the test, if there is an unused answer."""
+        """Return an answer to the same question from an earlier run of the test, or a shared answer, if any."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._seen]):

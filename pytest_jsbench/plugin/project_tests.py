@@ -317,7 +317,7 @@ class ProjectTests:
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         key = CaseKey(task=SHARED, id=safe_name(name))
-        if key.number != 1:  # two names must not produce the same case, or look like a further question of one case
+        if key.number != 1:  # a number would make the key look like a further question under another name
             key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
         answers = TestAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:

@@ -17,7 +17,7 @@ _RUNNING = pytest.StashKey[bool]()
 
 
 class RepeatsRefused(ContractError):
-    """Raised if a running test requests a fixture that excludes repeats; the remaining repeats do not run."""
+    """Raised if a test requests a fixture in a way that excludes repeats; the remaining repeats do not run."""
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:

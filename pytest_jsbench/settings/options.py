@@ -334,8 +334,8 @@ _CASES = (
     ),
     Option(
         "sample",
-        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample, "
-        "on every machine alike; it is unrelated to --jsbench-seed (default: all cases).",
+        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample on "
+        "every machine; it is unrelated to --jsbench-seed (default: all cases).",
         "N[:SEED]",
         parse=sample,
         argument=numeral,

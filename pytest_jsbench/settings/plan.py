@@ -118,7 +118,7 @@ class Plan:
     batch: Literal["wait", "leave"] | None = None
     #: Functions that assign codes to failed attempts, or count something in answers.
     classifiers: tuple[Classifier, ...] = ()
-    #: Functions that compare values with expected values, by field.
+    #: Comparers of values with expected values, by field.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
     #: Evaluation file, or directory of an earlier run, with which the run is compared.

@@ -76,7 +76,7 @@ class Variant:
     template: Template
     #: Number of examples (shots) in the prompt before the question.
     shots: int = 0
-    #: Sampling parameters as requested.
+    #: Requested sampling parameters; the engine may not apply all of them.
     params: GenerationParams
     #: How schemas are adapted: `verbatim`, or a mode and a subset of JSON Schema, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"

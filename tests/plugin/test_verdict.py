@@ -330,5 +330,7 @@ def test_repeats_with_jsbench_requested_while_running_are_an_error(bench: Bench)
     result = run_one(bench, code)
 
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["E*repeats=3 needs the fixture jsbench before the test runs: make the fixture an argument*"])
+    result.stdout.fnmatch_lines(
+        ["E*repeats=3 needs the fixture jsbench before the test runs: make the fixture an argument*"]
+    )
     assert len(bench.calls()) == 1
