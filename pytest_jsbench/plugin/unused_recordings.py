@@ -61,8 +61,8 @@ def _find(
             if path.parent.name == SHARED:
                 wanted = finished >= set(collected.sharing)
             else:
-                # without a dataset in this run, skip recordings of datasets; recordings of tests are named after the
-                # module
+                # without a dataset in this run, skip recordings of datasets; recordings of a test are in a directory
+                # with the name of its module
                 module = f"{path.parent.name.rpartition('.')[2]}.py"
                 wanted = context.settings.targets.suite or any(fnmatch(module, pattern) for pattern in patterns)
             if wanted:

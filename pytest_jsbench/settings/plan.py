@@ -222,7 +222,7 @@ def check_recording(values: Values, given: Set[str]) -> None:
     engine_options = given & {"engine", "record"}
     if "replay" in given and engine_options:
         other = min(engine_options)
-        message = f"--jsbench-replay cannot be combined with --jsbench-{other}, which needs an engine; remove one"
+        message = f"--jsbench-replay uses recorded answers, and excludes --jsbench-{other}; remove one of these options"
         raise JSBenchError(message, option="replay")
     if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:
         message = "--jsbench-record-mode=new needs a directory for recorded answers; add --jsbench-record=DIR"

@@ -428,7 +428,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["unknown"]}, "unknown classifier or metric 'unknown'"),
         ({"output": None, "resume": True}, "pass the run, or an output"),
-        ({"replay": "kept"}, "^replay cannot be combined with engine, which needs an engine; remove one"),
+        ({"replay": "kept"}, "^replay uses recorded answers, and excludes engine; remove one"),
         ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
         ({"record_mode": "new"}, "^record_mode=new needs a directory for recorded answers; add record=DIR"),
     ],

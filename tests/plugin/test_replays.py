@@ -61,7 +61,7 @@ def test_engine_on_the_command_line_overrides_replay_in_the_ini_file(bench: Benc
     [
         (
             ["--jsbench-replay=kept", "--jsbench-engine=local"],
-            "--jsbench-replay cannot be combined with --jsbench-engine, which needs an engine; remove one",
+            "--jsbench-replay uses recorded answers, and excludes --jsbench-engine; remove one",
         ),
         (
             ["--jsbench-replay=kept", "--jsbench-record-mode=new"],
