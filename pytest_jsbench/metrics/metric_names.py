@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
-from pytest_jsbench.metrics.figures import FIGURES, MOST_K, RATES_OF_FIELD, SCORES, SPREAD, Kind, named
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
+from pytest_jsbench.metrics.figures import FIGURES, SCORES, named
+from pytest_jsbench.metrics.metrics import MOST_K, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS

@@ -13,7 +13,8 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
-from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
+from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, distinguishing
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures

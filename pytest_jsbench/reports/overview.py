@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED
 from pytest_jsbench.metrics.comparison import beyond_drift
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES
+from pytest_jsbench.metrics.figures import FIGURES, TIMES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.metrics.statistics import quantile
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.reports.blocks import Cell, Column, Row, TableBlock

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Figure, Kind, named
+from pytest_jsbench.metrics.figure import Better, Figure, Kind
+from pytest_jsbench.metrics.figures import FIGURES, RATES, named
 from pytest_jsbench.reports.run_json import settings_apart
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
-from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
+from pytest_jsbench.metrics.figure import GRAMMARS, TASKS, VARIANTS, FieldMetrics, Figure, Kind
+from pytest_jsbench.metrics.figures import FIGURES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run

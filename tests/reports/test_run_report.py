@@ -69,7 +69,7 @@ def test_rate_is_shown_with_bounds_instead_of_plus_minus() -> None:
 def test_tables_of_variants_and_runs_show_the_cost_of_1000_answers() -> None:
     run = examples.compared(a="pp")
     summary = summarize(run)
-    part = replace(summary.variants["a"], total=replace(summary.variants["a"].total, cost=0.01, priced=2))
+    part = replace(summary.variants["a"], total=examples.with_figures(summary.variants["a"].total, cost=0.01, priced=2))
     metrics = {"pass_rate": 1.0, "planned": 2, "cost": 0.01, "priced": 2}
 
     variants = main_table(run, replace(summary, variants={"a": part}))
@@ -191,7 +191,7 @@ def test_facts_below_the_table_complete_it(run: Run, expected: dict[str, str | N
 def test_report_has_the_cost_or_why_it_is_unknown(figures: dict[str, Any], problem: str, text: str) -> None:
     run = examples.run(record())
     summary = summarize(run)
-    paid = replace(summary, cost_problem=problem, total=replace(summary.total, **figures))
+    paid = replace(summary, cost_problem=problem, total=examples.with_figures(summary.total, **figures))
 
     assert dict(facts(run, paid))["cost"] == text
 

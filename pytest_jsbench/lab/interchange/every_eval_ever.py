@@ -21,8 +21,9 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIMES, Better
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.figure import Better
+from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records
@@ -245,7 +246,7 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
     if name in TIMES:
         return _time(metrics, name)
     if name.startswith(_FAILURES):
-        return _rate(metrics.failure_rate(FailureType(name.removeprefix(_FAILURES))), "failures")
+        return _rate(metrics.failure_rates[FailureType(name.removeprefix(_FAILURES))], "failures")
     return _rate(getattr(metrics, name))
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.figures import FIGURES, TIMES, Figure
+from pytest_jsbench.metrics.figure import Figure
+from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
