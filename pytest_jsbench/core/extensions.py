@@ -61,8 +61,8 @@ FIX_PACKAGE = "update that package, or uninstall it"
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
     """
-    Return the entry points of a kind by name; those of third parties replace this package's own. Raise an error if two
-    packages provide the same name.
+    Return the entry points of a kind by name; a third party's entry point replaces this package's own. Raise an error
+    if two third-party packages provide the same name.
     """
     entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
@@ -118,8 +118,8 @@ def find_function(
     """
     Return the description and the function for an entry point's name or for `package.module:function`.
 
-    Return None for an unknown name. Raise an error that states what the function `takes` if the object is not a
-    function.
+    Return None for an unknown name. If the object is not a function, raise an error; `takes` describes the expected
+    parameters in its message.
     """
     if name in points:
         place = origin(points[name])

@@ -47,7 +47,7 @@ class Sampling(TypedDict, total=False):
 class ChosenCases(TypedDict, total=False):
     """The cases of a run, and how they were selected."""
 
-    #: Dataset, as for --jsbench-dataset; for a run without a dataset, the project's own tests.
+    #: Dataset, as for --jsbench-dataset; `own tests` for a run without a dataset.
     source: str
     #: Number of cases.
     cases: Annotated[int, msgspec.Meta(ge=0)]
@@ -59,7 +59,7 @@ class ChosenCases(TypedDict, total=False):
     limit: int | None
     #: Digest of the names and schemas of the cases; only in run.json.
     digest: Digest
-    #: Shard of the cases that the run was given.
+    #: Shard of the cases, as for --jsbench-shard; None for all cases.
     shard: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None
     #: Digest of the names of all cases, including those in other shards.
     cases_digest: Digest
@@ -254,7 +254,7 @@ class RunMetadata:
 
     @property
     def engine_asked(self) -> AnsweredBy:
-        """Engine, model and provider of each attempt that does not record its own."""
+        """Engine, model and provider of the run, for attempts whose records do not name them."""
         return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
 
     @classmethod
@@ -263,8 +263,7 @@ class RunMetadata:
         try:
             if not isinstance(data, dict):
                 raise ValueError(f"expected an object, found {data!r:.40}")
-            # a variant lists only its own fields; the file is untrusted, so that any of these values may have a wrong
-            # type
+            # a variant lists only its own fields; the file is untrusted, so any of these values may have a wrong type
             shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
             variants = data.get("variants", [])
             if isinstance(variants, list):

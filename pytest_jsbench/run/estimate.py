@@ -111,4 +111,4 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
     times = f"{factor}as long as one call, with {variant.concurrency} in flight"
-    return f"{times}; at least {max(minutes):,.1f} min by the limits" if minutes else times
+    return f"{times}; at least {max(minutes):,.1f} min by the rate limits" if minutes else times

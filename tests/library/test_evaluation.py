@@ -183,7 +183,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert sorted(asked) == ["bad", "prose"]
     assert ends(run) == ENDS
     assert (run.resumed, run.metadata.resumed_from) == (1, left.metadata.run_id)
-    with pytest.raises(JSBenchError, match='its run used model "m", this one "answer"'):
+    with pytest.raises(JSBenchError, match='its run used model "m", this run "answer"'):
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 

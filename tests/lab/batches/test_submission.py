@@ -290,7 +290,7 @@ def test_the_id_is_on_disk_before_anybody_waits(session: Session) -> None:
 def test_batches_of_another_engine_are_not_taken_over(session: Session) -> None:
     session.run("a", leave=True)
 
-    with pytest.raises(ResumeError, match=r'its batches used model "m", this one "other"'):
+    with pytest.raises(ResumeError, match=r'its batches used model "m", this run "other"'):
         read_parts(session.folder, examples.metadata(model="other"))
 
 
