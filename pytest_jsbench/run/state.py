@@ -170,8 +170,7 @@ class RunState:
     def add_from(self, folder: Path) -> None:
         """Add the records that the processes of the run wrote but did not report; rename files that cannot be read."""
         for path in sorted(folder.glob("records*.jsonl")):
-            # resumed records count only when they are reported, after this run has judged them, and late records are
-            # not part of this run
+            # resumed records count only if this run has judged and reported them; late records are not part of this run
             if path.name in (journal.RESUMED, journal.LATE):
                 continue
             try:
@@ -200,7 +199,7 @@ class RunState:
             aside = path.rename(path.with_name(f"{path.name}.unreadable"))
         except OSError as error:
             return f"it is not renamed: {error}"
-        # the reported lines are intact, and are now in the renamed file
+        # records that were already reported are intact, and are now in the renamed file
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:
                 source = structs.replace(outcome.source, path=aside)
