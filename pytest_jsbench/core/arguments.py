@@ -38,8 +38,8 @@ def arguments(
     Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
 
     `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
-    unchanged, as does None if it is the argument's default. `of` is the name to show in messages if it differs from the
-    name of the decorated function; `otherwise` maps wrong names of arguments to advice.
+    unchanged; None stays unchanged if it is the argument's default. `of` is the name to show in messages if it differs
+    from the name of the decorated function; `otherwise` maps wrong names of arguments to advice.
     """
     readers = {**(known or {}), **others}
 

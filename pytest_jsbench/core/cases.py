@@ -20,7 +20,7 @@ from pytest_jsbench.core.text import printable
 #: A JSON Schema: an object, or `true` or `false`.
 Schema = bool | Mapping[str, Any]
 
-#: Characters that a name must not contain; the last four are letters that render as blank.
+#: Characters that a name must not contain; the second set contains letters that render as blank.
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
@@ -182,7 +182,7 @@ def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A prompt template with its identity."""
+    """A prompt template with its name and digest."""
 
     #: Name of the template, as the user gave it.
     name: str

@@ -34,7 +34,7 @@ THIRD_PARTY_ERRORS = (Exception, SystemExit)
 
 class JSBenchError(Exception):
     """
-    Base class for user-facing errors; the message is one safe line.
+    Base class for user-facing errors; the message is one line that is safe to print.
 
     The attributes are for programs; an attribute is None if the error does not set it. Unlike the message, the
     attributes may contain untrusted text unchanged.
@@ -66,7 +66,7 @@ class JSBenchError(Exception):
 
 @contextmanager
 def errors_about(subject: str) -> Iterator[None]:
-    """Prefix the message of user-facing errors with the subject, unless it is empty."""
+    """Prefix the messages of user-facing errors with the subject, unless the subject is empty."""
     try:
         yield
     except JSBenchError as error:

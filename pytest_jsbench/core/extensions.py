@@ -24,7 +24,7 @@ def is_reference(text: str) -> bool:
 
 
 def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = ImportFailed) -> object:
-    """Import an object, or the module itself for `*`; if this fails, raise a one-line error that contains no key."""
+    """Import an object, or the module itself for `*`; if this fails, raise a one-line error without secrets."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise error(message, found=reference, expected="package.module:name")
@@ -33,7 +33,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     try:
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
-        # The message may quote a key, for example if an SDK raised the error.
+        # The message may contain an API key, for example if an SDK raised the error.
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():

@@ -116,7 +116,7 @@ class FileReader:
     largest: int = LARGEST
     longest_line: int = LONGEST_LINE
     error: type[JSBenchError] = Unreadable
-    #: Base of relative paths, even if a test changes its directory later.
+    #: Base of relative paths, even if a test changes the current directory later.
     start: Path = field(default_factory=here)
 
     def open(self, path: Path) -> BinaryIO:

@@ -230,7 +230,7 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
-    #: The schema that was sent, if it differs from the case's; otherwise None.
+    #: The schema that was sent, if it differs from the case's schema; otherwise None.
     schema: Schema | None = written(None)
     #: The provider's batch that contained the request; None for a single call.
     batch: str | None = None

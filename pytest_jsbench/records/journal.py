@@ -74,8 +74,8 @@ def new_folder(parent: Path, name: str) -> Path:
 
 def _keep_order(folder: Path) -> None:
     """
-    Write the names of earlier runs to a file if the clock was set back, so that the new run's name
-    would sort first.
+    If the clock was set back and the new run's name would sort too early, write the names of
+    earlier runs to a file.
     """
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
@@ -275,10 +275,8 @@ def find_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if not (runs := find_runs(path)):
-        message = (
-            f"no run in {path}, which is {describe_content(path)}; expected records.jsonl, or directories with one"
-        )
-        raise JournalError(message, expected="records.jsonl, or directories with one", where=path)
+        message = f"no run in {path}, which is {describe_content(path)}; expected records.jsonl, or run directories"
+        raise JournalError(message, expected="records.jsonl, or run directories", where=path)
     return _files(runs[-1])
 
 

@@ -187,8 +187,8 @@ class RunMetadata:
     host: Mapping[str, Any] = field(default_factory=dict)
     #: Variant that these metadata describe; empty for a whole run.
     variant: str = ""
-    #: Metadata of the run's variants in order; empty if there is only one. If a variant's plan is None, it has the plan
-    #: of the run.
+    #: Metadata of the run's variants in order; empty for a run without variants. If a variant's plan is None, the run's
+    #: plan applies.
     variants: Annotated[tuple[RunMetadata, ...], msgspec.Meta(max_length=1000)] = ()
 
     def to_dict(self) -> dict[str, Any]:

@@ -79,14 +79,14 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.FENCE_NOT_JSON: _ALONE,
     SyntaxReason.TOO_DEEP: "bound the recursion in the schema, or ask for less in the prompt",
     SyntaxReason.EMPTY: "raise --jsbench-max-tokens if the model reasons first; -v shows the prompt",
-    SyntaxReason.BOM: "report it to the server: RFC 8259 forbids a byte order mark",
+    SyntaxReason.BOM: "report it to the server's developers: RFC 8259 forbids a byte order mark",
     SyntaxReason.NAN_OR_INFINITY: "allow null or a text in the schema for values that no JSON number can express",
     SyntaxReason.NUMBER_OUT_OF_RANGE: "bound the number in the schema (minimum, maximum), or ask for it as a text",
-    SyntaxReason.LONE_SURROGATE: "report it to the server: half of a character was cut off or escaped by itself",
+    SyntaxReason.LONE_SURROGATE: "report it to the server's developers: half a character was cut off or escaped alone",
     SyntaxReason.UNCLOSED_REASONING: "raise --jsbench-max-tokens, or turn reasoning off in the engine's options",
     SyntaxReason.REASONING_PREAMBLE: _REASONING,
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
-    SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
+    SyntaxReason.SEVERAL_DOCUMENTS: "ask for one document in the prompt, or make the schema an array of documents",
     SyntaxReason.TRAILING_TEXT: _ALONE,
     SyntaxReason.INCOMPLETE: "check why the server stopped early: it reported no token limit; -v shows the prompt",
     SyntaxReason.WHITE_SPACE: _STRICT_JSON,
@@ -141,7 +141,7 @@ def next_step(
         case FailureType.UNKNOWN_TOOL:
             return "declare the tool in the request, or list the declared tools in the prompt"
         case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
-            return "report it to the server, which should allow only one call; or allow several (parallel_tool_calls)"
+            return "report it to the server's developers, or allow several calls (parallel_tool_calls)"
         case FailureType.WRONG_TOOL:
             return "allow the tool in tool_choice, or explain in each tool's description when to call it"
         case FailureType.WRONG_DECISION:
@@ -206,7 +206,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     return step
 
 
-#: Reasons of syntax errors that cannot occur if the engine was asked for JSON.
+#: Reasons of syntax errors that a response format for JSON prevents.
 _REASONS_IN_TEXT_FORMAT = frozenset(
     {
         SyntaxReason.FENCE_NOT_JSON.value,
@@ -233,7 +233,7 @@ def _after_no_judgment(verdict: Verdict) -> str:
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if verdict.valid is False:  # the schema already forbids these fields
         return _after_violation(verdict, generation, schema)
-    return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
+    return "forbid such fields with additionalProperties: false, or accept them: --jsbench-extra-fields=allow"
 
 
 def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:

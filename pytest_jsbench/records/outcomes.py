@@ -121,7 +121,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     started_at: str | None
     asked_by: AskedBy | None
     answered_by: AnsweredBy | None
-    #: For an answer from recordings, the settings that differ from the recorded ones.
+    #: For an answer from recordings, the settings that were different when the answer was recorded.
     asked_otherwise: str | None
     #: Whether the answer came from a provider's batch.
     batch: bool
@@ -386,7 +386,7 @@ class Run:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of the run's variants in order; empty if there is only one."""
+        """Names of the run's variants in order; empty for a run without variants."""
         return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:

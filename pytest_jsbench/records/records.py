@@ -233,7 +233,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     repeat: Times
     #: SHA-256 digest of the schema in canonical JSON; None without a schema.
     schema_digest: Digest | None
-    #: Schema of the case, by which the answer is judged; None for a dataset row without JSON.
+    #: Schema of the case, by which the answer is judged; None for a dataset row without a readable schema.
     schema: Schema | None
     #: Prompt that was sent; None for an excluded case, for which no call was made.
     written_prompt: WrittenPrompt | None = msgspec.field(name="prompt")
@@ -259,7 +259,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     params: GenerationParams | None = written(None)
     #: Notes of the dataset on the correct answer; these are never compared.
     reference: Any = written(None)
-    #: Expected instance; absent if none is expected.
+    #: Expected answer; absent if the case has no expected answer.
     expected: Expected | None = None
     #: Comparison of the answer's values with the expected values, which is not part of the verdict; absent if no values
     #: are expected or there is no answer.
@@ -307,7 +307,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def prompt(self) -> Prompt | None:
-        """Prompt that was sent, without fields that later versions added; None if there is none."""
+        """Prompt that was sent, without fields that later versions added; None if no prompt was sent."""
         if self.written_prompt is None:
             return None
         return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.written_prompt.messages))
@@ -319,7 +319,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def prompt_digest(self) -> str | None:
-        """Digest of the prompt; None if there is none."""
+        """Digest of the prompt; None if no prompt was sent."""
         return None if self.written_prompt is None else self.written_prompt.digest
 
     @property

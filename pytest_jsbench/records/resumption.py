@@ -117,7 +117,7 @@ def resume(
     """
     # a run in this directory was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
-        warning = f"{path} is empty, as after a run that was killed at its start: nothing is reused"
+        warning = f"{path} is empty, probably because its run was killed at the start: no answers are reused"
         return Resumption(source=path, folder=path, warnings=(warning,))
     content = journal.read_run(path)
     folder = journal.find_files(path)[0].parent

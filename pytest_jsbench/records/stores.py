@@ -30,8 +30,8 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
     """
     Copy the runs at URLs to a temporary directory; yield the local path for each place, and the URL of each copy.
 
-    A URL with `*` means all matching directories that have records. Errors inside the context name the URL and not the
-    copy.
+    A URL with `*` refers to all matching directories that contain records. Errors inside the context name the URL and
+    not the copy.
     """
     paths = list[Path]()
     originals = dict[str, str]()

@@ -129,8 +129,8 @@ class Runner:
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
-        Make one attempt, queued at `planned_at` in the time of time.perf_counter; raise Refused if a call is not
-        allowed.
+        Make one attempt, which was queued at `planned_at` (a value of time.perf_counter); raise Refused if a call is
+        not allowed.
         """
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -170,8 +170,8 @@ class Runner:
 
     def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
         """
-        Prepare the request for a case; return the attempt's record if its schema cannot be used to
-        judge an answer.
+        Prepare the request for a case; return the attempt's record if the case's schema cannot be used to judge an
+        answer.
         """
         if isinstance(case, BrokenCase):
             return _unmade_record(case, repeat, _schema_problem(case))
@@ -249,7 +249,7 @@ class Runner:
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
     def _generate(self, request: Request, tries: _Tries) -> Generation:
-        """Call the engine until there is an outcome; raise Refused if a call is not allowed."""
+        """Call the engine, with retries, and return the result; raise Refused if a call is not allowed."""
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
 
         def is_transient(error: BaseException) -> bool:
@@ -441,7 +441,7 @@ class AcceptanceRunner:
     def attempt(
         self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
     ) -> Record:
-        """Make the only attempt at a case, queued at `planned_at` in the time of time.perf_counter."""
+        """Make the only attempt at a case, which was queued at `planned_at` (a value of time.perf_counter)."""
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         if isinstance(case, BrokenCase):

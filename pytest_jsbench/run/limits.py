@@ -85,7 +85,7 @@ class Permit:
     provider: str = ""
     #: Name of the server whose requests and tokens per minute the call counts towards.
     server: str = ""
-    #: Monotonic time at which the permit was given; 0 if it was given without reading the file.
+    #: Monotonic time at which the permit was given; 0 if no limits applied.
     began: float = 0.0
 
 
@@ -337,7 +337,7 @@ class Admission:
         return self._shared.limits.patience
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
-        """Wait until the call may be made; raise Refused if it may not."""
+        """Wait until the call may be made; raise Refused if the run makes no more calls."""
         start = time.perf_counter()
         if self._shared.idle:
             self._check()
