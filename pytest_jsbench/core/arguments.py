@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 #: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-#: Arguments that may contain a key, so messages show only the type of their value.
+#: Arguments that may contain an API key, so messages show only the type of their value.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
 #: Matches an option as pytest spells it. All messages use this spelling, including those from files and from
 #: third-party engines.

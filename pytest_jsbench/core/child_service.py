@@ -104,7 +104,7 @@ class Service:
                 continue  # some platforms have this limit but refuse to set it
 
     def send(self, line: bytes) -> None:
-        """Write to the parent."""
+        """Write a line to the parent process."""
         self._output.write(line)
         self._output.flush()
 

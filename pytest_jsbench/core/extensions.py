@@ -46,7 +46,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
 
 
 def _extend_search_path() -> None:
-    """Append the current directory to `sys.path` permanently, because modules may import others later."""
+    """Append the current directory to `sys.path` permanently, because modules may import other modules later."""
     here = str(Path.cwd())
     # The directory comes last, so that none of the user's files hides another module.
     if "" not in sys.path and here not in sys.path:

@@ -108,7 +108,7 @@ def here() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReader:
-    """Reader of third-party files within bounds; each error is one line that names the file."""
+    """Reads third-party files, with limits on size and depth; each error is one line that names the file."""
 
     #: Directory that must contain all files; None if the user named the files.
     root: Path | None = None

@@ -92,9 +92,7 @@ class GenerationParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The data by which a replay finds the recording of a request: the request's place in its test, and its
-    settings.
-    """
+    """The position of a request in its test, and its settings; a replay finds the request's recording by these data."""
 
     #: Key of the first question in the same test; None for a case of the dataset.
     first: CaseKey | None = None
@@ -347,7 +345,7 @@ class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decli
 class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed", tag_field="type"):
     """A failed call: no answer was received."""
 
-    #: Kind of failure; none of these is the model's fault.
+    #: Kind of failure; no kind is the model's fault.
     kind: FaultKind
     #: Message about the failure, on one line.
     message: str

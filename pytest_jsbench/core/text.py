@@ -80,7 +80,7 @@ def _common_start(names: Sequence[str]) -> int:
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
-    """Return the text at index `at` with a number appended: the lowest that makes the text unique."""
+    """Return the text at index `at` with a number appended, which makes the text unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 

@@ -330,7 +330,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """Return the metadata of a run from its newest records file; the path is the same as for `read_run`."""
+    """
+    Return the metadata of a run from its newest records file; `path` may be a file or a directory,
+    as for `read_run`.
+    """
     files = find_files(path)
     file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
     first = next(_lines(file), None)

@@ -65,7 +65,7 @@ class ChosenCases(TypedDict, total=False):
     cases_digest: Digest
     #: Whether a grammar decided about labelled answers (--jsbench-instances), so that no model was called.
     labelled: bool
-    #: As for --jsbench-invalid-schemas: whether invalid schemas fail or are skipped.
+    #: Whether invalid schemas fail or are skipped, as for --jsbench-invalid-schemas.
     invalid_schemas: Literal["fail", "skip", "strict"]
     #: Conditions on the cases, as for --jsbench-where.
     where: list[str]
@@ -82,21 +82,21 @@ class ChosenCases(TypedDict, total=False):
 class Strictness(TypedDict, total=False):
     """Policy of the judge; the fields are named after its options."""
 
-    #: As for --jsbench-extra-fields.
+    #: Policy for extra fields, as for --jsbench-extra-fields.
     extra_fields: Literal["fail", "allow"]
     #: Names of fields that never count as hallucinations.
     ignored_fields: list[str]
     #: Policy for duplicate keys, as for --jsbench-duplicate-keys.
     duplicate_keys: Literal["note", "fail"]
-    #: As for --jsbench-fences.
+    #: Policy for code fences around answers, as for --jsbench-fences.
     fences: Literal["strip", "forbid"]
-    #: As for --jsbench-reasoning.
+    #: Policy for reasoning before answers, as for --jsbench-reasoning.
     reasoning: Literal["keep", "strip"]
-    #: As for --jsbench-formats.
+    #: Whether the keyword `format` is asserted, as for --jsbench-formats.
     formats: Literal["assert", "ignore"]
-    #: Dialect of schemas that declare none.
+    #: Dialect of schemas without `$schema`.
     default_dialect: str
-    #: As for --jsbench-validator.
+    #: Validators that judge answers, as for --jsbench-validator.
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     #: Time limit in seconds for each schema or answer.
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
@@ -144,7 +144,7 @@ class RunMetadata:
     provider: str | None = None
     #: Versions of the engine's libraries, settings that affect answers, and the SHA-256 of a local model file.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: Sampling parameters: those that were requested, and those that the engine adds.
+    #: Sampling parameters that were requested, with parameters that the engine adds.
     params: Mapping[str, Any] = field(default_factory=dict)
     #: Sampling parameters that were requested; None if not recorded.
     asked_params: Mapping[str, Any] | None = None

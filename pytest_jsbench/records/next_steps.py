@@ -356,7 +356,7 @@ def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
 
 
 def _unenforced_keyword(violation: Violation) -> str:
-    """Return the keyword that was not enforced: the violated one, or the outermost keyword that contains it."""
+    """Return the keyword that was not enforced: the violated keyword, or the outermost keyword that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]

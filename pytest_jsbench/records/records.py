@@ -110,7 +110,7 @@ class End(StrEnum):
     FAILED = "failed"
     #: The test was skipped after it had made a call.
     SKIPPED = "skipped"
-    #: The test failed, as a marker of the project expected.
+    #: The test failed, as the project's xfail marker expected.
     XFAILED = "xfailed"
 
 

@@ -34,7 +34,7 @@ class Resumption:
     folder: Path
     #: Metadata of the earlier run; None if it was killed before it wrote anything.
     metadata: RunMetadata | None = None
-    #: Answers to the questions of this run, for each variant with the same questions.
+    #: Reused answers to the suite's cases, for each variant whose questions are the same in both runs.
     answers: tuple[AttemptOutcome, ...] = ()
     #: Answers to calls of the project's own tests; an answer is reused if its test asks the same question.
     project_answers: tuple[AttemptOutcome, ...] = ()

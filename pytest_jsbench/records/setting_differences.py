@@ -59,7 +59,7 @@ RECORDED = ("replay", "recorded")
 ON_THIS_MACHINE = frozenset({"local", "llguidance", "outlines", "xgrammar"})
 #: Engine name in records of answers that were taken from recordings.
 REMEMBERED = "recorded"
-#: Engine name in records of answers that an application got by itself; such answers are never replayed.
+#: Engine name in records of answers that an application got without the run's engine; these answers are never replayed.
 HANDED_IN = "application"
 #: Settings that select a part of the cases; if they are None, all cases are used.
 _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})

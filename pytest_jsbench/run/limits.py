@@ -2,9 +2,9 @@
 Enforce limits that all processes of a run share: requests and tokens per minute, cost, and the provider's capacity.
 
 The state is kept in one SQLite file, which remains intact if a process is killed. Requests and tokens are spread evenly
-over the minute, because providers refill their quotas evenly. Before a call, its maximum cost is reserved, and its
-tokens with the mean length of the answers so far; after the call, both amounts are replaced by the actual usage, so
-that the total stays within the cost limit.
+over the minute, because providers refill their quotas evenly. Before a call, its maximum cost and its expected tokens
+are reserved; the expected length of an answer is the mean so far. After the call, both amounts are replaced by the
+actual usage, so that the total stays within the cost limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _TABLES = (
     # maximum cost of each call in flight, and the latest time at which the call ends
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
-#: Number of settled calls after which their mean output replaces the maximum length of an answer in estimates.
+#: Number of calls with recorded usage after which their mean output replaces the maximum length of an answer in
+#: estimates.
 _MIN_SETTLED = 8
 #: Seconds until a limit that depends on calls in flight is checked again.
 _CHECK_INTERVAL = 0.1

@@ -2,8 +2,8 @@
 Track the state of a provider, which all processes of a run share, and compute when the next call may be made.
 
 After a refusal (429), all calls wait; then only as many calls are in flight as the provider accepted. Without further
-refusals, this number rises again, slowly at first. A provider that is down gets a single call now and then, until it
-answers. A run gives up on the provider when its patience ends, and at once if every further call would be rejected.
+refusals, this number rises again, slowly at first. A provider that is down gets one call at a time until it answers. A
+run gives up on the provider after --jsbench-patience, and at once if every further call would be rejected.
 """
 
 from __future__ import annotations
