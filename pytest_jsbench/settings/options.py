@@ -369,7 +369,7 @@ _PROMPT = (
     Option(
         "context",
         "Context length of the model in tokens, prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
+        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -417,7 +417,7 @@ _EXECUTION = (
     ),
     Option(
         "shard",
-        "Only part I of N of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the number"
+        "Only part I of N of the cases, such as 2/5; 1of5 is the same part, counted from 0; auto/5 takes the number"
         " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
         "I/N",
         parse=shard,
@@ -496,7 +496,7 @@ _JUDGING = (
         "classify",
         "Give failed attempts your own codes with this classifier: one from an installed package, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None."
-        " A metric from an installed package counts something in each answer instead. Repeatable.",
+        " Also accepts a metric of an installed package, which counts something in each answer. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
@@ -522,7 +522,7 @@ _CRITERIA = (
     ),
     Option(
         "gate",
-        "Another condition on the run; repeatable: any metric of run.json, such as pass_rate>=0.9, "
+        "Condition that the run has to meet; repeatable: any metric of run.json, such as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
         "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. With a gate, failing cases alone "

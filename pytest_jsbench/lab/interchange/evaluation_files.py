@@ -57,7 +57,8 @@ def add_migrate(commands: Any) -> None:
     migrate = commands.add_parser(
         "migrate",
         help="upgrade old evaluation files to the current format",
-        description="Wrap bare metrics and add fields of the current format; nothing is removed.",
+        description="Convert files that contain only metrics, or have an older format, to the current format. Fields "
+        "are added, never removed.",
     )
     migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any version")
     place = migrate.add_mutually_exclusive_group()
