@@ -61,9 +61,9 @@ def add_comment(commands: Any) -> None:
     parser = commands.add_parser(
         "comment",
         help="write a comparison into the comment of a pull request",
-        description="Create the comment, or update the one with the same hidden first line and author. The pull "
-        "request, the server and the token come from the variables of GitHub Actions or GitLab CI. Outside of a pull "
-        "request nothing is done.",
+        description="Create a comment on the pull request, or update the comment with the same hidden first line and "
+        "author. The pull request, the server and the token come from the variables of GitHub Actions or GitLab CI. "
+        "Outside of a pull request nothing is done.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="output of `jsbench compare --comment=NAME`")
     parser.add_argument(

@@ -41,8 +41,8 @@ def add_aggregate(commands: Any) -> None:
     averaging = commands.add_parser(
         "aggregate",
         help="average several evaluation files",
-        description="Print the mean of each metric over files, and its mean weighted by its denominator, which equals "
-        "the metric over all files together. Nulls are left out and counted.",
+        description="For each metric, print the mean over files, and the mean weighted by the metric's denominator, "
+        "which equals the metric of all files together. Nulls are left out and counted.",
     )
     averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     averaging.add_argument(
@@ -57,7 +57,8 @@ def add_migrate(commands: Any) -> None:
     migrate = commands.add_parser(
         "migrate",
         help="upgrade old evaluation files to the current format",
-        description="Wrap bare metrics and add fields of the current format; nothing is removed.",
+        description="Convert files that contain only metrics, or have an older format, to the current format. Fields "
+        "are added, never removed.",
     )
     migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any version")
     place = migrate.add_mutually_exclusive_group()

@@ -57,7 +57,7 @@ def add_probe(commands: Any) -> None:
         description="Send a server a few hundred short questions whose schemas contain random words and whose prompts "
         "request something else: streamed and not, in each response format, one at a time and concurrently, and "
         "keyword by keyword. Print one line per mode. Exit with 0 if everything that was probed is enforced. With "
-        "--demo, probe a server of its own with two planted faults, without a model or a key.",
+        "--demo, probe a built-in server with two planted faults, without a model or a key.",
     )
     _add_engine_options(probe)
     _add_question_options(probe)

@@ -24,8 +24,8 @@ def add_view(commands: Any) -> None:
         "view",
         help="view a directory of runs in a browser",
         description="Serve pages about a directory of runs on this machine: the list, runs in progress, each attempt "
-        "with its prompt, schema and answer, and runs side by side. Filters are part of the address. Access needs "
-        "the printed link. Ctrl-C stops it.",
+        "with its prompt, schema and answer, and runs side by side. Filters are part of the address. Access "
+        "requires the printed link. Ctrl-C stops it.",
     )
     usual = f"a directory of runs, or of one run (default: the first that exists of {', '.join(_USUAL)})"
     parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help=usual)
