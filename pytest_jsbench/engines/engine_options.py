@@ -135,11 +135,8 @@ class Options:
     def identifier(self, name: str, *, default: str) -> str:
         """Return an option that providers accept as the name of a schema or a tool; the default if not given."""
         value = self.text(name, default=default)
-        return (
-            value
-            if _IDENTIFIER.fullmatch(value)
-            else str(self._reject(name, "1 to 64 characters from A-Z a-z 0-9 _ -"))
-        )
+        expected = "1 to 64 characters from A-Z a-z 0-9 _ -"
+        return value if _IDENTIFIER.fullmatch(value) else str(self._reject(name, expected))
 
     def _checked(self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str) -> Any:
         """Return the value if it is valid; the default if not given."""
@@ -395,13 +392,13 @@ def _checked_key(engine: str, variable: str, value: str) -> str:
         return value
     message = (
         f"engine '{engine}' cannot send the key in {variable}: it contains characters that are not allowed in"
-        " HTTP headers; copy it again"
+        " HTTP headers; copy the key again"
     )
     raise MissingRequirement(message, expected="printable ASCII characters", where=variable)
 
 
 def find_address(config: EngineConfig, variable: str | None) -> Address | None:
-    """Return the server's address from --jsbench-base-url or `variable`; None for the provider's own server."""
+    """Return the server's address from --jsbench-base-url or `variable`; None for the provider's server."""
     address = config.base_url or from_environment(variable or "")
     if address is None:
         return None
@@ -415,7 +412,7 @@ def find_address(config: EngineConfig, variable: str | None) -> Address | None:
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
-    """Return the model's name; raise an error if no model is given for a server that is not the provider's own."""
+    """Return the model's name; raise EngineError if no model is given for a server other than the provider's."""
     if config.model:
         return config.model
     if url is None:

@@ -118,8 +118,8 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
     Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
 
-    The server's process starts when the run starts, in the only process or in xdist's controller; workers get the
-    address and the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
+    The server's process is started at the start of the run, with xdist by the controller; workers get the address and
+    the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
     address (see `local_guard`). The server ends with the block, or when the process that started it ends, which closes
     the server's standard input.
     """

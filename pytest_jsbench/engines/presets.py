@@ -25,7 +25,7 @@ PRESET_NAMES = frozenset(
 )
 #: Engine that each preset configures.
 PRESET_ENGINE = "openai"
-#: JSON Schema subset of each engine that is not a preset; the subset for Azure is from OpenAI's first documentation.
+#: JSON Schema subset of each engine that is not a preset; Azure still documents the first version of OpenAI's subset.
 _SUBSETS = {
     "openai": "openai",
     "azure": "openai@2024-08",
@@ -59,7 +59,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     #: Name for `--jsbench-engine`.
     name: str
-    #: The provider's own name.
+    #: The provider's name, for display.
     title: str
     #: Base URL of the API.
     base_url: Annotated[str, Meta(pattern="^https?://", extra_json_schema={"format": "uri"})]
@@ -184,7 +184,9 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
         return mode
     subset = subset or subset_of(engine) or ""
     if not subset:
-        message = f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; name one, as in {mode}:openai"
+        message = (
+            f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; specify a subset, as in {mode}:openai"
+        )
         raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset
 

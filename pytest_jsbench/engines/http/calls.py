@@ -81,7 +81,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (ValueError, RecursionError) as error:
-        # only these messages are safe; others may quote the input
+        # the messages of other exceptions may quote the input
         is_safe = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
         message = f"the server did not answer in JSON: {error if is_safe else type(error).__name__}"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message)) from None
@@ -137,8 +137,8 @@ def parse_json(text: str) -> Any:
     """Parse a server's JSON; raise RecursionError if it is nested too deeply."""
     if len(text) > DEEPEST and too_deep(text, DEEPEST):
         raise RecursionError
-    # `raw_decode` is faster than `loads` because it does not skip white space around the value, which is rare in the
-    # thousands of events of a stream.
+    # `raw_decode` is faster than `loads`, because it does not skip white space, and most events of a stream have no
+    # white space around the value.
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:

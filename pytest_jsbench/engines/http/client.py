@@ -445,8 +445,8 @@ def require_origin(url: str, address: Address) -> None:
     scheme, host, port = origin(url)
     target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
     message = (
-        f"the server refers to {target} instead of {address.url}; nothing was sent there: if that is the "
-        "correct address, set it with --jsbench-base-url"
+        f"the server refers to {target} instead of {address.url}; nothing was sent there; if the new "
+        "address is correct, set it with --jsbench-base-url"
     )
     raise CallError(FaultKind.BAD_REQUEST, message)
 

@@ -252,7 +252,7 @@ class _Rule:
     status: Set[int] = frozenset()
     #: Error types and codes, separated by spaces; the error must have at least one of them.
     names: str = ""
-    #: Regular expressions for the error's `param` and, without regard to case, for the error's `message`.
+    #: Regular expressions for the error's `param` and `message`; case is ignored in `message`.
     param: str = ""
     message: str = ""
 

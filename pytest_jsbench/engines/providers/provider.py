@@ -321,8 +321,8 @@ def read_settings(
     formats: tuple[ResponseFormat, ...] | None = None,
 ) -> ProviderSettings:
     """
-    Read the settings that all providers share, from the options or else the preset; raise EngineError if a setting is
-    invalid.
+    Read the settings that all providers share, from the options, with defaults from the preset; raise EngineError if a
+    setting is invalid.
     """
     extra_body = options.mapping("extra_body")
     reasoning.refuse_duplicates(extra_body, config.name)

@@ -112,10 +112,10 @@ class ReplayEngine:
         record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
-            message = f"no answer for {request.key} in {self._source}; select only cases of that run"
+            message = f"no answer for {request.key} in {self._source}; select only cases of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
         if record.schema_digest != digest(request.schema):
-            message = f"{request.key} was recorded with another schema; use the dataset of that run"
+            message = f"{request.key} was recorded with another schema; use the dataset of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
             raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NO_RETRY)
@@ -213,8 +213,10 @@ class ReplayFactory(UnsharedFactory):
         """Check that the records exist and contain answers."""
         path, run, _ = self._read(config)
         if run.redacted:
-            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it contains only digests of "
-            raise EngineError(message + "the answers, which cannot be replayed; record the run without it")
+            message = f"engine '{config.name}': {path} was written with --jsbench-redact and contains only digests of "
+            raise EngineError(
+                message + "the answers, which cannot be replayed; repeat the run without --jsbench-redact"
+            )
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine that gave the recorded answers."""
