@@ -26,13 +26,13 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Published draft of JSON Schema, or dialect that an embedded metaschema defines."""
+    """A published draft of JSON Schema, or a dialect that an embedded metaschema defines."""
 
     #: `$schema` URI of the dialect, as in its specification.
     uri: str
     #: Name of the dialect's validator class in both jsonschema-rs and jsonschema.
     validator: str
-    #: Keyword for a schema's own URI.
+    #: Keyword that declares the URI of a schema.
     id_keyword: str = "$id"
     #: Keywords of the dialect that can make an instance invalid; other keywords have no effect.
     keywords: frozenset[str]

@@ -29,7 +29,7 @@ def is_model(described: object) -> TypeGuard[type]:
     return isinstance(described, type) and (
         hasattr(described, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(described)
-        # a TypedDict; `typing` and `typing_extensions` do not recognize each other's on every Python version
+        # a TypedDict: on some Python versions, `typing` does not recognize those of `typing_extensions`, or vice versa
         or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 
@@ -56,7 +56,7 @@ def parse(described: Any, instance: object) -> object:
     """
     Convert the instance to an object of the type.
 
-    Raise ValueError if the type rejects the instance, which may conform to the type's JSON Schema.
+    Raise ValueError if the type rejects the instance; this is possible even if its JSON Schema accepts the instance.
     """
     __tracebackhide__ = True
     adapter = _adapter(described)
@@ -94,7 +94,7 @@ def to_json(value: object, described: Any = None, mode: Mode = "serialization") 
     """
     Return an object as JSON text that conforms to its type's JSON Schema for the mode.
 
-    The type is the object's class; `described` is the type of values such as a list of models.
+    By default, the type is the object's class; pass `described` for objects such as a list of models.
     """
     adapter = _adapter(type(value) if described is None or is_described(type(value)) else described)
     from pytest_jsbench.schemas.python_objects import dump

@@ -33,7 +33,7 @@ _WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
 
 @functools.cache
 def checks(dialect: Dialect) -> Mapping[str, Check]:
-    """Return a check for each format that jsonschema-rs does not check as the RFC defines it in this dialect."""
+    """Return a check for each format that jsonschema-rs, in this dialect, does not check as the RFC defines it."""
     unchecked = {name for name in FORMATS if all(map(_builtin(name, dialect), _PROBES))}
     replacements = {
         name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in unchecked
@@ -155,8 +155,8 @@ _A_LABEL = re.compile("(?i:xn)--").match
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
 #: Characters of RFC 5892, section 2.6, and characters of appendix A, whose context the library checks.
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
-#: Unicode categories of RFC 5892, section 2.1, and Cn for characters that the library's Unicode version may already
-#: have.
+#: Unicode categories of RFC 5892, section 2.1, and Cn (unassigned), since the library's Unicode version may be newer
+#: than Python's.
 _LETTER_DIGITS = frozenset({"Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc", "Cn"})
 #: Characters of RFC 5892, sections 2.3, 2.4 and 2.9: ignorable characters, combining marks for symbols and musical
 #: notation, old Hangul jamo.
@@ -201,9 +201,9 @@ def is_idn_hostname(text: str) -> bool:
 
 def _replace_by_known_characters(labels: str) -> str:
     """
-    Replace Greek, Japanese and Han characters by one that the library knows, for the rules on KERAIA and MIDDLE DOT.
+    Replace Greek, Japanese and Han characters by one character of the same script that the library recognizes.
 
-    The library knows only one Unicode block of each script.
+    For its rules on KERAIA and MIDDLE DOT, the library recognizes only one Unicode block of each script.
     """
     return "".join(map(_replace_by_known_character, labels))
 

@@ -143,7 +143,7 @@ class Note(StrEnum):
     FORCED_TOOL_REPEATED = "forced_tool_repeated"
 
 
-#: Notes that the judged document is only a part of the text.
+#: Notes on answers whose text also contains a fence or reasoning, so that only a part of the text is the document.
 PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: Maximum length of an answer in characters.
 LONGEST_TEXT = 10_000_000
@@ -164,7 +164,7 @@ class Violation:
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The judge's decision on an attempt by the case's own schema."""
+    """The judge's decision on an attempt, by the original schema of the case."""
 
     #: Whether the attempt passed, which means that it has no failure type.
     passed: bool = cast("bool", UNSET)
@@ -172,8 +172,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failure_type: FailureType | None
     #: Whether the instance conforms to the schema; None if there is no instance or the result is unknown.
     valid: bool | None
-    #: Further detail on the failure type: a kind of failed call, a syntax reason, the kind of extra fields, or why the
-    #: judge stopped.
+    #: Detail of the failure type: the kind of failed call, the syntax reason, the kind of extra fields, or the reason
+    #: why the judge stopped.
     reason: str | None = written(None)
     #: Description of the failure in one line; empty if the attempt passed.
     message: str = written("")
@@ -209,7 +209,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         passed = self.failure_type is None
         given: object = self.passed
         if given is not UNSET and given is not passed:
-            raise ValueError(f"passed is {json.dumps(self.passed)}, and failure_type is {self.failure_type}")
+            raise ValueError(f"passed is {json.dumps(self.passed)}, but failure_type is {self.failure_type}")
         force_setattr(self, "passed", passed)
 
     @property
@@ -277,7 +277,7 @@ WITHOUT_SCHEMA = frozenset({UNDESCRIBED, NO_TOOL_CALLED})
 
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    """Return a verdict without an instance: on an attempt, or on every attempt with this schema."""
+    """Return a verdict without an instance, on one attempt or on all attempts with an unusable schema."""
     return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
@@ -287,11 +287,11 @@ def invalid(reason: SchemaReason, message: str) -> Verdict:
 
 
 def write_schema(schema: object) -> str | Verdict:
-    """Return the schema as JSON text."""
+    """Return the schema as JSON text, or a verdict if this is impossible."""
     try:
         return _ENCODER.encode(schema)
     except RecursionError:
-        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
+        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deeply to be written as JSON")
     except (TypeError, ValueError) as error:
         return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
 

@@ -547,7 +547,7 @@ def test_call_without_arguments_is_reported_as_such(judge: Judge) -> None:
     verdict = decided(judge, answer(("find", "")))
 
     assert verdict.failure_type is FailureType.SYNTAX_ERROR
-    assert verdict.message == "the tool is called without arguments; expected one JSON document"
+    assert verdict.message == "the tool was called without arguments; expected one JSON document"
 
 
 def test_call_without_name_is_judged_by_the_schema_of_the_case(judge: Judge) -> None:
