@@ -23,11 +23,9 @@ _PAIRS = (
     ("number", "exclusiveMinimum", "exclusiveMaximum"),
 )
 _INTEGER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-#: Smallest absolute value that decoding libraries cannot use as an integer bound. The ends of the 64-bit range cannot
-#: be used either, since libraries add 1 to a bound or negate it.
+#: Smallest absolute value of an unusable integer bound: decoding libraries add 1 to 64-bit bounds, or negate them.
 _TOO_LARGE = 2**63 - 1
-#: Maximum number of digits in the `minimum` of integers without a `maximum`, or in a negative `maximum` without a
-#: `minimum`.
+#: Maximum number of digits in a `minimum` without a `maximum`, or in a negative `maximum` without a `minimum`.
 _MOST_DIGITS = 16
 
 

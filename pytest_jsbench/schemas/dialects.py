@@ -15,8 +15,7 @@ _NEW_IN_2019_09 = frozenset(
      "$recursiveRef"}
 )  # fmt: skip
 _NEW_IN_2020_12 = frozenset({"prefixItems", "$dynamicRef"})
-# all drafts have `dependencies` here, although 2019-09 replaced it: later metaschemas still describe the keyword, and
-# jsonschema-rs asserts it
+# 2019-09 replaced `dependencies`, but all drafts have the keyword here, since jsonschema-rs still asserts it
 _IN_4 = KEYWORDS - _NEW_IN_6 - _NEW_IN_7 - _NEW_IN_2019_09 - _NEW_IN_2020_12
 _IN_6 = _IN_4 | _NEW_IN_6
 _IN_7 = _IN_6 | _NEW_IN_7

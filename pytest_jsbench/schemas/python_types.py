@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_described(described: object) -> bool:
-    """Return whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
+    """Return whether a type has a JSON Schema: a Pydantic model, dataclass, TypedDict, or a type like `list[Model]`."""
     return typing.get_origin(described) is not None or is_model(described)
 
 
@@ -70,7 +70,7 @@ def parse(described: Any, instance: object) -> object:
 
 
 def _trim_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first line outside this module and Pydantic; None if there is none."""
+    """Return the traceback from the first line outside this module and Pydantic; None if there is no such line."""
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__"))
         if module != __name__ and module.partition(".")[0] != "pydantic":

@@ -49,8 +49,7 @@ class Comparer:
     ignore: bool = False
     #: Whether everything at this place is scored as the Structured Output Benchmark scores strings.
     sob: bool = False
-    #: Function that takes the expected and the actual value; a whole object or list at this place then counts as one
-    #: field.
+    #: Function that takes the expected and the actual value; an object or list then counts as one field.
     function: Callable[[Any, Any], object] | None = None
     #: The comparer as the user wrote it, such as `tolerance:0.01`; empty if the comparer comes from a schema.
     how: str = field(default="", compare=False)
@@ -77,7 +76,9 @@ class Comparer:
     def require(self) -> None:
         """Raise MissingRequirement, with the installation command, if this comparer's package is not installed."""
         if self.unordered and importlib.util.find_spec("scipy") is None:
-            raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
+            raise MissingRequirement(
+                "comparing unordered lists needs the package scipy: pip install 'pytest-jsbench[values]'"
+            )
 
     def agrees(self, expected: object, actual: object) -> bool:
         """Return the result of the user's function; raise ComparerFailed if the function raises an exception."""
@@ -154,7 +155,7 @@ def restore_comparers(
             try:
                 comparers[name] = comparer_of(how)
             except ValueError as error:
-                message = f"the run's comparer of {printable(name, 60)}: {error}"
+                message = f"the run's comparer for {printable(name, 60)}: {error}"
                 raise RecordError(message, found=how, where="comparers") from None
     return {**comparers, **given}, missing
 

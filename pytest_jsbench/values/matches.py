@@ -30,8 +30,7 @@ _LONGEST_NAME = 120
 _DIGITS = 12
 #: Maximum number of values per answer that are compared in order to pair the items of unordered lists.
 _MOST_TRIED = 40_000
-#: Minimum F1 between the paths in an answer and the expected paths; if F1 is lower, the Structured Output Benchmark
-#: counts every value as wrong.
+#: Minimum F1 of an answer's paths; if F1 is lower, the Structured Output Benchmark counts every value as wrong.
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
@@ -126,8 +125,8 @@ def match(
     """
     Compare the instance in an answer with the expected instance.
 
-    For an answer that does not conform, pass no instance: all its values are missing. `comparers` maps fields to the
-    user's comparers, which take precedence over the comparers in the schema.
+    For an answer that does not conform, pass no instance: all expected values are missing. `comparers` maps fields to
+    the user's comparers, which take precedence over the comparers in the schema.
     """
     walk = _Walk(expected, schema, comparers or {})
     try:
@@ -326,7 +325,7 @@ class _Walk:
 
     def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
         """
-        Return the pairing with the most correct fields, and among equal ones, with the most correct items.
+        Return the pairing with the most correct fields, and among equally good pairings, with the most correct items.
 
         The result is empty if only one pairing is possible, if no pairing has a correct field, or if there are too many
         values to compare.

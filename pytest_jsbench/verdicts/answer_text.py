@@ -145,7 +145,7 @@ def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
 
 def _parse_int(digits: str) -> int:
     if len(digits.lstrip("-")) > LONGEST_NUMBER:
-        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} are read"
+        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} digits are accepted"
         raise RejectedTextError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
     return int(digits)
 
@@ -188,7 +188,7 @@ _INCOMPLETE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{0,4}")
 
 _EXPLANATIONS = {
     SyntaxReason.EMPTY: "no text at all; expected one JSON document",
-    SyntaxReason.BOM: "a byte order mark before the document",
+    SyntaxReason.BOM: "a byte order mark before the document; expected the document alone",
     SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after the reasoning",
     SyntaxReason.REASONING_PREAMBLE: "reasoning before the answer; expected the document alone",
     SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
@@ -382,7 +382,7 @@ def _parse_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Ans
         marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
         return _decode(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
     if "`" in info:
-        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence that shares its line with other text")
+        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence on a line with other text; expected the fence alone")
     if info.lower() not in {"", "json"}:
         return NotJson(SyntaxReason.FENCE_NOT_JSON, f"a fence marked {info[:40]!r}; expected json or nothing")
     closing_line = rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*\r?$"
@@ -402,8 +402,8 @@ def _parse_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Ans
 def _decode(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJson:
     """Decode the text, which has no surrounding white space."""
     if too_deep(text, DEEPEST):
-        return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects more than {DEEPEST} levels deep", notes)
-    # jsonschema alone judges doubles, as for published results
+        return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects nested more than {DEEPEST} levels deep", notes)
+    # results published with jsonschema were computed with doubles, so doubles are used if it is the only validator
     decoder = Decoder(exact=policy.validator != "jsonschema")
     try:
         instance = decoder.decode(text)

@@ -69,8 +69,7 @@ class _Branch:
     #: Schema of the branch, followed by those of the nearest inner branches that apply to the same value.
     schemas: tuple[object, ...]
     faults: Sequence[ReportedError]
-    #: The nearest branch of the first failed union inside this branch, and then the same for unions inside the nearest
-    #: branch.
+    #: The nearest branch of the first failed union inside this branch, then those of unions nested in the union.
     inner: tuple[_Branch, ...] = ()
 
     @property
@@ -311,8 +310,7 @@ class _Rating:
         is_map = self._is_map(branch.schema)
         if not (fields.names or fields.patterns or fields.shaped or is_map):
             return 0  # the branch does not define which fields exist
-        # if an error is about the value of the field itself, and not about a part of the value, the field probably
-        # matches the pattern only by chance
+        # if the value of a field is wrong itself, not only a part of it, the name probably matches a pattern by chance
         broken = {fault.place[self._depth] for fault in branch.faults if len(fault.place) == self._depth + 1}
         others = [name for name in self._value if name not in fields.names]
         return sum(name in broken or not (is_map or _matches_any(name, fields.patterns)) for name in others)

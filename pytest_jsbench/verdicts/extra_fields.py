@@ -211,7 +211,7 @@ class ExtraFields:
 
     @property
     def reason(self) -> ExtraFieldReason | None:
-        """Reason for all extra fields together; None if there are no extra fields."""
+        """`unnamed` if any extra field is unnamed, and else `misplaced`; None if there are no extra fields."""
         if not self.count:
             return None
         return ExtraFieldReason.UNNAMED if ExtraFieldReason.UNNAMED in self.count else ExtraFieldReason.MISPLACED
@@ -432,8 +432,7 @@ class FieldNames:
         for alternatives, certain in self._choices(schema, kind):
             branches = [branch for each in alternatives if (branch := self._collect_subschemas_at(each, step, seen))]
             if certain and len(branches) == 1:
-                # a single branch is not wrapped in `anyOf`, since wrappers would accumulate at each level of the
-                # instance
+                # a single branch is not wrapped in `anyOf`, since wrappers would accumulate with each level
                 parts.update(branches[0])
             elif branches:
                 combined = [all_of(branch.values()) for branch in branches]

@@ -246,8 +246,8 @@ def _is_snums(text: str) -> bool:
     return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", number) and int(number) <= 255 for number in numbers)
 
 
-# Constructs that ECMA-262 and Python's re read in the same way: no classes, no counted repetition, no `(?`. The length
-# is limited because re has to compile the pattern.
+# Constructs with the same meaning in ECMA-262 and Python's re: no classes, no counted repetition, no `(?`.
+# The length of a pattern is limited because re has to compile the pattern.
 
 _PLAIN_PATTERN = _fullmatch(
     r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] ){0,1000}+"""

@@ -155,11 +155,9 @@ _A_LABEL = re.compile("(?i:xn)--").match
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
 #: Characters of RFC 5892, section 2.6, and characters of appendix A, whose context the library checks.
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
-#: Unicode categories of RFC 5892, section 2.1, and Cn (unassigned), since the library's Unicode version may be newer
-#: than Python's.
+#: Unicode categories of RFC 5892, section 2.1, and Cn (unassigned), since the library's Unicode version may be newer.
 _LETTER_DIGITS = frozenset({"Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc", "Cn"})
-#: Characters of RFC 5892, sections 2.3, 2.4 and 2.9: ignorable characters, combining marks for symbols and musical
-#: notation, old Hangul jamo.
+#: RFC 5892, sections 2.3, 2.4 and 2.9: ignorable characters, marks for symbols and musical notation, old Hangul jamo.
 _DISALLOWED = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
     "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
@@ -251,7 +249,7 @@ def _have_names(names: tuple[str, ...], characters: str) -> bool:
 
 
 def _is_valid_character(character: str) -> bool:
-    # section 2.2: case folding must not change the character
+    # RFC 5892, section 2.2: case folding must not change the character
     return unicodedata.category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
 
 

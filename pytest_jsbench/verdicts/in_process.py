@@ -41,20 +41,18 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
-#: Maximum number of compiled schemas in the cache. Each schema is compiled before its call, so the cache should cover
-#: all calls in flight.
+#: Maximum number of compiled schemas in the cache. The cache should contain the schemas of all calls in flight.
 _COMPILED_SCHEMAS = 128
-#: Maximum total length in characters of the cached schemas' texts; a compiled schema takes many times the size of its
-#: text.
+#: Maximum total length in characters of the cached schemas; a compiled schema takes many times the size of its text.
 _COMPILED_LENGTH = 1_000_000
-#: Maximum length in characters of an answer for which all violations are listed. jsonschema-rs creates all violations
-#: before it returns the first; a violation takes over a kilobyte, and an answer can have one for every two characters.
+#: Maximum length in characters of an answer for which the first 20 violations are listed, and not only one.
+#: jsonschema-rs creates all violations at once: up to one for every two characters, each with over a kilobyte.
 _LONGEST_LISTED = 150_000
-#: Maximum product of the lengths of the answer and the schema for which all violations are listed at once; a schema
-#: without references cannot have more violations than this product.
+#: Maximum product of the lengths of answer and schema for which all violations are computed without a first step.
+#: Without references in the schema, an answer cannot have more violations than this product.
 _FEW_VIOLATIONS = 2_000_000
-#: Maximum length in characters of an answer for which a violation or a second opinion is computed. A violation copies
-#: the wrong value, which takes a hundred times the size of its text, and jsonschema takes seconds.
+#: Maximum length in characters of an answer for which violations or a second opinion are computed.
+#: A violation copies the wrong value, which takes a hundred times the size of its text; jsonschema takes seconds.
 _LONGEST_DETAILED = 1_000_000
 
 #: Reasons for which a schema can be invalid in one draft but valid in another.
@@ -238,7 +236,7 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
         return "" if failure_type is None else "the instance does not conform to the schema"
     faults = {
         ExtraFieldReason.UNNAMED: "fields that the schema does not name",
-        ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
+        ExtraFieldReason.MISPLACED: "fields that the schema names only elsewhere",
     }
     sentences: list[str] = []
     for reason, fault in faults.items():
@@ -252,7 +250,7 @@ def _shown(path: Path, similar: str | None) -> str:
     """Return the path of the field, followed by a similar name in the schema that was probably meant."""
     shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
     if similar is not None:
-        return f"{shown} (the schema has {printable(json.dumps(similar, ensure_ascii=False), _LONGEST_PATH)})"
+        return f"{shown} (did you mean {printable(json.dumps(similar, ensure_ascii=False), _LONGEST_PATH)}?)"
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 

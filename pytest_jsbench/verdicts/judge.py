@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 #: Version of the judge's rules; verdicts by different versions are not comparable.
 JUDGE_VERSION = "5"
-#: Reason for a missing answer whose JSON document is in the reasoning that the provider returned.
+#: Reason if an answer is empty, but the reasoning that the provider returned separately contains its JSON document.
 IN_REASONING = "in_reasoning"
 #: Reason for an answer with several tool calls although the request allows only one.
 SEVERAL_CALLS = "several_calls"
@@ -156,7 +156,7 @@ class Judge:
         """Return the verdict for a request that the child process did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
-            message = f"judging was not finished after {self.policy.timeout:g} s"
+            message = f"judging did not finish within {self.policy.timeout:g} s"
         elif reply.error is not None:
             message = f"{reply.error}: {reply.detail}"
         return no_instance(FailureType.UNJUDGED, reply.ending or "crashed", message)

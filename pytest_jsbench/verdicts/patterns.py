@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     Matcher = Callable[[str], bool]
 
-#: An escaped letter u before a brace. The other alternatives skip other escapes, and group names, in which `\u{…}` is a
-#: code point.
+#: An escaped letter u before a brace. The other alternatives skip other escapes, and `\u{…}` in the names of groups.
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
 #: One or more escaped halves of surrogate pairs in a row; the other alternatives skip classes and other escapes.
 _HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)

@@ -26,8 +26,7 @@ DEEPEST_SCHEMA = 250
 
 #: A printable ASCII character that is written as an escape `\u00..`, which JSON writers rarely do.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: Characters that need not be percent-encoded before the fragment of a URI (`_URI`) and in the fragment (`_FRAGMENT`);
-#: RFC 3986, appendix A.
+#: Characters that need not be percent-encoded in a URI before its fragment, and in the fragment (RFC 3986, appendix A)
 _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
@@ -147,8 +146,7 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
         for child in children(schema):
             name = child.get("$id")
             if isinstance(name, str) and not name.startswith("#") and id(child) not in named:
-                # both libraries omit the enclosing resources from the dynamic scope (core, 7.1) unless the embedded
-                # resource is entered by a reference
+                # unless a resource is entered by a reference, both libraries forget the resources around it (core, 7.1)
                 resource = dict(child)
                 child.clear()
                 child.update({"$ref": name, "$defs": {"resource": resource}})

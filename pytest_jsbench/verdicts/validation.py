@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 #: Maximum number of violations that a verdict lists.
 MOST_VIOLATIONS = 20
 
-#: Maximum length in characters of a schema for which all errors are sorted, since jsonschema-rs creates all of them
-#: before it returns the first.
+#: Maximum length in characters of a schema whose errors are all sorted; jsonschema-rs creates all errors at once.
 _LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: Beginning of a reference to a metaschema. A search for fixed text is ten times as fast as the regular expression.
