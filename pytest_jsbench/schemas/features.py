@@ -44,7 +44,7 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFeatures:
-    """Dialect, size, depth, keywords and features of a schema, by which cases can be selected."""
+    """Dialect, size, depth, keywords and features of a schema; cases can be selected by these values."""
 
     #: Name of the dialect, `draft-04` to `2020-12`, or `unknown`.
     dialect: str

@@ -184,7 +184,7 @@ def misspelt(schema: Schema) -> list[str]:
 
 
 def find_misspelled(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the messages of `misspelt` for a schema whose subschemas the caller has already collected."""
+    """Return the same messages as `misspelt`, for a schema whose subschemas are already collected."""
     meanings: dict[str, str] = {}
     for subschema in subschemas:
         for name, value in subschema.items():

@@ -42,7 +42,7 @@ _BY_CORE = {_uri(draft, "core"): draft for draft in _NAMED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownVocabulary:
-    """Vocabulary that a metaschema requires and that is not one of the published vocabularies."""
+    """An unpublished vocabulary that a metaschema requires."""
 
     metaschema: str
     uri: str

@@ -29,7 +29,7 @@ def is_model(described: object) -> TypeGuard[type]:
     return isinstance(described, type) and (
         hasattr(described, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(described)
-        # a TypedDict: on some Python versions, `typing` does not recognize those of `typing_extensions`, or vice versa
+        # not `is_typeddict`: on some Python versions, that of `typing` rejects a TypedDict of `typing_extensions`
         or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 

@@ -122,7 +122,7 @@ class References:
         return next((schema for schema in self.schemas if id(schema) in ids_in_cycle), None)
 
     def _same_value_schemas(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the schemas that these keywords of a schema apply to the same value."""
+        """Yield the subschemas in the given keywords, and the targets of references, that apply to the same value."""
         dialect = self.dialect(schema)
         applied = dialect.read(schema) if dialect else {}
         for keyword in keywords & applied.keys():
@@ -240,7 +240,7 @@ class SchemaPlaces:
         return self._reach(places, self._of_same_value)
 
     def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
-        """Return the places of the schemas for the member or item `step`, from the places for its object or array."""
+        """Return the places of the schemas for a member or item, given the places of the schemas for its container."""
         below: list[Tokens] = []
         for place in places:
             schema = follow(self._schema, place)
@@ -258,7 +258,7 @@ class SchemaPlaces:
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Return the given places with schemas that may apply to a value, but it is unknown to which value."""
+        """Return the given places whose schemas may apply to a value, if it is unknown to which value."""
         certain = self._reach([()], lambda place: [*self._of_same_value(place), *self._places_in(place, _PARTS)])
         possible = self._reach([()], lambda place: [*self._referred(place), *self._places_in(place, _READ)])
         return [place for place in places if place in possible and place not in certain]

@@ -15,7 +15,7 @@ from pytest_jsbench.schemas.references import Path, json_path
 
 #: Keywords of draft 3, which all later drafts ignore, and their replacements.
 _DRAFT_3 = {"divisibleBy": "multipleOf", "extends": "allOf", "disallow": "not"}
-#: Keywords of OpenAPI 3.0 that JSON Schema ignores, and what to write instead.
+#: Keywords of OpenAPI 3.0 that JSON Schema ignores, with advice for replacing them.
 _OPENAPI = {
     "discriminator": "give each branch a `const`",
     "example": "write examples: […]",
@@ -121,7 +121,7 @@ _OPENING = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", 
 
 @functools.cache
 def _ignored_by(dialect: Dialect) -> frozenset[str]:
-    """Return the keywords that only other drafts have; empty for a custom dialect, whose author chose its keywords."""
+    """Return the keywords that only other drafts define; empty for custom dialects, which choose their keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
 
 

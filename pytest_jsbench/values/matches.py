@@ -55,7 +55,7 @@ class Difference:
 
     #: JSON path of the value in the expected instance; for an unexpected value, its path in the answer.
     path: str
-    #: What is wrong with the value.
+    #: How the value differs from the expected value.
     fault: Fault
     #: Expected value as JSON with long strings truncated; also None if no value is expected.
     expected: Any
@@ -73,14 +73,14 @@ class Match:
     invented: FieldCount
     #: Number of expected fields that the answer does not have.
     missing: FieldCount = 0
-    #: Reason why the values could not be compared; empty if they were.
+    #: Reason why the values could not be compared; empty if they were compared.
     problem: str = ""
     #: First digits of the digest of the expected value and its comparers; empty if the digest is unknown.
     compared_with: str = ""
     #: The first differences between the answer and the expected instance.
     differences: tuple[Difference, ...] = field(default=(), hash=False)
-    #: For each field, the number of values in the answer minus the number of expected values, if these numbers differ;
-    #: includes at most 50 unexpected fields; None if unknown.
+    #: For each field, the number of values in the answer minus the number of expected values; None if unknown.
+    #: Fields without a difference are omitted, and so are unexpected fields after the first 50.
     surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:

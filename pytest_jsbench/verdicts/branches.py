@@ -66,10 +66,10 @@ class _Branch:
 
     number: int
     schema: object
-    #: Schema of the branch, followed by those of the nearest inner branches that apply to the same value.
+    #: Schema of the branch, followed by the schemas of the nearest inner branches that apply to the same value.
     schemas: tuple[object, ...]
     faults: Sequence[ReportedError]
-    #: The nearest branch of the first failed union inside this branch, then those of unions nested in the union.
+    #: Nearest branch of the first failed union inside this branch, then the nearest branches of nested unions.
     inner: tuple[_Branch, ...] = ()
 
     @property
@@ -310,7 +310,7 @@ class _Rating:
         is_map = self._is_map(branch.schema)
         if not (fields.names or fields.patterns or fields.shaped or is_map):
             return 0  # the branch does not define which fields exist
-        # if the value of a field is wrong itself, not only a part of it, the name probably matches a pattern by chance
+        # if a field's whole value is wrong, the field's name probably matches a pattern only by chance
         broken = {fault.place[self._depth] for fault in branch.faults if len(fault.place) == self._depth + 1}
         others = [name for name in self._value if name not in fields.names]
         return sum(name in broken or not (is_map or _matches_any(name, fields.patterns)) for name in others)

@@ -48,7 +48,7 @@ class ObjectFields:
     shaped: bool = False
     #: Whether some branch allows keys with any name.
     open: bool = False
-    #: Minimum number of keys.
+    #: Minimum number of keys that the schema requires.
     least: float = 0
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
@@ -73,7 +73,7 @@ class ObjectFields:
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:
-    """Return the names by their spelling without case and white space."""
+    """Return a mapping from each name in lower case and without white space to the name itself."""
     return {spelling(name): name for name in sorted(names, reverse=True)}
 
 
@@ -221,7 +221,7 @@ class ExtraFields:
         return [path for path, own in self._stored if own is reason]
 
     def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
-        """Return the stored fields as JSON paths, optionally only those with one reason."""
+        """Return the stored fields as JSON paths, optionally only the fields with one reason."""
         return tuple(json_path(path) for path, own in self._stored[:_MOST_LISTED] if reason in {None, own})
 
 
@@ -343,8 +343,8 @@ class FieldNames:
         self, schema: object, kind: type, visited: dict[int, ObjectFields] | None = None
     ) -> ObjectFields:
         """
-        Compute the keys that a schema names: if `kind` is `dict`, a schema for the object; if it is `str`, a schema for
-        its keys in `propertyNames`.
+        Compute the keys of objects that a schema names. With `dict` as the kind, the schema applies to the objects;
+        with `str`, the schema applies to their keys (`propertyNames`).
         """
         visited = {} if visited is None else visited
         if not isinstance(schema, dict) or id(schema) in visited:

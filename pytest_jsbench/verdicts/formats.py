@@ -125,7 +125,7 @@ def is_idn_email(text: str) -> bool:
     match = _IDN_MAILBOX.fullmatch(text)
     if not (match and _has_valid_lengths(match)):
         return False
-    # the domain need not be in NFC, since it is normalized before a lookup
+    # the domain need not be in NFC, since mail software normalizes a domain before a lookup
     return all(_is_domain_label(label) for label in normalize("NFC", match["domain"] or "a").split("."))
 
 
@@ -142,7 +142,7 @@ def _has_valid_lengths(match: re.Match[str] | None) -> bool:
         return len(match["domain"].encode()) <= _LONGEST_DOMAIN
     if match["ipv6"] is None:
         return True
-    # here `::` replaces at least two groups, while RFC 4291 allows it to replace one
+    # in an address literal, `::` replaces at least two groups, while RFC 4291 allows `::` to replace one group
     groups = [group for group in match["ipv6"].split(":") if group]
     shortened = len(groups) <= (4 if match["ipv4"] else 6) or "::" not in match["ipv6"]
     return shortened and _builtin("ipv6")(match["ipv6"] + ("0.0.0.0" if match["ipv4"] else ""))  # noqa: S104

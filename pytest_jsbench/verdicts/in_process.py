@@ -48,7 +48,7 @@ _COMPILED_LENGTH = 1_000_000
 #: Maximum length in characters of an answer for which the first 20 violations are listed, and not only one.
 #: jsonschema-rs creates all violations at once: up to one for every two characters, each with over a kilobyte.
 _LONGEST_LISTED = 150_000
-#: Maximum product of the lengths of answer and schema for which all violations are computed without a first step.
+#: Maximum product of the lengths of answer and schema for which all violations are computed in one step.
 #: Without references in the schema, an answer cannot have more violations than this product.
 _FEW_VIOLATIONS = 2_000_000
 #: Maximum length in characters of an answer for which violations or a second opinion are computed.
@@ -172,7 +172,7 @@ class InProcessJudge:
         return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
-        """Yield the verdict, then the same verdict with more details whenever they are known."""
+        """Yield the verdict as soon as it is known, then yield it again with more and more details."""
         compiled = self._compile_cached(schema_text)
         if isinstance(compiled, Verdict):
             yield compiled
@@ -296,7 +296,7 @@ def constants(schema: str, policy: str) -> Any:
 
 def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
-    Judge an answer for the parent process: yield the verdict and the instance, then further details when they are
+    Judge an answer for the parent process: yield the verdict and the instance, then further details as soon as they are
     known.
 
     The instance is only sent if the text also contains a fence or reasoning; otherwise the parent process parses the

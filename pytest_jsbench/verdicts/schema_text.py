@@ -26,7 +26,7 @@ DEEPEST_SCHEMA = 250
 
 #: A printable ASCII character that is written as an escape `\u00..`, which JSON writers rarely do.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: Characters that need not be percent-encoded in a URI before its fragment, and in the fragment (RFC 3986, appendix A)
+#: Characters that need no percent-encoding in a URI before its fragment, and in the fragment (RFC 3986, appendix A).
 _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})

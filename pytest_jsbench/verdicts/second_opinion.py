@@ -189,7 +189,7 @@ def _branches(error: jsonschema.ValidationError) -> list[list[ReportedError]]:
     if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
         return []
     branches: list[list[ReportedError]] = [[] for _ in error.validator_value]
-    # an error of a branch that is the schema `false` has no path
+    # if a branch is the schema `false`, its error has no path
     forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
     for inner in error.context:
         path = inner.relative_schema_path
@@ -221,8 +221,8 @@ class SecondOpinionSeeker:
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
         """
-        Return whether jsonschema agrees that the instance is valid, or invalid; undecided if the result depends on a
-        string whose format cannot be checked.
+        Validate the instance with jsonschema, and compare the result with `valid`; return `undecided` if the result
+        depends on a string whose format cannot be checked.
         """
         try:
             results = self._validate_with_assumptions(instance)

@@ -152,7 +152,7 @@ def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> json
 
 
 def _split_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield parts of the schema with one keyword each, or one name for maps of schemas, sorted by place."""
+    """Yield a schema for each keyword, and for each name in keywords such as `properties`, sorted by place."""
     for keyword in sorted(schema, key=lambda keyword: json_path((keyword,))):
         value = schema[keyword]
         if keyword in NAMED and isinstance(value, dict):

@@ -93,7 +93,7 @@ class SchemaReason(StrEnum):
     NOT_A_SCHEMA = "not_a_schema"
     TOO_DEEP = "too_deep"
     UNKNOWN_DIALECT = "unknown_dialect"
-    #: The metaschema of the schema requires a vocabulary that is not one of the published vocabularies.
+    #: The schema's metaschema requires an unpublished vocabulary.
     UNKNOWN_VOCABULARY = "unknown_vocabulary"
     #: The schema is invalid by the metaschema of its dialect.
     METASCHEMA = "metaschema"
