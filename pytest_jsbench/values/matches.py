@@ -80,7 +80,7 @@ class Match:
     #: The first differences between the answer and the expected instance.
     differences: tuple[Difference, ...] = field(default=(), hash=False)
     #: For each field, the number of values in the answer minus the number of expected values; None if unknown.
-    #: Fields without a difference are omitted, and so are unexpected fields after the first 50.
+    #: Fields without a difference, and unexpected fields after the first 50, are omitted.
     surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:

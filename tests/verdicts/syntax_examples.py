@@ -49,7 +49,8 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         meaning="has a number that JSON does not have", texts=('{"a": NaN}', "-Infinity")
     ),
     SyntaxReason.NUMBER_OUT_OF_RANGE: ReasonExamples(
-        meaning="has a number beyond the range of a double, or with more than 4,300 digits", texts=('{"a": 1e400}', "-1e309")
+        meaning="has a number beyond the range of a double, or with more than 4,300 digits",
+        texts=('{"a": 1e400}', "-1e309"),
     ),
     SyntaxReason.LONE_SURROGATE: ReasonExamples(
         meaning="has half a surrogate pair, which UTF-8 cannot encode", texts=('{"a": "\\ud800"}',)
@@ -97,8 +98,8 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=("I cannot answer that.", 'Sure: {"a": 1}', "null hypothesis", "5 apples", "NaN is no number", "`{}`"),
     ),
     SyntaxReason.DUPLICATE_KEYS: ReasonExamples(
-        meaning="has a key twice in an object, and `--jsbench-duplicate-keys=fail` is set; otherwise a note of the same "
-        "name is added, and the last value counts",
+        meaning="has a key twice in an object, and `--jsbench-duplicate-keys=fail` is set; otherwise a note of "
+        "the same name is added, and the last value counts",
         texts=('{"a": 1, "a": 2}',),
         policy=JudgePolicy(duplicate_keys="fail"),
     ),
