@@ -183,7 +183,7 @@ def _own_comments(client: Client, discussion: Discussion, marker: str, author: o
 def _call_for_object(
     client: Client, discussion: Discussion, method: str, path: str, body: object = None
 ) -> dict[str, Any]:
-    """Send a request and return the JSON object in the response; an empty dictionary if the response is no object."""
+    """Send a request and return the JSON object in the response; an empty dictionary for any other response."""
     value = _call(client, discussion, method, path, body)
     return value if isinstance(value, dict) else {}
 

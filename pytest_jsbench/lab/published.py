@@ -189,7 +189,7 @@ class BesidePublished:
     table: Publication
     #: Rows by task, then by the name of the run or the framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
-    #: Settings that differ; the first value of each setting is that of the publication.
+    #: Settings that differ; the first value of each setting is the publication's value.
     settings: tuple[SettingDifference, ...]
     #: Settings that affect results and that the publication does not state.
     unstated: tuple[SettingDifference, ...] = ()

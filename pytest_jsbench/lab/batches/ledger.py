@@ -141,7 +141,7 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
             for name, value in (
                 ("id", part.id or ""),
                 ("handed_in_at", part.handed_in_at),
-            ):  # messages print these fields
+            ):  # these fields are printed in messages
                 if printable(value) != value:
                     raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches

@@ -217,7 +217,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 def check_id(value: object, of: str = "the batch") -> str:
-    """Return the id that the server sent if it is safe to print; raise CallError if not."""
+    """Return the id if it is a text that is safe to print; otherwise raise CallError."""
     if isinstance(value, str) and value and printable(value, _LONGEST_ID) == value:
         return value
     raise CallError(FaultKind.BAD_RESPONSE, f"the server did not return a valid id of {of}")

@@ -43,7 +43,7 @@ class LibraryProcess:
         self._memory = memory
         self._start_timeout = start_timeout
         self._module = module
-        # only private memory counts: libraries such as CUDA map shared memory, which is no part of a grammar
+        # only private memory is limited: libraries such as CUDA also map shared memory, which grammars do not use
         self._calls = GuardedCalls(private=True)
 
     def start(self) -> None:

@@ -31,7 +31,7 @@ def is_set(mask: bytes, token: int) -> bool:
 
 
 class Matcher(ABC):
-    """A grammar that matches one text token by token."""
+    """Matcher of one text against a grammar, token by token."""
 
     @abstractmethod
     def mask(self) -> bytes:
@@ -208,7 +208,7 @@ class _XGrammarMatcher(Matcher):
 #: Type of the adapters; `compile` returns a function that creates a matcher for a new text, or raises Unsupported with
 #: the library's message.
 Library = LLGuidance | Outlines | XGrammar
-#: Adapter by the name of the engine.
+#: Adapter classes by the name of the engine.
 LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {
     "llguidance": LLGuidance,
     "outlines": Outlines,

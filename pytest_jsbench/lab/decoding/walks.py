@@ -35,7 +35,7 @@ _MOST_FORCED = 256
 
 
 class Likeliest:
-    """A choice of the most likely allowed token."""
+    """Strategy that chooses the most likely allowed token."""
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
         """Return the first candidate that the mask allows; None if the mask allows none of the candidates."""
@@ -44,19 +44,19 @@ class Likeliest:
 
 class Draw:
     """
-    A choice by sampling from the softmax over the allowed tokens, with temperature and `top_p` as in llama.cpp.
+    Strategy that samples from the softmax over the allowed tokens, with temperature and `top_p` as in llama.cpp.
 
     One object is used for one text, in one thread. At first, only the most likely tokens are offered. For the total
-    weight of the other tokens, an upper bound is computed, and a random point is drawn below the total weight of all
-    tokens. If the point falls on an offered token, this token is chosen; otherwise more tokens are requested for the
-    same point. The result has exactly the same distribution as if all tokens had been offered.
+    weight of the other tokens, an upper bound is computed, and a random point is drawn between 0 and the total weight
+    of all tokens. If the point falls on an offered token, this token is chosen; otherwise more tokens are requested for
+    the same point. The result has exactly the same distribution as if all tokens had been offered.
     """
 
     def __init__(self, *, temperature: float, top_p: float = 1.0, seed: int | None = None) -> None:
         self._temperature = temperature
         self._top_p = top_p
         # random() gives the same values for a seed in all versions of Python; numpy does not guarantee this.
-        self._random = random.Random(seed)  # noqa: S311  no secret hangs on it
+        self._random = random.Random(seed)  # noqa: S311  no secret depends on it
         #: Point drawn for the next token; kept until a token is chosen.
         self._point: float | None = None
 

@@ -1,8 +1,8 @@
 """
 Export a run in the format of the project every_eval_ever: one aggregate record, and one row per attempt.
 
-The aggregate follows that project's JSON Schema 0.3.0. Rows follow 0.3.0 or instance-level 0.2.0, since no row can
-conform to both.
+The aggregate follows that project's JSON Schema 0.3.0. A row follows either version 0.3.0 or the instance-level schema
+0.2.0, since no row can conform to both.
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ def add_probe(commands: Any) -> None:
     )
     _add_engine_options(probe)
     _add_question_options(probe)
-    probe.add_argument("-v", "--verbose", action="store_true", help="print the counts of each level and keyword")
+    probe.add_argument(
+        "-v", "--verbose", action="store_true", help="print the counts for each keyword and concurrency level"
+    )
     probe.add_argument("--json", action="store_true", help="print the findings as JSON only")
     probe.set_defaults(command=_probe)
 

@@ -74,7 +74,7 @@ _LOADED = 32
 _QUESTIONS_UNDER_LOAD = 176
 #: Maximum number of additional questions at the second-highest level if the highest has wrong answers.
 _MOST_BELOW = 64
-#: Policy for judging answers; a server that enforces the schema cannot send an answer that fails.
+#: Policy for judging answers; a server that enforces the schema cannot send an answer that fails under this policy.
 POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
 #: HTTP statuses with which servers reject an unsupported request.
 _REFUSING = frozenset({400, 422, 501})
@@ -416,7 +416,7 @@ class Probe:
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        # if the schema has no words of its own, a duplicate key shows that the answer was constrained to JSON
+        # if the schema contains no random words, a duplicate key shows that the answer was constrained to JSON
         constrained_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
         traced = constrained_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)

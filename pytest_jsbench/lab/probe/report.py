@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
-#: Maximum number of probed keywords up to which the enforced keywords of a mode that fails under load are named.
+#: Maximum number of probed keywords in a mode that fails under load for which the enforced keywords are named.
 _MOST_NAMED = 3
 #: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160
@@ -48,7 +48,7 @@ class RepliesReport(TypedDict):
     refused: Natural
     #: Number of failed calls and truncated answers, which are no evidence.
     undecided: Natural
-    #: Message of the server or the judge about the worst reply; empty if all conform.
+    #: Message of the server or the judge about the worst reply; empty if all replies conform.
     message: str
 
 

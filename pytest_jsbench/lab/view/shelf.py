@@ -75,10 +75,10 @@ class ShelvedRun:
     #: Whether cases have several attempts.
     repeated: bool
     blocks: Sequence[Block]
-    #: Results of the gates; empty if none was set.
+    #: Results of the gates; empty if no gate was set.
     gates: Sequence[GateFigures]
     pictures: Sequence[Picture]
-    #: Attempts, with those that did not pass first.
+    #: Attempts; failed attempts come first.
     attempts: Sequence[ListedAttempt]
     #: Values to choose from in each filter of the list of attempts.
     choices: Mapping[str, Sequence[str]]
@@ -227,7 +227,7 @@ class Shelf:
 
 
 def _state(path: Path) -> object:
-    """Return the state of the run's files, which changes when a file changes."""
+    """Return a value that changes whenever one of the run's files changes."""
     states = []
     with suppress(OSError):  # the run may be deleted in the meantime
         for file in sorted(path.iterdir()):
