@@ -1,5 +1,5 @@
 """
-Contract tests for engines: an engine's author subclasses `EngineContract` and provides the engine's configuration.
+Contract tests for engines: to test an engine, subclass `EngineContract` and override `config`.
 
 The tests call the real engine about a dozen times. This module imports pytest, so no other module imports this one.
 """

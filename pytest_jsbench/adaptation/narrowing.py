@@ -6,8 +6,8 @@ their requirements keyword by keyword; otherwise, two closed objects could contr
 `containers` write the supported keywords of each type; for inner subschemas, `containers` calls `Narrowing.place`
 again.
 
-Since the result contains no `not`, `if` or `oneOf`, it accepts no more than the original if none of its subschemas
-does.
+Since the result contains no `not`, `if` or `oneOf`, a subschema that accepts fewer instances cannot make the whole
+result accept more.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
-    """One pass over the schema; `adapt` uses a new one for each attempt."""
+    """One pass over the schema; `adapt` creates a new object for each pass."""
 
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
         self._document = document
         self._subset = subset
         self._ledger = ledger
-        #: Adapted definitions by place: `$defs/name`.
+        #: Adapted definitions by their place, such as `$defs/name`.
         self.definitions: dict[str, Node] = {}
         self._names: dict[Path, str] = {(): ""}
         self._open: list[Path] = [()]
@@ -78,7 +78,7 @@ class Narrowing:
         return self._write_conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """Return one adapted schema for all of the parts; raise Contradiction if no instance can be valid."""
+        """Return one adapted schema for all of the parts; raise Contradiction if no instance is valid for all parts."""
         constraining = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
@@ -107,8 +107,8 @@ class Narrowing:
 
     def _write_reference(self, part: SchemaPart, described: SchemaPart) -> Node:
         """
-        Write a reference and its annotations, which are in `described`: the reference itself or the
-        schema around it.
+        Write the reference in `part`, with the annotations of `described`: the same part, or the
+        `anyOf` that contains it.
         """
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
@@ -129,7 +129,7 @@ class Narrowing:
                 self._ledger.note("rewritten", "anyOf", described.path, "replaced by its only alternative")
             return {"$ref": reference, **siblings}
         if described is part:
-            note = "the only alternative of an anyOf, which has the annotations that may not be next to $ref"
+            note = "moved into an anyOf, as the subset does not allow these annotations next to $ref"
             self._ledger.note("rewritten", "$ref", part.path, note)
         return {"anyOf": [{"$ref": reference}], **siblings}
 
@@ -191,7 +191,7 @@ class Narrowing:
         if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
             return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
-            note = "only the first alternative, since the root may not have several"
+            note = "kept only the first alternative, as the root may not have several"
             self._ledger.note("tightened", first.keyword, first.path, note)
         return _any_of(nodes[:1] if only_one else nodes, annotations)
 
@@ -232,11 +232,11 @@ class Narrowing:
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
-            note = "only the types that the other keywords apply to" if kinds else "only types without parts"
+            note = f"restricted to {'the types that the other keywords apply to' if kinds else 'scalar types'}"
             kinds = kinds or _SCALARS
             rules.note("tightened", "type", note, path=rules.path)
         elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.values_of("type")[:1]):
-            rules.note("rewritten", "type", "only the types that all subschemas allow", path=rules.path)
+            rules.note("rewritten", "type", "restricted to the types that all subschemas allow", path=rules.path)
         self._note_ineffective(rules, kinds)
         return _any_of(self._add_types(rules, self._write_bodies(rules, kinds)), annotations)
 
@@ -383,8 +383,8 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
     """
-    Yield every subschema of an adapted schema, with the number of objects and arrays that enclose
-    it, including itself.
+    Yield every subschema of an adapted schema with its nesting depth: the number of enclosing objects
+    and arrays, including the subschema itself.
     """
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
@@ -414,7 +414,7 @@ def _used_definitions(root: Node, definitions: Mapping[str, Node]) -> dict[str, 
 
 
 def _required_cycle(root: Node, definitions: Mapping[str, Node]) -> str | None:
-    """Return a reference that leads back to itself through required properties only; None if there is none."""
+    """Return a reference that leads back to itself through required properties only; None without such a reference."""
     places = _places(root, definitions)
     nodes = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())
     return next((reference for reference, node in places.items() if id(node) in nodes), None)
@@ -436,7 +436,7 @@ def _unavoidable(node: Node) -> Iterator[str]:
 
 
 def _finite_references(places: Mapping[str, Node]) -> set[str]:
-    """Return the references to parts of an adapted schema that have a finite instance."""
+    """Return the references in an adapted schema whose targets have a finite instance."""
     finite: set[str] = set()
     while more := {name for name, node in places.items() if name not in finite and _is_finite(node, finite)}:
         finite |= more

@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.keywords import BY_KIND
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: Maximum number of integers to list instead of bounds that the subset lacks.
+#: Maximum number of integers in an enum that replaces unsupported bounds.
 _MOST_LISTED = 64
 
 _ATOM = (
@@ -30,13 +30,13 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 
 def string_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a schema for strings that satisfies all rules."""
+    """Return supported keywords for strings that together enforce all rules."""
     body = _text_keywords(rules)
     return body | _lengths(rules, body.get("pattern"))
 
 
 def _text_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a string, except its lengths."""
+    """Return the supported keywords for strings, except `minLength` and `maxLength`."""
     keywords: Node = {}
     for pattern, path in rules.values_of("pattern"):
         if not isinstance(pattern, str):
@@ -65,7 +65,7 @@ def _lengths(rules: Rules, pattern: str | None) -> Node:
     keyword = "minLength" if shortest > 0 else "maxLength"
     if shortest <= 0 and longest is None:
         if rules.values_of("minLength"):
-            rules.note("rewritten", "minLength", "removed, as every string is that long")
+            rules.note("rewritten", "minLength", "removed, as every string satisfies it")
         return {}
     if pattern is not None:
         least, most = _width(pattern)
@@ -119,7 +119,7 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
     unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
     if unsupported and whole and lower and upper and not step:
-        # `_bound` made the exclusive bounds that the subset lacks inclusive
+        # `_bound` has replaced unsupported exclusive bounds by inclusive bounds
         least = math.ceil(bounds["minimum"])
         most = math.floor(bounds["maximum"])
         if most < least:
@@ -150,7 +150,7 @@ def _step(rules: Rules, *, whole: bool) -> Node:
 
 
 def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
-    """Return the strictest of all lower or upper bounds, as one keyword."""
+    """Return the strictest lower bound, or the strictest upper bound, as one keyword."""
     exclusive = "exclusive" + keyword.capitalize()
     sign = -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
@@ -196,7 +196,7 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
     if not kept:
         raise Contradiction
     if len(kept) < len(values):
-        rules.note("rewritten", keyword, "without the values that the other keywords reject")
+        rules.note("rewritten", keyword, "removed the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
         kept = _without_containers(kept, rules, keyword)
     for keyword_of_type in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
@@ -225,12 +225,12 @@ def _without_containers(values: list[Any], rules: Rules, keyword: str) -> list[A
     scalars = [value for value in values if not isinstance(value, dict | list)]
     if not scalars:
         rules.refuse(keyword, "arrays and objects as values are not supported")
-    rules.note("tightened", keyword, "without the arrays and objects")
+    rules.note("tightened", keyword, "removed the arrays and objects")
     return scalars
 
 
 def _list_values(rules: Rules, values: list[Any]) -> Node:
-    """Return the keyword that lists the values, with the keywords for strings among them."""
+    """Return the `enum` or `const` with the values; if some are strings, also the keywords for strings."""
     as_const = rules.values_of("const") and rules.has_keyword("const") and "const" in rules.document.dialect.keywords
     if as_const and not rules.values_of("enum"):
         listed = {"const": copy.deepcopy(values[0])}

@@ -59,7 +59,7 @@ class Subset:
     most_min_items: int | None = None
     #: Regular expression for the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: Largest number of repetitions that the adaptation writes in a pattern, as in `{n,m}`.
+    #: Maximum number of repetitions in patterns that the adaptation generates, as in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
     #: Undocumented limits above which the provider is likely to reject a schema as too complex.
@@ -121,8 +121,8 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: Limits assumed for providers that document no limits, and report only "too complex" or "too many states". The values
-#: are those that other providers document.
+#: Assumed limits of providers that document none, and reject schemas as "too complex" or "with too many states". The
+#: values are the documented limits of other providers.
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(
@@ -164,7 +164,7 @@ ANTHROPIC = Subset(
     closed=True,
     recursion="none",
     most_min_items=1,
-    # look-around, word boundaries, backreferences, repetitions of hundreds
+    # look-around, word boundaries, backreferences, and repetitions of 100 or more
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
     longest_repeat=99,
     limits=SubsetLimits(optional=24, unions=16),
@@ -226,7 +226,7 @@ FIREWORKS = Subset(
     formats=frozenset(),
 )
 
-#: Subset that Mistral's own clients write; Mistral documents no list of keywords.
+#: Subset that Mistral's own clients send; Mistral does not document a list of keywords.
 MISTRAL = Subset(
     name="mistral",
     date="2026-11",

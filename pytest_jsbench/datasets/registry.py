@@ -31,8 +31,8 @@ BUNDLED = (BUILTIN, BUILTIN_QUICK)
 #: Built-in schemas: `<task>/<id>.json`.
 _SCHEMAS = files("pytest_jsbench.datasets").joinpath("schemas")
 TASKS = ("simple", "medium", "hard", "very_hard")
-#: Cases of `builtin-quick`: of those that the bundled model answers with the fewest tokens, some that pass and some
-#: that fail in each task (none of very_hard pass), for different keywords, and one whose answer is truncated.
+#: Cases of `builtin-quick`, chosen among the cases that the bundled model answers with the fewest tokens: each task has
+#: cases that pass and cases that fail (in very_hard, all fail), with different keywords. One answer is truncated.
 QUICK: Mapping[str, frozenset[str]] = {
     "simple": frozenset({"dns_aaaa_record", "page_link", "star_rating", "ticket_priority"}),
     "medium": frozenset({"git_branch_name", "web_server_config"}),
@@ -84,7 +84,7 @@ def _open_several(selection: Selection) -> Listing:
 
 
 def _label_sources(sources: Sequence[str]) -> dict[str, str]:
-    """Return the shortest unique end of each path, joined with dots; it is the same on every machine."""
+    """Return a label for each source that is the same on every machine: the shortest unique end of its path."""
     labels: dict[str, str] = {}
     for source in sources:
         parts = Path(source).parts
@@ -135,7 +135,7 @@ def _open(selection: Selection) -> Listing:
 
 
 def open_builtin(selection: Selection) -> Listing:
-    """Return the selected built-in schemas, of all or of the quick ones."""
+    """Return the selected cases of `builtin` or `builtin-quick`."""
 
     def read(key: CaseKey) -> Case:
         return Case(key=key, schema=load_builtin(key)["schema"])

@@ -127,7 +127,7 @@ class EvaluatedRun(Run):
         return comparisons[""]
 
     def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
-        """Return the comparison with another run for each variant; without variants, the only key is an empty name."""
+        """Return the comparison with another run for each variant; without variants, the only key is an empty text."""
         from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
         with argument_names_in_errors():
@@ -156,14 +156,14 @@ class EvaluatedRun(Run):
 
     @property
     def _lines(self) -> list[str]:
-        """Lines above the metrics, with the reasons for attempts without an answer."""
+        """Lines to show above the metrics: the run, its verdict, attempts without an answer, and warnings."""
         decided = [] if self.verdict is None else [self.verdict.text]
         warnings = (printable(with_argument_names(line), 600) for line in (*self._without_answer, *self.warnings))
         return [repr(self), *decided, *warnings]
 
     @property
     def _without_answer(self) -> Iterator[str]:
-        """Number of failed calls, and of attempts without a record, each with the reason of the first."""
+        """Lines with the number of failed calls and of missing records, and the reason for the first of each."""
         broken = [outcome for outcome in self.outcomes if outcome.failed]
         if broken:
             record = broken[0].read()
@@ -187,7 +187,7 @@ class EvaluatedRun(Run):
 
 def _runs_by_name(value: object) -> object:
     if not isinstance(value, Mapping) or not value or not all(isinstance(run, Run) for run in value.values()):
-        raise ValueError("a mapping of names to one run or more, such as {'first': run}")
+        raise ValueError("a mapping of names to runs, such as {'first': run}")
     return value
 
 

@@ -25,7 +25,7 @@ from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
-#: Accepted names of the field with the schema, and of the field with the id; the first that a row has is used.
+#: Accepted names of the field with the schema, and of the field with the id; the first name in a row is used.
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id", "record_id")
 #: Fields of a row of the Structured Output Benchmark, in addition to its schema.

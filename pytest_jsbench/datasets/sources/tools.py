@@ -344,7 +344,7 @@ def _read_entry(
 
 
 def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped_is_function: bool = False) -> bool:
-    """Add the schemas of a tool; return False if the value does not define its arguments."""
+    """Add the schemas of a tool; return False if the value does not define the arguments of a tool."""
     if not isinstance(entry, Mapping):
         return False
     tool: Mapping[str, Any] = entry
@@ -383,8 +383,8 @@ def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped
 
 def _member(tool: Mapping[str, Any], shapes: Iterable[_Shape]) -> Steps | None:
     """
-    Return the path of the first schema that is not null; if all are null, of the first. None if no
-    schema is present.
+    Return the path of the first schema that is not null, or of the first schema if all are null; None
+    if no schema is present.
     """
     present = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
     # a tool whose schema has a field `json` by coincidence is not in Bedrock's format
@@ -450,7 +450,7 @@ def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any
     inner = value.get("json_schema")
     place: Steps | None = None
     if isinstance(inner, Mapping) and not KEYWORDS.isdisjoint(inner):
-        place = (*steps, "json_schema")  # llama.cpp, and Structured Output in rows
+        place = (*steps, "json_schema")  # llama.cpp, and rows of the Structured Output Benchmark
     elif isinstance(inner, Mapping) and "schema" in inner:
         place = (*steps, "json_schema", "schema")
     elif isinstance(value.get("schema"), Mapping | bool) and _wraps_a_schema(value):
@@ -481,7 +481,7 @@ def read_wrapped(document: object) -> Definitions | None:
     others = ", ".join(sorted(map(str, document.keys() - _WRAPPER_FIELDS)))
     problem = ""
     if others:
-        problem = f"has its schema in a field, next to {printable(others, 80)}; a row belongs in a .jsonl file"
+        problem = f"has a field schema next to {printable(others, 80)}; save rows in a .jsonl file"
     definition = Definition(name=None, part=Part.ANSWER, schema=("schema",), problem=problem)
     return Definitions(schemas=[definition])
 
