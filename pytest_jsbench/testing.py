@@ -47,7 +47,7 @@ def request(
     seed: int | None = None,
     timeout: float = 60.0,
 ) -> Request:
-    """Return a request like those that the runner makes."""
+    """Return a request as a run would make it."""
     messages = (Message(role="system", content=system),) if system else ()
     return Request(
         key=CaseKey(task=task, id=case_id),

@@ -29,7 +29,7 @@ ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Change of a keyword at one place in the original schema."""
+    """Change of one keyword in one subschema of the original schema."""
 
     #: Effect of the change on the instances that the schema accepts.
     kind: ChangeKind
@@ -75,7 +75,7 @@ class Blocked(Exception):
 
 
 class Contradiction(Exception):
-    """Raised if no instance can conform to all schemas that apply at one place."""
+    """Raised if no instance conforms to all subschemas that apply to one location."""
 
 
 class Ledger:

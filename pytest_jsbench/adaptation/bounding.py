@@ -113,7 +113,7 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
-    # references in a subschema with its own identifier are relative to the subschema, but here relative to the root
+    # references in a subschema with its own identifier start at the subschema, but `_Walk` resolves them from the root
     embedded = (_texts_under(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     tuples = "prefixItems" in document.dialect.keywords

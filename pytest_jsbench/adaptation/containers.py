@@ -1,4 +1,4 @@
-"""Write the keywords of objects and arrays in the provider's subset."""
+"""Adapt the keywords of objects and arrays to the provider's subset."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPart:
-    """Subschema with its place in the original schema."""
+    """Subschema with its path in the original schema."""
 
     schema: Any
     path: Path

@@ -30,7 +30,7 @@ _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "m
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
     ledger = Ledger("relax")
-    # the user's schema may already have been below $defs
+    # the user's schema may itself have the form that `with_pointers` produces
     was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
     moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:

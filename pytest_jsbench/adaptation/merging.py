@@ -82,10 +82,7 @@ def can_move_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
-    """
-    Return whether the branches of each `oneOf` may be narrowed, because no keyword could then make the schema accept
-    more.
-    """
+    """Return whether the branches of each `oneOf` can be narrowed without making the whole schema accept more."""
     for _, part in located(schema):
         branches = part.get("oneOf", [])
         if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):
@@ -192,7 +189,7 @@ def are_exclusive(branches: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _forbids_required(branch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether a branch of closed objects forbids a property that another branch of objects requires."""
+    """Return whether a branch closes its objects and thereby forbids a property that the other branch requires."""
     if not (_well_formed(branch) and _well_formed(other) and branch.get("type") == other.get("type") == "object"):
         return False
     is_closed = branch.get("additionalProperties") is False and not branch.get("patternProperties")

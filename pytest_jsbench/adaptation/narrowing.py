@@ -1,10 +1,10 @@
 """
-Adapt a schema to a subset of JSON Schema, place by place.
+Adapt a schema to a subset of JSON Schema, one location at a time.
 
-Each place is adapted in two steps. First, `rules` collects all subschemas that apply to the same instance, and combines
-their requirements keyword by keyword; otherwise, two closed objects could contradict each other. Then `scalars` and
-`containers` write the supported keywords of each type; for inner subschemas, `containers` calls `Narrowing.place`
-again.
+Each location is adapted in two steps. First, `rules` collects all subschemas that apply to the same instance, and
+combines their requirements keyword by keyword; otherwise, two closed objects could contradict each other. Then
+`scalars` and `containers` write the supported keywords of each type; for inner subschemas, `containers` calls
+`Narrowing.place` again.
 
 Since the result contains no `not`, `if` or `oneOf`, a subschema that accepts fewer instances cannot make the whole
 result accept more.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
     from pytest_jsbench.core.cases import Schema
 
-#: Maximum number of alternatives at one place, after all choices are combined.
+#: Maximum number of alternatives at one location, after all choices are combined.
 _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
@@ -78,7 +78,7 @@ class Narrowing:
         return self._write_conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """Return one adapted schema for all of the parts; raise Contradiction if no instance is valid for all parts."""
+        """Return one adapted schema for all subschemas of an instance; raise Contradiction if no instance is valid."""
         constraining = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
@@ -92,8 +92,8 @@ class Narrowing:
 
     def _find_reference(self, part: SchemaPart) -> SchemaPart | None:
         """
-        Return the part or the only branch of its `anyOf`, if this is a reference and nothing else
-        affects validity.
+        Return the reference if the part consists only of a reference, or of an `anyOf` with one
+        reference; otherwise None.
         """
         if self._document.is_only_a_reference(part.schema):
             return part
@@ -196,7 +196,7 @@ class Narrowing:
         return _any_of(nodes[:1] if only_one else nodes, annotations)
 
     def origin(self, reference: str) -> Path:
-        """Return the place in the original schema that an adapted reference leads to."""
+        """Return the path of the subschema in the original schema that an adapted reference leads to."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
     def _write_alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
@@ -323,7 +323,7 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
 
 
 def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
-    """Adapt the schema, and omit properties that would have no finite instance if they were required."""
+    """Adapt the schema, without optional properties that the subset requires but that have no finite instance."""
     omitted: frozenset[Path] = frozenset()
     while True:
         ledger = Ledger(mode)

@@ -1,4 +1,4 @@
-"""Write the keywords of strings, numbers and enumerated values in the provider's subset."""
+"""Adapt the keywords of strings, numbers and enumerated values to the provider's subset."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Subset:
     formats: frozenset[str]
     #: Keywords that are allowed next to `$ref`.
     reference_siblings: frozenset[str] = frozenset()
-    #: True if the root must be an object, without a choice or a reference.
+    #: True if the root must be the schema of an object, and not an `anyOf` or a `$ref`.
     object_root: bool = False
     #: True if every object must have `additionalProperties: false`.
     closed: bool = False

@@ -18,7 +18,7 @@ from pytest_jsbench.values import expecting, without_comparers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Size and seed of a random sample of cases, proportional to the tasks' sizes; not related to the model's seed."""
+    """Size and seed of a random sample of cases, stratified by task; `seed` is not the model's seed."""
 
     size: int
     seed: int = 0
@@ -48,12 +48,12 @@ class Selection:
     sample: Sample | None = None
     #: Directory of schemas that the source's schemas may refer to.
     registry: str | None = None
-    #: `$schema` that conditions assume for a schema without one.
+    #: Dialect that conditions assume for a schema without `$schema`.
     default_dialect: str = DRAFT_2020_12.uri
 
     @classmethod
     def from_sources(cls, sources: Sequence[str], **chosen: Any) -> Selection:
-        """Return a selection from one source, or from several that form one suite; repeated sources are ignored."""
+        """Return a selection from one source, or from several sources as one suite; repeated sources are ignored."""
         names = tuple(dict.fromkeys(sources))
         return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
 

@@ -46,9 +46,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
-#: Fields whose words are properties of a schema, with the attribute of `SchemaFeatures` that contains the words.
+#: Fields that test for a word, with the attribute of `SchemaFeatures` in which the word is looked up.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: Condition without a value.
+#: Field that has no value.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: Example words for messages.

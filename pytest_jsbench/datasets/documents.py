@@ -90,7 +90,7 @@ class DocumentFolder:
 
     def retrieve(self, uri: str) -> object:
         """
-        Return the document with this URI: the file at that path, or the file with this `$id`.
+        Return the document with this URI: the file at the URI's path, or the file that declares this `$id`.
 
         Return None for other URIs, such as those of published metaschemas. Raise Unreadable if the path is outside of
         the directory or does not exist.
@@ -110,7 +110,7 @@ class DocumentFolder:
 
     @cached_property
     def _by_uri(self) -> dict[str, Path]:
-        """Files of the directory by the URI that each declares as `$id` or `id`."""
+        """Files of the directory by the URI that they declare as `$id` or `id`."""
         paths: dict[str, Path] = {}
         for path in self._files:
             try:
@@ -129,8 +129,9 @@ class DocumentFolder:
 
 def complete(schema: Schema, retrieve: Retrieve, *, uri: str = "") -> Schema:
     """
-    Return the schema with the schemas that it refers to in other documents; raise Unreadable if one
-    cannot be read.
+    Copy all schemas of other documents that the schema refers to into the schema, and return the result.
+
+    Raise Unreadable if a document cannot be read.
     """
     if not has_outside_references(schema):
         return schema
@@ -167,7 +168,7 @@ def has_outside_references(schema: object) -> bool:
 
 def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
     """
-    Return the schema with the schemas that it refers to in other documents; unchanged if it refers to none.
+    Copy all schemas of other documents that the schema refers to into the schema, and return the result.
 
     References become pointers from the root, so that every engine can follow them. References that cannot be resolved
     stay unchanged: the judge knows the published metaschemas, and reports all other such references as unresolvable.

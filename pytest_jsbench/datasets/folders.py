@@ -1,4 +1,4 @@
-"""Find the user's files in a directory, but not those of tools (caches, packages, environments, hidden directories)."""
+"""Find the user's files in a directory, without the files of tools (caches, packages, environments, hidden files)."""
 
 from __future__ import annotations
 

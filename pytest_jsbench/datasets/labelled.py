@@ -36,7 +36,7 @@ _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     SCHEMAS: {"schema_id": str, "task": str, "schema": object},
     INSTANCES: {"id": str | int, "schema_id": str, "valid": bool, "data": object},
 }
-#: Names of these types in messages.
+#: Names of the types in messages.
 _TYPES: Mapping[type | UnionType, str] = {str: "text", str | int: "text or a number", bool: "true or false"}
 #: Base URI of the suite's directory `remotes`.
 _SERVER = "http://localhost:1234/"

@@ -41,7 +41,7 @@ QUICK: Mapping[str, frozenset[str]] = {
 }
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-    "an OpenAPI document, tool definitions, package.module:name, also with @serialization, "
+    "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, "
     "a directory in the hub's layout, or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
 )
 
@@ -151,7 +151,7 @@ def open_builtin(selection: Selection) -> Listing:
 
 def load_builtin(key: CaseKey) -> Mapping[str, Any]:
     """
-    Return all data of a built-in case: `schema`, `valid` instances, and `invalid` ones with their
+    Return all data of a built-in case: `schema`, `valid` instances, and `invalid` instances with their
     expected verdicts.
     """
     data: Mapping[str, Any] = json.loads(_SCHEMAS.joinpath(key.task, f"{key.id}.json").read_text("utf-8"))
@@ -160,8 +160,8 @@ def load_builtin(key: CaseKey) -> Mapping[str, Any]:
 
 def is_published(source: str) -> bool:
     """
-    Return whether the dataset is published (builtin, the hub's layout, an installed package) and not
-    the user's own.
+    Return whether the dataset is published, and not the user's own: built in, in the hub's layout, or
+    from an installed package.
     """
     path = Path(source).expanduser()
     if path.is_dir():
@@ -231,7 +231,7 @@ def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Listi
 
 
 def _reject_split(selection: Selection) -> None:
-    """Raise DatasetError if a split is set for a source without splits; "all" is accepted for each source."""
+    """Raise DatasetError if a split is set for a source without splits; "all" is accepted for every source."""
     if selection.split not in {Selection().split, "all"}:
         source = printable(selection.source)
         split = printable(selection.split)

@@ -125,13 +125,13 @@ class _Scheduler:
     variable: str
     #: Number of the first job, or the name of the variable with this number.
     first: int | str
-    #: Name of the variable with the step between two numbers; empty if the scheduler has none.
+    #: Name of the variable with the step between two numbers; empty if there is no such variable.
     step: str = ""
-    #: Name of the variable with the number of jobs; empty if the scheduler has none.
+    #: Name of the variable with the number of jobs; empty if there is no such variable.
     jobs: str = ""
 
     def number(self, environ: Mapping[str, str]) -> int | None:
-        """Return the shard of this job, from 1; None if the scheduler did not start it."""
+        """Return the number of this job's shard, from 1; None if the scheduler did not start this process."""
         try:
             first = self.first if isinstance(self.first, int) else int(environ[self.first])
             return (int(environ[self.variable]) - first) // int(environ.get(self.step, "1")) + 1
@@ -190,8 +190,8 @@ class Shard:
         jobs = environ.get(job.jobs, "")
         # if a single job is resubmitted, the job count differs, and the job's number is not a shard
         if jobs not in ("", str(count)):
-            message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: set the shard, such as 2/{count}"
-            raise ValueError(message)
+            advice = f"set the shard, such as 2/{count}"
+            raise ValueError(f"{text} with {origin}: the number of jobs is {jobs}; expected {count}; {advice}")
         if not 1 <= number <= count:
             raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")
         return cls(number=number, count=count, origin=origin)

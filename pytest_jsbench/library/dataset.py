@@ -138,17 +138,17 @@ class Dataset:
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
-        Return the dataset with each case changed by the function; cases keep their names.
+        Return the dataset with each case changed by the function; cases keep their keys.
 
         The function takes a case and returns a case, or a mapping of the parts to change: any of `schema`, `prompt`
-        (the text to send), `messages`, `tags`, `expected` and `reference`. It must be deterministic.
+        (the text to send), `messages`, `tags`, `expected` and `reference`. The function must be deterministic.
         """
         return self._add_step(f"map {_name(function)}()", change=lambda case: _change_case(case, function))
 
     @arguments(size=whole(1), seed=whole(0))
     @argument_names_in_errors()
     def sample(self, size: int, seed: int = 0) -> Dataset:
-        """Return a random sample of this size, proportional over the tasks; a seed gives the same sample everywhere."""
+        """Return a random sample of this size, stratified by task; the same seed always gives the same sample."""
         sample = Sample(size=size, seed=seed)
         return self._add_step(f"sample {size} seed {seed}", lambda source: draw_sample(source.keys(), sample))
 
@@ -259,7 +259,7 @@ def _change_case(case: Case, function: Callable[[Case], Changed]) -> Case:
 
 
 def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
-    """Return the case with these parts replaced; the case keeps its comparers, and those of a new schema are added."""
+    """Return the case with these parts replaced; comparers of a new schema are added to the case's comparers."""
     from pytest_jsbench.datasets.sources.rows import case_of
 
     same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}

@@ -187,7 +187,7 @@ class OpenEngine:
         """
         Make one call, without retries; raise CallError if it fails.
 
-        For a case, the default prompt is the one named `schema`, and the case's schema is adapted.
+        For a case, the default prompt is the built-in prompt `schema`, and the case's schema is adapted.
         """
         self.require_open()
         if isinstance(request, Case):

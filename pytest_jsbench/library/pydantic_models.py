@@ -58,7 +58,7 @@ class EvalMetrics(BaseModel):
     Metrics of an evaluation, as published in `evaluation.schema.json`; None means not applicable.
 
     Further metrics are kept, and are attributes too: `metrics.pass_rate`. A retired metric, written as -1, is read as
-    None. Metrics that count episodes, steps or clicks require the others of their group.
+    None. Metrics that count episodes, steps or clicks require all metrics of their group.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True, json_schema_extra=_publish)
@@ -125,7 +125,7 @@ class EvalOutput(BaseModel):
     dsl_mode: str = "coord"
     """How actions are specified: `coord` (the default) or `som`; written by other projects, not used here."""
     metrics: EvalMetrics
-    """Figures by name; an object of figures is a group. The documented names have a fixed meaning; others depend on
+    """Metrics by name; an object of numbers is a group. Documented names have a fixed meaning; other names depend on
     the project."""
 
 

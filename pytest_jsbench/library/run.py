@@ -44,7 +44,7 @@ class RunSummary(Summary):
         return html_table(run_report.main_table(self.run, self))
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with a row for each task, and one for all: `total`."""
+        """Return a DataFrame with a row for each task, and a row `total` for all tasks."""
         return tables.summary_to_pandas(self)
 
 
@@ -110,7 +110,7 @@ class EvaluatedRun(Run):
         tasks = {key.task for key in self.planned}
         wanted = [Gate.parse(text, self.summary.total.scores).resolve(tasks, self.variants) for text in gates]
         if baseline is None and (relative := next((gate.text for gate in wanted if gate.name.baseline), None)):
-            message = f"{relative}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
+            message = f"{relative} needs a baseline; expected run.check(…, baseline=RUN)"
             raise GateError(message, found=relative, where="baseline")
         return check_all(wanted, self.summary, None if baseline is None else self._compare_with(baseline))
 
@@ -120,7 +120,7 @@ class EvaluatedRun(Run):
         comparisons = self._compare_with(baseline)
         if "" not in comparisons:
             message = (
-                f"compare: the run has variants ({printable(', '.join(comparisons))}); expected one of them, as in "
+                f"compare: the run has variants ({printable(', '.join(comparisons))}); select one, as in "
                 f"EvaluatedRun.of_run(run.of_variant({printable(repr(next(iter(comparisons))))})).compare(…)"
             )
             raise RecordError(message, found=list(comparisons), where="compare")
@@ -139,7 +139,7 @@ class EvaluatedRun(Run):
 
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:
-        """Return a matplotlib Figure of these metrics, by default the main ones; with a bar for each variant."""
+        """Return a matplotlib Figure of these metrics, by default the main metrics, with a bar for each variant."""
         parts: Mapping[str, Run] = self.each() or {self._title: self}
         return plot_runs(parts, metrics)
 

@@ -101,7 +101,7 @@ def test_run_is_checked_against_gates_and_a_baseline(tmp_path: Path) -> None:
     for gates, message in (
         ((), "no gate: expected conditions such as"),
         ((0.9,), "a gate is a float; expected a text such as"),
-        (("baseline.difference>=0",), r"nothing to compare with; expected run.check\(…, baseline=RUN\)"),
+        (("baseline.difference>=0",), r"needs a baseline; expected run.check\(…, baseline=RUN\)"),
     ):
         with pytest.raises(JSBenchError, match=message):
             run.check(*gates)
@@ -118,7 +118,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     assert found.real
     assert repr(found) == f"<{found.sentence}>"
     assert found.sentence.startswith("9 fewer of 9 cases pass")
-    with pytest.raises(JSBenchError, match=r"variants \(a, b\); expected one of them, as in .*of_variant\('a'\)"):
+    with pytest.raises(JSBenchError, match=r"variants \(a, b\); select one, as in .*of_variant\('a'\)"):
         EvaluatedRun.of_run(examples.compared(a="p", b="v")).compare(better)
 
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words of OpenAPI documents, tools and rows, in lower case; only files with these words are parsed at the start.
+#: Words of OpenAPI documents, tools and rows, in lower case. Other files are parsed only when the case is read.
 _WORDS = tuple(
     b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
     b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
     b" responseformat response_format responseschema response_schema".split()
 )
-#: Other such words, with their context. Each pattern begins with the word, which makes `re` 50 times as fast.
+#: Further words, which count only in this context. Each pattern begins with its word, so that `re` is 50 times as fast.
 _WORDS_IN_CONTEXT = tuple(
     re.compile(pattern)
     for pattern in (
@@ -106,7 +106,7 @@ def _find_in_document(
     if len(joined) > 1:
         file_task = joined[0].relative_to(folder.root).with_suffix("").as_posix()
     if path != joined[-1]:
-        definitions.cursor = ""  # the next page is one of the files
+        definitions.cursor = ""  # the next page is another file
     for definition in definitions.schemas:
         read = partial(_read_definition, folder, path, definition)
         name = path.stem if definition.name is None else definition.name
@@ -116,8 +116,8 @@ def _find_in_document(
 
 def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:
     """
-    Return the `nextCursor` of a list of tools; empty if the list has none, None if the file is not
-    a list of tools.
+    Return the `nextCursor` of a list of tools: an empty text if no page follows, None if the file is
+    not a list of tools.
     """
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         return None

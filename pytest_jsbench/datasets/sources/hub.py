@@ -186,8 +186,8 @@ def check_folder(folder: Path) -> None:
     for name in _CARDS:
         for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):
-                message = f"{folder / name} refers to the file '{printable(value, 100)}'; expected a path inside it"
-                raise DatasetError(message)
+                message = f"refers to the file '{printable(value, 100)}'; expected a path inside of the directory"
+                raise DatasetError(f"{folder / name} {message}")
 
 
 def read_card(folder: Path, name: str = _CARDS[0]) -> str:

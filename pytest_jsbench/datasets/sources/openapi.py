@@ -15,7 +15,7 @@ from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.schemas.keywords import rebuild
 from pytest_jsbench.schemas.references import follow, tokens_of
 
-#: Dialect of a schema that declares none.
+#: Dialect of a schema that declares no dialect.
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 #: Prefix of the default dialect of OpenAPI documents: draft 2020-12 with additional annotation keywords.
 _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."

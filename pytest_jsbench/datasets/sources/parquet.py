@@ -24,7 +24,7 @@ LARGEST_GROUP = 400_000_000
 MEMORY = 4 << 30
 #: Time limit for each call of the child process in seconds.
 SECONDS = 300.0
-#: Number of rows to read at once: only their names, or all columns.
+#: Number of rows to read at once, first for their names only, then for all columns.
 _NAMES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 16
 #: Number of blocks of rows to keep in memory, for threads that read different blocks at the same time.

@@ -62,7 +62,7 @@ _OUTPUTS = (
     _Shape(("response_json_schema",), "google-genai: FunctionDeclaration"),
     _Shape(("response",), "Gemini and Vertex AI: FunctionDeclaration"),
 )
-#: Fields that contain the definition itself. All checked in November 2026.
+#: Fields that wrap the definition of a tool. All checked in November 2026.
 _ENVELOPES = (
     _Shape(("function",), "OpenAI Chat Completions, Mistral, Ollama"),
     _Shape(("toolSpec",), "Amazon Bedrock, Converse: Tool"),
@@ -135,7 +135,7 @@ _MISSING = object()
 class Definition:
     """Schema of a tool or a response format, by its place in the document."""
 
-    #: Name of the tool or format; None if it has none.
+    #: Name of the tool or format; None without a name.
     name: str | None
     part: Part
     #: Path of the tool's definition, which contains its description.
@@ -183,7 +183,7 @@ class Definitions:
 
 
 def read_definitions(document: object) -> Definitions | None:
-    """Find the schemas of the tools and response formats in a document; None if it defines none."""
+    """Find the schemas of the tools and response formats in a document; None if the document contains no schemas."""
     definitions = Definitions()
     if isinstance(document, list | tuple):
         return definitions if _read_top_list(definitions, document) else None
@@ -289,7 +289,7 @@ def _lists_of(page: Mapping[str, Any]) -> Iterator[tuple[Steps, list[Any]]]:
 
 
 def _read_page(definitions: Definitions, steps: Steps, page: Mapping[str, Any]) -> bool:
-    """Read the lists of tools in an object; return False if it has none."""
+    """Read the lists of tools in an object; return False if the object has no such list."""
     lists = list(_lists_of(page))
     if not lists or (isinstance(page.get("name"), str) and _is_tool(page)):
         return False
