@@ -53,7 +53,7 @@ def object_keywords(rules: Rules) -> Node:
     required = _required_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
     if rules.subset.all_required and missing:
-        rules.note("tightened", "required", f"also {', '.join(map(repr, missing))}", path=rules.path)
+        rules.note("tightened", "required", f"also requires {', '.join(map(repr, missing))}", path=rules.path)
         rules.context.made_required.extend(pair for name, pair in zip(adapted, places, strict=True) if name in missing)
         required = list(adapted)
     body: Node = {}

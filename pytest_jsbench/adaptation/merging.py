@@ -21,7 +21,7 @@ _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
 
 #: Keywords of objects that can be moved into each branch of an `anyOf` or `oneOf` in the same node.
 _OF_OBJECTS = (BY_KIND["object"] - {"unevaluatedProperties"}) | {"type"}
-#: Keywords in `_OF_OBJECTS` that keep their effect if a property of the node is forbidden.
+#: Keywords of nodes in which a property can be forbidden by removing it from `properties` and closing the object.
 _SIMPLE = frozenset({"type", "properties", "required", "additionalProperties"})
 #: References to the root or to a definition, which are never moved.
 _UNMOVED = re.compile(r"#(?:/(?:\$defs|definitions)/[^/]+)?")

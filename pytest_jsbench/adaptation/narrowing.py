@@ -74,7 +74,7 @@ class Narrowing:
         if kinds and "object" not in kinds:
             self._ledger.refuse("type", (), "the root must be an object")
         if tuple(kinds or ()) != ("object",):
-            self._ledger.note("tightened", "type", (), "the root is an object")
+            self._ledger.note("tightened", "type", (), "restricted the root to objects")
         return self._write_conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
@@ -173,7 +173,11 @@ class Narrowing:
             if len(rules.choices) == 1:
                 break
             choice = rules.choices.pop()
-            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives when expanded")
+            self._ledger.give_up(
+                choice.keyword,
+                choice.path,
+                f"expands to {count} alternatives; at most {_MOST_ALTERNATIVES} are supported",
+            )
         if not rules.choices:
             return self._write(rules)
         base = [_only_keywords(node, lambda keyword: keyword not in _TAKEN_APART) for node in rules.nodes]
@@ -257,7 +261,7 @@ class Narrowing:
                 bodies.append(_write_body(rules, kind))
             except Contradiction:
                 self._ledger.rollback(mark)
-                rules.note("rewritten", "type", f"no {kind} is valid", path=rules.path)
+                rules.note("rewritten", "type", f"removed {kind}, as no value of this type is valid", path=rules.path)
         if not bodies:
             raise Contradiction
         return bodies
@@ -270,7 +274,7 @@ class Narrowing:
         as_list = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
         if as_list and not any("enum" in body for _, body in bodies):
             return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
-        rules.note("rewritten", "type", "one alternative for each type")
+        rules.note("rewritten", "type", "replaced by one alternative for each type")
         return [{"type": kind, **body} for kind, body in bodies]
 
 
@@ -317,7 +321,7 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
     except Contradiction:
         return Inexpressible(keyword="", path="", message="no schema of the provider's subset has a valid instance")
     if not ledger.changes() and adapted != schema:
-        ledger.note("rewritten", "", (), "an equivalent schema")
+        ledger.note("rewritten", "", (), "replaced by an equivalent schema")
     foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
     return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 

@@ -46,14 +46,14 @@ def _text_keywords(rules: Rules) -> Node:
         elif forbidden := rules.subset.forbidden_pattern.search(pattern):
             rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not supported")
         elif keywords.setdefault("pattern", pattern) != pattern:
-            rules.ledger.give_up("pattern", path, "two patterns for one string")
+            rules.ledger.give_up("pattern", path, "two patterns for the same string are not supported")
     for name, path in rules.values_of("format"):
         if name not in FORMATS:
             rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is not a format of JSON Schema")
         elif name not in rules.subset.formats:
             rules.ledger.give_up("format", path, f"format {name!r} is not supported")
         elif keywords.setdefault("format", name) != name:
-            rules.ledger.give_up("format", path, "two formats for one string")
+            rules.ledger.give_up("format", path, "two formats for the same string are not supported")
     return keywords
 
 
@@ -145,7 +145,7 @@ def _step(rules: Rules, *, whole: bool) -> Node:
         rules.give_up("multipleOf", "multipleOf is not supported")
         return {}
     if len(steps) > 1:
-        rules.give_up("multipleOf", "two values of multipleOf for one number")
+        rules.give_up("multipleOf", "two values of multipleOf for the same number are not supported")
     return {"multipleOf": steps[0]}
 
 
@@ -165,7 +165,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     name = keyword if inclusive else exclusive
     if inclusive or (rules.has_keyword(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
-            rules.note("rewritten", name, "only the strictest bound")
+            rules.note("rewritten", name, "kept only the strictest bound")
         return {name: value}
     if whole:
         value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
@@ -209,7 +209,7 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
         kinds = tuple(kind for kind in present if kind != "integer" or "number" not in present)
         rules.note("rewritten", "type", "added the types of the listed values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
-        rules.note("rewritten", "type", "one alternative for each type")
+        rules.note("rewritten", "type", "replaced by one alternative for each type")
         groups = [(kind, [value for value in kept if _has_type(value, (kind,))]) for kind in kinds]
         return [{"type": kind, **_list_values(rules, group)} for kind, group in groups if group]
     declared = [value for value, _ in rules.values_of("type")]

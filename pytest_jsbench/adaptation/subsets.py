@@ -31,7 +31,7 @@ class SubsetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that a provider supports at a given date; its keywords include annotations."""
+    """The part of JSON Schema that a provider supports at a given date; `keywords` also contains annotations."""
 
     name: str
     #: Month of the provider's documentation, such as `2026-08`.

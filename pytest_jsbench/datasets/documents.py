@@ -316,7 +316,7 @@ class _Bundle:
         return f"#/{self._container}/{self._copied[identity][0]}"
 
     def _resolve(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
-        """Return the schema that the reference leads to, with the resolver for references inside of it."""
+        """Return the target of the reference, with the resolver for references inside of the target."""
         full = joined(_base_of(resolver), reference)
         if full not in self._targets:
             contents, resolver = self._look_up(reference, resolver)

@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts.extra_fields import all_names
 
-#: Maximum number of invalid answers per schema that are also added as a copy with escaped names.
+#: Maximum number of copies with escaped names per schema.
 _MOST_ESCAPED = 3
 SCHEMAS = "schemas.jsonl"
 INSTANCES = "instances.jsonl"
@@ -124,7 +124,7 @@ def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[In
 
 
 def _escape_names(value: object, names: Collection[str]) -> str:
-    """Write a JSON value with the first character of these names escaped."""
+    """Return a value as JSON text, with the first character of these names escaped."""
     if isinstance(value, list):
         return f"[{', '.join(_escape_names(part, names) for part in value)}]"
     if not isinstance(value, dict):

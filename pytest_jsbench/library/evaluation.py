@@ -73,7 +73,7 @@ class CaseEvaluation:
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        # None means that an option is not given, except output=None: the run is not written to disk.
+        # None means that an option is not given; only output=None has an effect, and keeps the run in memory
         given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))

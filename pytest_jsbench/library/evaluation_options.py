@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.variants import Values
 
-#: Arguments whose names differ from those of their options.
+#: Names of options, with the names of their arguments if these differ.
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
 #: Options without an argument of the same name: the argument has another name, or only pytest has the option.
 _EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
     from pytest_jsbench.datasets.sources.tools import Definition
 
-#: Second suffix of a file with an expected answer.
+#: Suffix before `.json` in the name of a file with an expected answer.
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")

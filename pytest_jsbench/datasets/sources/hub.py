@@ -182,7 +182,7 @@ def check_folder(folder: Path) -> None:
     """Raise DatasetError if a link in the directory, or its dataset card, refers to a file outside of the directory."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
+            raise DatasetError(f"{printable(str(path))}: leads out of {folder}; expected links to files inside of it")
     for name in _CARDS:
         for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):

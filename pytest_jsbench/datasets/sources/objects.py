@@ -57,7 +57,7 @@ def open_object(selection: Selection) -> Listing:
 
 
 def _split_mode(source: str) -> tuple[str, Mode | None]:
-    """Return the reference, and the mode after its `@`; the mode is None without an `@`."""
+    """Split `package.module:name@MODE` into the reference and the mode; the mode is None without an `@`."""
     reference, at, mode = source.partition("@")
     if not at:
         return reference, None
@@ -278,7 +278,7 @@ def _check(source: str, name: str, value: object) -> None:
 
 
 def _read_schema(value: Any, mode: Mode, key: CaseKey) -> Case:
-    """Return the case of a JSON Schema, or of a type's JSON Schema for the mode."""
+    """Return the case for a JSON Schema, or for the JSON Schema of a Python type in this mode."""
     if not _is_json_schema(value):
         try:
             value = python_types.schema_of(value, mode)

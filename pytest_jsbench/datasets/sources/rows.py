@@ -125,7 +125,7 @@ def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     expected = row["ground_truth"]
     schema_text = schema if isinstance(schema, str) else json.dumps(schema)
     if not isinstance(row["question"], str) or not isinstance(row["context"], str):
-        raise Unreadable("question and context are not both text", reason="bad_row")
+        raise Unreadable("expected question and context as text", reason="bad_row")
     question = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{schema_text}"
     return {
         "json_schema": schema,

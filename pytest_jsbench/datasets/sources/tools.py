@@ -259,7 +259,7 @@ def _about(tool: Mapping[str, Any], part: Part) -> str:
 
 
 def _read_top_list(definitions: Definitions, entries: Sequence[object]) -> bool:
-    """Read a list that is a whole document, of pages, messages or tools; return False for other lists."""
+    """Read a document that is a list of pages, messages or tools; return False for other lists."""
     definitions.many = True
     if any(_has_tools(entry) for entry in entries):
         for index, entry in enumerate(entries):
