@@ -22,8 +22,8 @@ def add_history(commands: Any) -> None:
     showing = commands.add_parser(
         "history",
         help="show runs over time, and significant changes",
-        description="Print a table for each label of a history, and whether its newest line differs significantly from "
-        "the previous line with the same cases.",
+        description="Print a table for each label of a history, and whether the label's newest line differs "
+        "significantly from the previous line with the same cases.",
     )
     showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
     showing.add_argument("--label", metavar="L", help="show only lines with this label")

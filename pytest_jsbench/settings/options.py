@@ -225,9 +225,9 @@ _ENGINE = (
         " without it the plugin does nothing.",
         "NAME",
     ),
-    Option("model", "Model name; for local, a GGUF file (default: the engine's).", "ID"),
+    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID"),
     Option("base_url", "Address of any server that is compatible with the engine's API.", "URL", shown=shown_address),
-    Option("api_key_env", "Environment variable with the API key (default: the SDK's).", "VAR"),
+    Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
     Option(
         "response_format",
         "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
@@ -276,7 +276,7 @@ _ENGINE = (
     Option(
         "replay",
         "Use the answers recorded in DIR, or in a run's directory, instead of an engine: no key, no calls. A "
-        "prompt or schema that has changed since is an error that shows the change.",
+        "changed prompt or schema is an error that shows the change.",
         "DIR",
     ),
     Option(
@@ -311,7 +311,7 @@ _CASES = (
         "instances",
         "Call no model: check labelled answers against the engine's grammar (llguidance, outlines, xgrammar) "
         "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
-        " .gz), or one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
+        " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
     Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
@@ -326,7 +326,7 @@ _CASES = (
         "where",
         "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not "
         "feature:recursive'; fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: a "
-        "case has to meet all. --jsbench-limit and --jsbench-sample apply to the cases that remain.",
+        "case has to meet all conditions. --jsbench-limit and --jsbench-sample apply to the cases that remain.",
         "CONDITION",
         repeated=True,
         default=(),
@@ -347,7 +347,7 @@ _PROMPT = (
         "Schema, so that each answer that conforms to it also conforms to the original; if this is impossible, "
         "report unsupported_schema without a call. relax: drop what the subset cannot express, and record the "
         "changes. SUBSET: such as openai, "
-        "anthropic or gemini (default: the engine's). The judge always uses the original.",
+        "anthropic or gemini (default: the engine's subset). The judge always uses the original.",
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
@@ -361,7 +361,7 @@ _PROMPT = (
     ),
     Option(
         "shots",
-        "Number of examples before the question, chosen by task, up to 3 (default: 0).",
+        "Number of examples before the case's prompt, chosen by task, up to 3 (default: 0).",
         "N",
         check=whole(0),
         default=0,
@@ -369,7 +369,7 @@ _PROMPT = (
     Option(
         "context",
         "Context length of the model in tokens, prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
+        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -377,7 +377,7 @@ _PROMPT = (
 _EXECUTION = (
     Option(
         "concurrency",
-        "Maximum number of calls in flight, per process (default: the engine's, 16; local: 4 over all processes).",
+        "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
         "N",
         check=whole(1),
     ),
@@ -417,7 +417,7 @@ _EXECUTION = (
     ),
     Option(
         "shard",
-        "Only part I of N of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the number"
+        "Only part I of N of the cases, such as 2/5; 1of5 is the same part, counted from 0; auto/5 takes the number"
         " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
         "I/N",
         parse=shard,
@@ -496,7 +496,7 @@ _JUDGING = (
         "classify",
         "Give failed attempts your own codes with this classifier: one from an installed package, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None."
-        " A metric from an installed package counts something in each answer instead. Repeatable.",
+        " Also accepts a metric of an installed package, which counts something in each answer. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
@@ -522,7 +522,7 @@ _CRITERIA = (
     ),
     Option(
         "gate",
-        "Another condition on the run; repeatable: any metric of run.json, such as pass_rate>=0.9, "
+        "Condition that the run has to meet; repeatable: any metric of run.json, such as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
         "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. With a gate, failing cases alone "
@@ -538,7 +538,7 @@ _CRITERIA = (
     ),
     Option(
         "max_regression",
-        "Fail the run if its pass rate, over the cases of both runs, is more than this (0 to 1) below the baseline's.",
+        "Fail the run if its pass rate, over the cases of both runs, is more than RATE (0 to 1) below the baseline's.",
         "RATE",
         argument=numeral,
     ),

@@ -18,7 +18,10 @@ from tests.plugin.conftest import Bench
     [
         (["--jsbench-engine=opnai"], "*opnai*did you mean 'openai'?*"),
         (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
-        (["--jsbench-adapt=narrow"], "*engine 'scripted' has no default subset; name one, as in narrow:openai*"),
+        (
+            ["--jsbench-adapt=narrow"],
+            "*engine 'scripted' has no default subset; specify a subset, as in narrow:openai*",
+        ),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
         (

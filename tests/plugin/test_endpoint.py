@@ -236,7 +236,7 @@ def test_unrecorded_call_is_refused_and_mode_new_calls_only_that(bench: Bench, p
     changed = run(bench, "--jsbench-replay=kept", "-k", "test_it_asks")
 
     changed.assert_outcomes(passed=3, failed=1)
-    assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
+    assert "jsbench: the prompt differs from the recording" in changed.stdout.str()
     provider.asked.clear()
     new = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-record-mode=new")
     new.assert_outcomes(passed=7)
