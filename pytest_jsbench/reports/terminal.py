@@ -92,7 +92,7 @@ def supports_links(environment: Mapping[str, str]) -> bool:
     """
     Return whether these variables name a terminal that opens links to files of this machine.
 
-    FORCE_HYPERLINK decides if it is set, as for other programs. Terminals do not report whether they open links.
+    If set, FORCE_HYPERLINK takes precedence, as in other programs. Terminals do not report whether they open links.
     """
     if (forced := environment.get("FORCE_HYPERLINK")) is not None:
         return forced != "0"

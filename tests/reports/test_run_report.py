@@ -149,7 +149,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         (
             examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {
-                "values": "n/a right, n/a of answers that conform; n/a answers right in all; "
+                "values": "n/a right, n/a in answers that conform; n/a answers entirely right; "
                 "1 answer that could not be compared (match.problem in records.jsonl has the reason)"
             },
         ),
@@ -162,7 +162,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(record(), engine="recorded"),
-            {"recorded": "answers and times are those of the recording: no calls were made"},
+            {"recorded": "answers and times are from the recording: no calls were made"},
         ),
         (
             examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),

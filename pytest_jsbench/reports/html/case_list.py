@@ -78,7 +78,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             part = outcomes[listed : listed + CHUNK]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
-                # correct attempts are last, and without space for details their records need not be read
+                # skip the record of a correct attempt if there is no space for details; correct attempts are last
                 record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
                     details.append(details_of(record))
