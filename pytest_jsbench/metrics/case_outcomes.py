@@ -27,7 +27,7 @@ MISSING = "missing"
 #: Outcomes that give no information about the model.
 UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
 _ENDS = (PASSED, MISSING, *FailureType)
-#: Outcome of an attempt: passed, missing or a failure type, except `invalid_schema`, since such cases are left out.
+#: Outcome of an attempt: passed, missing or a failure type; cases with a broken schema have no outcomes.
 End = Annotated[
     str, msgspec.Meta(extra_json_schema={"enum": [end for end in _ENDS if end != FailureType.INVALID_SCHEMA]})
 ]

@@ -65,7 +65,7 @@ class ComparisonFigures(DifferenceFigures):
     newly_failing: list[str]
     #: Names of the cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
-    #: Names of the cases that both runs have and that are undecided in at least one of them.
+    #: Names of the common cases that are undecided in at least one of the runs.
     undecided: NotRequired[list[str]]
     #: Names of the common cases whose schemas differ between the runs.
     changed: NotRequired[list[str]]
@@ -73,13 +73,13 @@ class ComparisonFigures(DifferenceFigures):
     settings: NotRequired[list[SettingDifference]]
     #: Result of the comparison in one sentence.
     sentence: str
-    #: Comparison of the share of answers in which every value is right and none is invented, over the cases for which
-    #: both runs expect the same values; absent if one of the runs expects no values.
+    #: Comparison of the share of answers in which every value is right and no value is invented, over the cases
+    #: for which both runs expect the same values; absent if one of the runs expects no values.
     values: NotRequired[ValueFigures]
     #: Comparison of the share of answers that pass the project's own test, over the cases with a test result in both
     #: runs; absent if there are no such cases.
     tests: NotRequired[OwnTestFigures]
-    #: For each quantity that both runs measured, the median over cases of the ratio of this run to the other run.
+    #: Ratio of this run to the other run for each quantity that both runs measured, as a median over cases.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
 
@@ -100,7 +100,7 @@ class PairFigures(ComparisonFigures):
 class ValueComparison:
     """Comparison of the values in two runs' answers by case; p-values are adjusted for the number of tests."""
 
-    #: Difference in the share of answers in which every value is right and none is invented.
+    #: Difference in the share of answers in which every value is right and no value is invented.
     difference: PairedDifference
     #: For each field, the difference in the share of answers in which all values of the field are right.
     fields: Mapping[str, PairedDifference]
@@ -176,7 +176,7 @@ class Comparison:
     newly_failing: tuple[CaseKey, ...]
     #: Cases in which a larger share of the attempts passes in the second run.
     newly_passing: tuple[CaseKey, ...]
-    #: Cases that both runs have and that are undecided in at least one of them.
+    #: Common cases that are undecided in at least one of the runs.
     undecided: tuple[CaseKey, ...]
     #: Common cases whose schemas differ between the runs.
     changed: tuple[CaseKey, ...]

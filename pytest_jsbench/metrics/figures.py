@@ -151,7 +151,7 @@ _LOWER = Better.LOWER
 _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, is_main=True,
            tables=VARIANTS | RUNS | GRAMMARS, wide_only=TASKS | GRAMMAR_RUNS),
-    Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
+    Figure("pass_rate_nontrivial", RATE, "Pass rate on cases that no constant answer passes", counted_open=_OPEN,
            of="nontrivial", left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
            left_out=("missing",), heading="Floor", tables=RUNS, wide_only=TASKS | VARIANTS),
@@ -201,7 +201,7 @@ _SUMS = (
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )
 _COUNTS = (
-    Figure("nontrivial", COUNT, "Attempts where no constant answer passes"),
+    Figure("nontrivial", COUNT, "Attempts at cases that no constant answer passes"),
     *(Figure(name, COUNT) for name in ("cases", "excluded", "completions", "declined", "disputed", "judged")),
     *(Figure(name, COUNT) for name in ("called_again", "reported", "unreported", "priced", "unpriced")),
     *(Figure(name, COUNT, counted_open=_OPEN) for name in ("passed", "valid")),

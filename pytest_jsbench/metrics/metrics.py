@@ -126,7 +126,7 @@ class Metrics:
     invented: int
     #: Project's own tests that passed / own tests that ended, without tests whose calls all failed.
     tests_passed: Proportion
-    #: Number of answered attempts whose test in the project failed, by cause.
+    #: Number of answered attempts for which the project's own test failed, by cause.
     test_failures: Mapping[Cause, int]
     #: Number of answers whose values could not be compared, because the user's comparer raised an error or the values
     #: nest too deeply.
@@ -187,7 +187,7 @@ class Metrics:
         """
         Return the share of planned attempts that ended with this failure.
 
-        If no attempt was judged, the denominator is 0, except for failures that also occur without a judgement.
+        If no attempt was judged, the denominator is 0, except for failures that can occur without a verdict.
         """
         if not self.judged and kind not in NOT_THE_MODELS:
             return proportion(0, 0)

@@ -31,7 +31,7 @@ class Costs:
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
     #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
-    #: Reason why no cost is known although a paid provider was called; empty if there is no such reason.
+    #: Reason why no cost is known although a paid provider was called; otherwise empty.
     problem: str = ""
 
 
@@ -103,7 +103,8 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
 
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    # Tokens read from and written to the cache are part of the input, but some providers report more than input tokens.
+    # Tokens that are read from or written to a cache are part of the input tokens, but some providers report larger
+    # numbers for them.
     read = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
     used = Used(

@@ -34,7 +34,7 @@ _MOST_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate or a median with its 95 % interval; a value over no items and an unknown bound are None."""
+    """A rate or a median with its 95 % interval; the value is None without items, a bound is None if unknown."""
 
     value: float | None
     ci_low: float | None
@@ -53,7 +53,7 @@ class Proportion(Rate):
 
     successes: int
     n: int
-    #: Variance relative to that with `n` independent attempts; 1 if each attempt is its own cluster.
+    #: Variance relative to the variance of `n` independent attempts; 1 if each attempt is its own cluster.
     design_effect: float = 1.0
 
 
@@ -320,7 +320,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     Return the difference between shares over all subjects that have attempts in both runs.
 
     The test is `sign_flips`, which is McNemar's exact test if each subject has one attempt. The interval is Student's
-    if subjects have several attempts and enough subjects differ; otherwise it is that of `combined`, as if all attempts
+    if subjects have several attempts and enough subjects differ; otherwise `combined` computes it, as if all attempts
     of a subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
@@ -364,7 +364,7 @@ def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     Return the 95 % interval of the difference between two disjoint shares of the same n.
 
     The interval is conservative, since it combines the exact interval of each share. The correlation between the shares
-    is that between two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
+    is estimated from two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
     in Medicine 27 (2008), 1693-1702.
     """
     low, high = exact_interval(rose, n)

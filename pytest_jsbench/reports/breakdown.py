@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.run_json import Evaluation
 
-#: Keywords in a case's schema, by the case and the first digits of its schema's digest.
+#: Keywords in the schema of each case, by case and by the first digits of the schema's digest.
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
 _Outcomes = Mapping["CaseKey", CaseOutcome]
 DEFAULT_METRIC = "pass_rate"
@@ -85,7 +85,7 @@ class Breakdown:
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         if self.metric in MEASURES:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
-            return f"{medians}; * differs from {first} by more than 5 %, case by case (whole interval)"
+            return f"{medians}; * differs from {first} by more than 5 %, case by case (whole interval of the ratio)"
         rates = "rates with 95 % intervals"
         if (over := FIGURES[self.metric].of) is not None and self.metric != DEFAULT_METRIC:
             return f"{rates}, each followed by its denominator: {FIGURES[over].title.lower()}"
@@ -213,7 +213,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
 
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
-    """Return the median over cases of the mean measurement of a case."""
+    """Return the median over cases; the value of a case is the mean of its measurements."""
     means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
     return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))

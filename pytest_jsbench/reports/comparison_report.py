@@ -30,7 +30,7 @@ _MOST_NAMED_AT_ALL = 1000
 _MOST_FIELDS = 5
 _LONGEST_LABEL = 22
 _LONGEST_METRIC = 40
-#: Maximum length in characters of a metric's name that is never truncated.
+#: Length in characters up to which the name of a metric is never truncated.
 _LONGEST_WHOLE_METRIC = 60
 #: Maximum length in characters of a label that contains the file's name.
 _LONGEST_PLACE = 200
@@ -371,7 +371,7 @@ def _text(value: object) -> str:
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """
-    Return the comparisons of runs with known outcomes in pairs; in a large group, each run only with the first.
+    Compare the runs with known outcomes in pairs; in a large group, compare each run only with the first run.
 
     If all runs have the same variants, a variant is compared only with the variant of the same name in other runs.
     """

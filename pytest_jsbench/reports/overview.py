@@ -78,7 +78,12 @@ def matrix_of_cases(summary: Summary) -> TableBlock:
 
 
 def _groups(summary: Summary, more: int) -> Iterator[Row]:
-    """Yield rows that count the other cases: that differ, that all or no variants pass, or that a variant lacks."""
+    """
+    Yield a row for each group of cases without a row of their own.
+
+    The groups are cases that differ, cases that all variants pass, cases that no variant passes, and cases that are
+    missing or undecided in a variant.
+    """
     differing = frozenset(summary.differing)
     variants = len(summary.variants)
     groups = Counter[str]()

@@ -177,8 +177,8 @@ def _direction(row: Figure) -> str:
 
 def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[str]:
     """
-    Return the metrics to draw: the selected ones, the main ones of our runs, or all if a file is
-    from another tool.
+    Return the metrics to draw: the selected metrics, otherwise the main metrics, or all metrics if a file
+    is from another tool.
     """
     all_names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
     drawable = [name for name in all_names if not name.endswith(("_ci_low", "_ci_high"))]

@@ -105,7 +105,7 @@ class RunFile(EvaluationHead, VariantFigures):
     #: For each variant, the highest pass rate first, the fields `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
     #: `baseline` of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
-    #: Comparisons of the variants in pairs, with the fields of `baseline` and further ones; with more than four
+    #: Comparisons of the variants in pairs, with the fields of `baseline` and further fields; with more than four
     #: variants, each is compared only with the variant declared first; absent in a run without variants.
     comparisons: NotRequired[list[PairFigures]]
     #: Cases that some variants pass and others fail, the most evenly divided first; absent in a run without variants.
@@ -257,7 +257,7 @@ class Evaluation:
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
     def _interval_of_count(self, name: str) -> list[float | None]:
-        """Return the bounds for a failure rate, computed from its count, and over cases if their outcomes are known."""
+        """Return the bounds of a failure rate from its count, or from the outcomes of the cases if they are known."""
         group, _, kind = name.partition(".")
         counts = self.metrics.get("failure_counts")
         planned = self.metrics.get("planned")
@@ -540,7 +540,7 @@ def _cases_to_text(cases: Mapping[str, Any]) -> str:
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
     """
-    Return the part of the baseline for each variant of a run by name, with an empty name without variants.
+    Return the part of the baseline for each variant of a run by name; the name is empty without variants.
 
     A baseline without variants is used for each variant. Raise RecordError if it is unclear which part to use.
     """

@@ -379,7 +379,7 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
 
 
 def _facts_of_recordings(run: Run) -> Iterator[Fact]:
-    """Yield facts about recorded answers and about settings that differ from the recorded ones."""
+    """Yield facts about recorded answers and about settings that differ from those of the recordings."""
     if run.metadata.engine in RECORDED:
         yield "recorded", "answers and times are from the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
@@ -401,7 +401,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
         yield "retries", f"{counted(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         calls = counted(total.queue.count, "call")
-        yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more, at most {longest:.1f} s"
+        yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more; longest wait {longest:.1f} s"
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
@@ -409,7 +409,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
 
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
-    """Yield facts about what the metrics do not include."""
+    """Yield facts about cases, answers and calls that the metrics do not include."""
     total = summary.total
     if total.excluded:  # the count includes all repeats in all variants, so cases are counted below
         excluded = {
@@ -453,7 +453,7 @@ _MISSING = {
     MissingReason.STOPPED: "not run, stopped",
     MissingReason.WORKER_DIED: "worker died",
     MissingReason.SCHEMA: "not run, schema broken",
-    MissingReason.ERROR: "test broke",
+    MissingReason.ERROR: "error in the test",
 }
 
 
@@ -546,5 +546,5 @@ def _tokens(total: Metrics) -> str:
 
 
 def _share_of_answers(known: int, unknown: int) -> str:
-    """Return how many answers a sum includes; empty if it includes all."""
+    """Return how many answers a sum includes; empty if the sum includes all answers."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

@@ -29,7 +29,7 @@ LABEL = 11
 _NARROWEST_TEXT = 8
 #: Length in characters up to which a word in a cell is never split, so that it can be copied.
 _WHOLE_WORD = 20
-#: Terminals that open links, by TERM_PROGRAM and by the start of TERM, and the last version of VTE that does not.
+#: Terminals that open links, by TERM_PROGRAM and by the start of TERM, and the last version of VTE without links.
 _PROGRAMS_WITH_LINKS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "rio"})
 _TERMS_WITH_LINKS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "contour", "wezterm")
 _VTE_WITHOUT_LINKS = 5000
@@ -96,7 +96,7 @@ def supports_links(environment: Mapping[str, str]) -> bool:
     """
     if (forced := environment.get("FORCE_HYPERLINK")) is not None:
         return forced != "0"
-    if "SSH_CONNECTION" in environment:  # the file is on another machine than the terminal
+    if "SSH_CONNECTION" in environment:  # the file and the terminal are on different machines
         return False
     vte = environment.get("VTE_VERSION", "")
     return (

@@ -400,7 +400,7 @@ def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
 
     floor = "the constant answer {} passes 2/4 = 0.500 of the cases"
-    assert f"{floor}; pass rate where no constant answer passes 2/2 = 1.000" in text
+    assert f"{floor}; pass rate on cases that no constant answer passes 2/2 = 1.000" in text
 
 
 def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:

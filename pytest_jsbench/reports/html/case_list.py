@@ -39,7 +39,7 @@ _RIGHT = 3
 
 
 class PackedCases(NamedTuple):
-    """Attempts of a run in the form in which the page contains them."""
+    """Attempts of a run, compressed and encoded for the page."""
 
     #: Details of successive attempts in the list, compressed, as base64.
     chunks: list[str]
@@ -200,7 +200,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _test(test: ProjectTestOutcome | None) -> str:
-    """Return how the project's own test ended; empty without a test, or if it failed because of the verdict."""
+    """Return how the project's own test ended; empty without a test, or if the verdict made the test fail."""
     if test is None or test.cause is Cause.ANSWER:
         return ""
     field = "" if test.field is None else f" ({test.field})"

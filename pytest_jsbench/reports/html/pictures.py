@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Maximum number of rows in a picture, of bars in groups, and of columns in a matrix; more are only in the tables.
+#: Maximum number of rows in a picture, of bars in groups, and of columns in a matrix; tables are complete.
 _MOST_ROWS, _MOST_BARS, _MOST_COLUMNS = 14, 24, 10
 _LONGEST_NAME = 60
 _RATES = "Bar: rate. Line: its 95 % interval."
@@ -106,7 +106,7 @@ def draw_rates_in_groups(table: TableBlock, title: str) -> Picture | None:
 
 def draw_counts(table: TableBlock, heading: str, title: str, legend: str, *, of: str = "") -> Picture | None:
     """
-    Draw the counts in the column with this heading; rows with the count 0 are left out; None without other rows.
+    Draw the counts in the column with this heading; rows with the count 0 are left out; None if no row is left.
 
     `of` is the heading of the column with the totals.
     """
