@@ -24,7 +24,7 @@ _SHORT_NAME = 16
 _SHORTER_NAME = 12
 #: Minimum length of a truncated heading.
 _SHORTEST_HEAD = 6
-#: Width of a label.
+#: Width of the column with the labels of facts, in characters.
 LABEL = 11
 _NARROWEST_TEXT = 8
 #: Length in characters up to which a word in a cell is never split, so that it can be copied.
@@ -83,7 +83,7 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
 
 
 def link(path: Path, text: str, *, has_links: bool) -> str:
-    """Return a link to a file: the text with the file's address in an OSC 8 sequence, or else the plain address."""
+    """Return a link to a file: an OSC 8 sequence with the text, or the plain address if the terminal has no links."""
     address = path.resolve().as_uri()  # quotes every character that is not printable ASCII
     return f"\x1b]8;;{address}\x1b\\{printable(text, None)}\x1b]8;;\x1b\\" if has_links else address
 

@@ -219,13 +219,13 @@ def _names(table: TableBlock) -> list[str]:
 
 
 def _cells_of(table: TableBlock, figure: str) -> list[Cell]:
-    """Return the cells of a figure's column; empty if the table does not have it."""
+    """Return the cells in the column of a figure; empty if the table has no such column."""
     places = [at for at, column in enumerate(table.columns) if column.figure == FIGURES[figure]]
     return [cells[at] for _, cells in table.rows for at in places[:1]]
 
 
 def _cells_under(table: TableBlock, heading: str) -> list[Cell]:
-    """Return the cells under a heading; None for each row if the table does not have it."""
+    """Return the cells under a heading; None for each row if the table has no such column."""
     places = [at for at, column in enumerate(table.columns) if column.heading == heading]
     return [cells[places[0]] if places else None for _, cells in table.rows]
 
