@@ -56,7 +56,7 @@ TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
 #: Prefix of the names of custom metrics.
 SCORES = "scores."
-#: Rates of each field with expected values; their names end with these words.
+#: Rates of a field with expected values, as in `fields.total.accuracy`.
 RATES_OF_FIELD = ("accuracy", "precision", "f1")
 #: Largest k for pass@k and pass^k.
 MOST_K = 32
@@ -80,16 +80,16 @@ class Figure:
 
     name: str
     kind: Kind
-    #: Title of the figure; by default its name in words.
+    #: Title of the figure; if empty, the title is made from the name.
     words: str = ""
     #: Unit of the stored value.
     unit: str = ""
-    #: Direction in which the figure improves; by default that of its kind.
+    #: Direction in which the figure improves; None for the default direction of its kind.
     better_when: Better | None = None
     #: Name of the count that is the denominator of this share or mean.
     of: str | None = None
-    #: Names of the counts of undecided attempts that are in the denominator, and of those that are left out until they
-    #: are decided.
+    #: Names of counts of undecided attempts: those that the denominator includes (`counted_open`), and those that the
+    #: denominator includes only after they are decided (`left_out`).
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     #: Whether the figure is plotted and kept in a history.
@@ -100,7 +100,7 @@ class Figure:
     short: str = ""
     scale: float = 1.0
     digits: int = 2
-    #: Name of a count: tables show the value per `many` of this count.
+    #: Name of a count; tables show the value divided by this count, times `many`.
     per: str = ""
     many: int = 1
     #: Whether tables also show the two counts of a rate if they are known, as in 1/4 = 0.250.
@@ -121,12 +121,12 @@ class Figure:
 
     @property
     def count(self) -> str:
-        """Name of the figure with the number of measurements behind a median; empty for other figures."""
+        """Name of the figure that counts the measurements of this median; empty for other figures."""
         return f"{self.name.removesuffix('_p50')}_count" if self.name.endswith("_p50") else ""
 
     @property
     def is_rate(self) -> bool:
-        """Whether the figure is between 0 and 1 and has an interval."""
+        """Whether the figure is a rate from 0 to 1 with an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
 
     def value_of(self, source: HasFigures) -> Rate | float | None:
@@ -151,7 +151,7 @@ _LOWER = Better.LOWER
 _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, is_main=True,
            tables=VARIANTS | RUNS | GRAMMARS, wide_only=TASKS | GRAMMAR_RUNS),
-    Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
+    Figure("pass_rate_nontrivial", RATE, "Pass rate on cases that no constant answer passes", counted_open=_OPEN,
            of="nontrivial", left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
            left_out=("missing",), heading="Floor", tables=RUNS, wide_only=TASKS | VARIANTS),
@@ -201,7 +201,7 @@ _SUMS = (
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )
 _COUNTS = (
-    Figure("nontrivial", COUNT, "Attempts where no constant answer passes"),
+    Figure("nontrivial", COUNT, "Attempts at cases that no constant answer passes"),
     *(Figure(name, COUNT) for name in ("cases", "excluded", "completions", "declined", "disputed", "judged")),
     *(Figure(name, COUNT) for name in ("called_again", "reported", "unreported", "priced", "unpriced")),
     *(Figure(name, COUNT, counted_open=_OPEN) for name in ("passed", "valid")),
@@ -253,7 +253,7 @@ def _all_figures() -> Iterator[Figure]:
 
 #: All figures, by their names in run.json and in gates.
 FIGURES: Mapping[str, Figure] = {row.name: row for row in _all_figures()}
-#: Prefixes of further counts: first of those whose names cannot be listed in advance, then of grammar decisions.
+#: Prefixes of further counts: counts whose names depend on the run, then counts of grammar decisions.
 _OTHER_COUNTS = (
     *("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "trivial_counts."),
     *("valid_", "invalid_"),
@@ -266,7 +266,7 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 
 def named(metric: str) -> Figure | None:
-    """Return the figure, also one of a field or a custom metric, with this name; None for another tool's metric."""
+    """Return the figure with this name, including fields and custom metrics; None for another tool's metric."""
     if metric.startswith(SCORES):
         return Figure(metric, VALUES, metric.removeprefix(SCORES))
     if metric.startswith("fields.") and metric.rpartition(".")[2] in RATES_OF_FIELD:

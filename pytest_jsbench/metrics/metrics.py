@@ -19,14 +19,14 @@ class FieldMetrics:
 
     #: Right values / expected values.
     accuracy: Proportion
-    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both are over nothing if
+    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both have denominator 0 if
     #: the number of values in the answers is unknown.
     precision: Proportion
     f1: Proportion
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of values in the field that are right, that are expected, and that answers have."""
+        """Numbers of right values, of expected values, and of values in the answers."""
         return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
 
     def to_dict(self) -> dict[str, float | None]:
@@ -45,13 +45,13 @@ def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
 class Metrics:
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
-    #: Number of planned attempts, without attempts that have a broken schema.
+    #: Number of planned attempts, without attempts at cases with a broken schema.
     planned: int
     #: Number of planned cases.
     cases: int
     #: Attempts without information about the model (failed calls and missing attempts) / planned attempts.
     error_rate: Proportion
-    #: Number of attempts with a broken schema.
+    #: Number of attempts at cases with a broken schema.
     excluded: int
     completions: int
     declined: int
@@ -59,8 +59,8 @@ class Metrics:
     failed: int
     #: Number of planned attempts without a record.
     missing: int
-    #: For each reason, the number of planned attempts that have no record for this reason; attempts without a known
-    #: reason are not included.
+    #: Number of planned attempts without a record, by reason; attempts that are missing for an unknown reason are not
+    #: included.
     missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
@@ -87,24 +87,24 @@ class Metrics:
     #: at least two properties of the schema; does not affect verdicts.
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
-    #: For each code from the project's own classifiers, the number of attempts with it, in descending order; only codes
-    #: that occurred.
+    #: Number of attempts with each code from the project's own classifiers, in descending order; only codes that
+    #: occurred.
     code_counts: Mapping[str, int]
-    #: For each custom metric in use, its rate over the counts of all answers; bounds are named `name_ci_low` and
-    #: `name_ci_high`; empty without custom metrics.
+    #: Rate of each custom metric in use, computed from the summed counts of all answers; bounds are named `name_ci_low`
+    #: and `name_ci_high`; empty without custom metrics.
     scores: Mapping[str, Proportion]
-    #: For each of the judge's notes, the number of attempts with it; notes do not affect verdicts.
+    #: Number of attempts with each of the judge's notes; notes do not affect verdicts.
     note_counts: Mapping[Note, int]
     #: Number of calls of an application that were followed by another call for the same answer; only the last call
     #: counts.
     called_again: int
-    #: Number of calls that failed and were made again.
+    #: Number of failed calls that were retried.
     retries: int
-    #: For each kind of fault, the number of failed calls; only kinds that occurred.
+    #: Number of failed calls by kind of fault; only kinds that occurred.
     fault_counts: Mapping[FaultKind, int]
-    #: Valid labelled answers that the grammar rejects / valid labelled answers about which it decided.
+    #: Valid labelled answers that the grammar rejects / valid labelled answers with a decision.
     over_constraint: Proportion
-    #: Invalid labelled answers that the grammar accepts / invalid labelled answers about which it decided.
+    #: Invalid labelled answers that the grammar accepts / invalid labelled answers with a decision.
     under_constraint: Proportion
     #: Right values / expected values; None if no values are expected.
     value_accuracy: Proportion
@@ -116,7 +116,7 @@ class Metrics:
     value_precision: Proportion
     #: Harmonic mean of `value_precision` and `value_accuracy`.
     value_f1: Proportion
-    #: Answers in which every value is right and none is invented / answers with expected values.
+    #: Answers with every value right and no invented value / answers with expected values.
     exact_match: Proportion
     #: For each expected field, named as in `items.*.amount`: the counts `.right`, `.expected` and `.given`, and the
     #: rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given));
@@ -126,7 +126,7 @@ class Metrics:
     invented: int
     #: Project's own tests that passed / own tests that ended, without tests whose calls all failed.
     tests_passed: Proportion
-    #: For each cause, the number of answered attempts whose own test failed.
+    #: Number of answered attempts for which the project's own test failed, by cause.
     test_failures: Mapping[Cause, int]
     #: Number of answers whose values could not be compared, because the user's comparer raised an error or the values
     #: nest too deeply.
@@ -139,7 +139,7 @@ class Metrics:
     grammar_compilation: Distribution
     #: Part of `grammar_compilation` before the first mask is computed.
     compile_time: Distribution
-    #: Seconds between two successive masks of a grammar, for each token of labelled answers.
+    #: Seconds from accepting a token to the mask for the next token, for each token of labelled answers.
     mask_time: Distribution
     #: Seconds that an attempt waited in the queue before it was sent.
     queue: Distribution
@@ -187,7 +187,7 @@ class Metrics:
         """
         Return the share of planned attempts that ended with this failure.
 
-        The denominator is 0 if no attempt was judged and only a judged attempt can have this failure.
+        If no attempt was judged, the denominator is 0, except for failures that can occur without a verdict.
         """
         if not self.judged and kind not in NOT_THE_MODELS:
             return proportion(0, 0)
@@ -200,7 +200,7 @@ class Metrics:
 
     @property
     def nontrivial(self) -> int:
-        """Number of planned attempts at cases that are known to pass with no constant answer."""
+        """Number of planned attempts at cases that, as far as is known, no constant answer passes."""
         return self.pass_rate_nontrivial.n
 
     @property

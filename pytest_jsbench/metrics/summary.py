@@ -140,7 +140,7 @@ class Summary:
     outcomes: Mapping[CaseKey, CaseOutcome]
     #: Case of each attempt on whose answer the two validators disagree; a case appears once per attempt.
     disputed: tuple[CaseKey, ...]
-    #: Reason why the cost is unknown although a paid provider was called; empty if there is no such reason.
+    #: Reason why the cost is unknown although a paid provider was called; otherwise empty.
     cost_problem: str
     #: Summary of each variant, the highest pass rate first; empty in a run without variants.
     variants: Mapping[str, Summary] = field(default_factory=dict)
@@ -229,8 +229,8 @@ def metrics(
     """
     Return the metrics of these attempts; `planned` contains the case of each planned attempt.
 
-    Attempts at cases with a `broken` schema, which is the user's own, count as missing; attempts at other cases without
-    a valid schema are excluded.
+    Attempts at `broken` cases, where the user's own schema is invalid, count as missing; attempts at other cases
+    without a valid schema are excluded.
     """
     counted = [attempt for attempt in attempts if attempt.counted]
     again = sum(bool(attempt.called_again) for attempt in attempts)
@@ -258,7 +258,7 @@ def metrics(
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
     compared = [(attempt, match) for attempt, match in matches if not match.problem]
-    # A failed call gives no information about the model, and neither does its test.
+    # The test of a failed call gives no information about the model.
     tested = {
         (attempt.asked_by and attempt.asked_by.test, attempt.repeat, attempt.variant): (
             attempt.key.of_first,
@@ -349,7 +349,7 @@ def metrics(
             seconds for attempt in answered if attempt.timing is not None for seconds in attempt.timing.masks
         ),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
-        # Applications also pay for answers that have no schema.
+        # An application's answers without a schema are not judged, but also cost tokens.
         tokens=Usage.total([attempt.usage for attempt in attempts if attempt.usage is not None]),
         reported=len(reporting),
         unreported=sum(attempt.answered for attempt in attempts) - sum(attempt.answered for attempt in reporting),
@@ -421,7 +421,7 @@ def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
 def _planned_attempts(
     planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome], left_out: Iterable[AttemptOutcome]
 ) -> Counter[CaseKey]:
-    """Return the number of planned attempts per case, or of those made if larger, without left-out cases."""
+    """Return the number of planned or, if larger, of recorded attempts for each case that is not left out."""
     plan = Counter(planned) | _by_case(attempts)
     for attempt in left_out:
         plan.pop(attempt.key, None)
