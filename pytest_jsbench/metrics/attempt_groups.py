@@ -23,8 +23,8 @@ class AttemptGroups:
     """
     Attempts, grouped in the ways that figures need.
 
-    Attempts at cases with a `broken` schema, which is the user's own, count as missing; attempts at other cases without
-    a valid schema are excluded.
+    Attempts at `broken` cases, where the user's own schema is invalid, count as missing; attempts at other cases
+    without a valid schema are excluded.
     """
 
     attempts: Sequence[AttemptOutcome]
@@ -58,7 +58,7 @@ class AttemptGroups:
 
     @cached_property
     def plan(self) -> Counter[CaseKey]:
-        """Number of planned attempts per case, or of those made if larger, without excluded cases."""
+        """Number of planned or, if larger, of recorded attempts for each case that is not excluded."""
         plan = Counter(self.planned) | by_case(self.attempts)
         for attempt in self.excluded:
             plan.pop(attempt.key, None)
@@ -120,7 +120,7 @@ class AttemptGroups:
         """
         For each of the project's own tests, its case, whether it passed, and the cause of its failure.
 
-        A test whose call failed is left out, because a failed call gives no information about the model.
+        A test whose call failed is left out, because it gives no information about the model.
         """
         tested = {
             (attempt.asked_by and attempt.asked_by.test, attempt.repeat, attempt.variant): (

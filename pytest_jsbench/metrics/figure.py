@@ -56,7 +56,7 @@ RATE, VALUES, COUNT, TIME, SUM = Kind
 TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
 _BETTER = {RATE: Better.HIGHER, VALUES: Better.HIGHER, TIME: Better.LOWER}
-#: Rates of each field with expected values.
+#: Rates of a field with expected values, as in `fields.total.accuracy`.
 RATES_OF_FIELD = ("accuracy", "precision", "f1")
 #: Parts of a distribution, with their titles.
 SPREAD = {
@@ -83,16 +83,16 @@ class Figure:
 
     name: str
     kind: Kind
-    #: Title of the figure; by default its name in words.
+    #: Title of the figure; if empty, the title is made from the name.
     words: str = ""
     #: Unit of the stored value.
     unit: str = ""
-    #: Direction in which the figure improves; by default that of its kind.
+    #: Direction in which the figure improves; None for the default direction of its kind.
     better_when: Better | None = None
     #: Name of the count that is the denominator of this share or mean.
     of: str | None = None
-    #: Names of the counts of undecided attempts that are in the denominator, and of those that are left out until they
-    #: are decided.
+    #: Names of counts of undecided attempts: those that the denominator includes (`counted_open`), and those that the
+    #: denominator includes only after they are decided (`left_out`).
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     #: Whether the figure is plotted and kept in a history.
@@ -103,7 +103,7 @@ class Figure:
     short: str = ""
     scale: float = 1.0
     digits: int = 2
-    #: Name of a count: tables show the value per `many` of this count.
+    #: Name of a count; tables show the value divided by this count, times `many`.
     per: str = ""
     many: int = 1
     #: Whether tables also show the two counts of a rate if they are known, as in 1/4 = 0.250.
@@ -124,12 +124,12 @@ class Figure:
 
     @property
     def count(self) -> str:
-        """Name of the figure with the number of measurements behind a median; empty for other figures."""
+        """Name of the figure that counts the measurements of this median; empty for other figures."""
         return f"{self.name.removesuffix('_p50')}_count" if self.name.endswith("_p50") else ""
 
     @property
     def is_rate(self) -> bool:
-        """Whether the figure is between 0 and 1 and has an interval."""
+        """Whether the figure is a rate from 0 to 1 with an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
 
     def value_of(self, source: HasFigures) -> Rate | float | None:
@@ -154,14 +154,14 @@ class FieldMetrics:
 
     #: Right values / expected values.
     accuracy: Proportion
-    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both are over nothing if
+    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both have denominator 0 if
     #: the number of values in the answers is unknown.
     precision: Proportion
     f1: Proportion
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of values in the field that are right, that are expected, and that answers have."""
+        """Numbers of right values, of expected values, and of values in the answers."""
         return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
 
     def figures(self) -> dict[str, Value]:

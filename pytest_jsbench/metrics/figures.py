@@ -25,7 +25,7 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 
 def named(metric: str) -> Figure | None:
-    """Return the figure, also one of a field or a custom metric, with this name; None for another tool's metric."""
+    """Return the figure with this name, including fields and custom metrics; None for another tool's metric."""
     if metric in FIGURES:
         return FIGURES[metric]
     group, _, member = metric.partition(".")

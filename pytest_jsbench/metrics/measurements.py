@@ -30,7 +30,7 @@ class Measurements(FigureSet):
 
     @cached_property
     def tokens(self) -> Usage:
-        """Sums of the token counts, also over answers without a schema, because applications pay for these too."""
+        """Sums of the token counts; an application's answers without a schema are not judged, but also cost tokens."""
         return Usage.total([attempt.usage for attempt in self._groups.attempts if attempt.usage is not None])
 
     # Times; files contain all parts of their distributions, and tables only the medians.
@@ -97,7 +97,7 @@ class Measurements(FigureSet):
         wide_only=GRAMMARS,
     )
     def mask_time(self) -> Distribution:
-        """Seconds between two successive masks of a grammar, for each token of labelled answers."""
+        """Seconds from accepting a token to the mask for the next token, for each token of labelled answers."""
         timed = [attempt.timing for attempt in self._groups.answered if attempt.timing is not None]
         return Distribution.of(seconds for timing in timed for seconds in timing.masks)
 
@@ -186,5 +186,5 @@ class Measurements(FigureSet):
 
     @metric(COUNT, better_when=Better.LOWER)
     def retries(self) -> int:
-        """Number of calls that failed and were made again."""
+        """Number of failed calls that were retried."""
         return sum(attempt.retries for attempt in self._groups.counted)

@@ -92,7 +92,7 @@ class Metrics(Measurements):
 
     @metric(
         RATE,
-        words="Pass rate where no constant answer passes",
+        words="Pass rate on cases that no constant answer passes",
         of="nontrivial",
         counted_open=_OPEN,
         left_out=("missing",),
@@ -193,7 +193,7 @@ class Metrics(Measurements):
         tables=GRAMMARS | GRAMMAR_RUNS,
     )
     def over_constraint(self) -> Proportion:
-        """Valid labelled answers that the grammar rejects / valid labelled answers about which it decided."""
+        """Valid labelled answers that the grammar rejects / valid labelled answers with a decision."""
         return clustered_by_case((key, made.valid_rejected, made.valid) for key, made in self._groups.decisions)
 
     @metric(
@@ -208,7 +208,7 @@ class Metrics(Measurements):
         tables=GRAMMARS | GRAMMAR_RUNS,
     )
     def under_constraint(self) -> Proportion:
-        """Invalid labelled answers that the grammar accepts / invalid labelled answers about which it decided."""
+        """Invalid labelled answers that the grammar accepts / invalid labelled answers with a decision."""
         return clustered_by_case((key, made.invalid_accepted, made.invalid) for key, made in self._groups.decisions)
 
     @metric(VALUES, is_main=True, heading="Values right", tables=TASKS | VARIANTS | RUNS)
@@ -242,7 +242,7 @@ class Metrics(Measurements):
 
     @metric(VALUES, is_main=True)
     def exact_match(self) -> Proportion:
-        """Answers in which every value is right and none is invented / answers with expected values."""
+        """Answers with every value right and no invented value / answers with expected values."""
         return self._groups.compared_counts(lambda match: (int(match.exact), 1))
 
     @metric(RATE, left_out=("errors",))
@@ -252,9 +252,9 @@ class Metrics(Measurements):
 
     # Counts.
 
-    @metric(COUNT, words="Attempts where no constant answer passes")
+    @metric(COUNT, words="Attempts at cases that no constant answer passes")
     def nontrivial(self) -> int:
-        """Number of planned attempts at cases that are known to pass with no constant answer."""
+        """Number of planned attempts at cases that, as far as is known, no constant answer passes."""
         return self.pass_rate_nontrivial.n
 
     @metric(COUNT)
@@ -264,7 +264,7 @@ class Metrics(Measurements):
 
     @metric(COUNT)
     def excluded(self) -> int:
-        """Number of attempts with a broken schema."""
+        """Number of attempts at cases with a broken schema."""
         return len(self._groups.excluded)
 
     @metric(COUNT)
@@ -335,7 +335,7 @@ class Metrics(Measurements):
 
     @metric(COUNT, heading="Attempts", tables=RUNS | GRAMMAR_RUNS)
     def planned(self) -> int:
-        """Number of planned attempts, without attempts that have a broken schema."""
+        """Number of planned attempts, without attempts at cases with a broken schema."""
         return self._groups.plan.total()
 
     @metric(COUNT, better_when=_LOWER, tables=TASKS | VARIANTS | GRAMMARS)
@@ -345,7 +345,7 @@ class Metrics(Measurements):
 
     @metric(COUNT)
     def valid_instances(self) -> int:
-        """Number of valid labelled answers about which the grammar decided."""
+        """Number of valid labelled answers with a decision."""
         return self.over_constraint.n
 
     @metric(COUNT, better_when=_LOWER)
@@ -355,7 +355,7 @@ class Metrics(Measurements):
 
     @metric(COUNT)
     def invalid_instances(self) -> int:
-        """Number of invalid labelled answers about which the grammar decided."""
+        """Number of invalid labelled answers with a decision."""
         return self.under_constraint.n
 
     @metric(COUNT, better_when=_LOWER)
@@ -381,9 +381,9 @@ class Metrics(Measurements):
     @metric(RATE, better_when=_LOWER, of="planned", members=_FAILURES, has_bounds=False)
     def failure_rates(self) -> Mapping[FailureType, Proportion]:
         """
-        For each failure type, the attempts that ended with it / planned attempts.
+        Attempts that ended with each failure type / planned attempts.
 
-        The denominator is 0 if no attempt was judged and only a judged attempt can have this failure.
+        If no attempt was judged, the denominator is 0, except for failures that can occur without a verdict.
         """
         effect = self.error_rate.design_effect
         return {
@@ -395,20 +395,20 @@ class Metrics(Measurements):
 
     @metric(COUNT, better_when=_LOWER, members=_FAILURES)
     def failure_counts(self) -> Mapping[FailureType, int]:
-        """For each failure type, the number of attempts that ended with it."""
+        """Number of attempts that ended with each failure type."""
         return {kind: self._groups.failure_types[kind] for kind in COUNTED_FAILURES}
 
     @metric(COUNT, better_when=_LOWER, counted_open=("errors",), members={cause: {} for cause in Cause})
     def test_failures(self) -> Mapping[Cause, int]:
-        """For each cause, the number of answered attempts whose own test failed."""
+        """Number of answered attempts for which the project's own test failed, by cause."""
         causes = self._groups.test_causes
         return {cause: causes[cause] for cause in Cause}
 
     @metric(VALUES, members={}, absent=proportion(0, 0))
     def scores(self) -> Mapping[str, Proportion]:
         """
-        For each custom metric in use, its rate over the counts of all answers; bounds are named `name_ci_low` and
-        `name_ci_high`; empty without custom metrics.
+        Rate of each custom metric in use, computed from the summed counts of all answers; bounds are named
+        `name_ci_low` and `name_ci_high`; empty without custom metrics.
         """
         counted = self._groups.counted
         return {
@@ -430,28 +430,28 @@ class Metrics(Measurements):
     @metric(COUNT, members={})
     def missing_reasons(self) -> Mapping[MissingReason, int]:
         """
-        For each reason, the number of planned attempts that have no record for this reason; attempts without a known
-        reason are not included.
+        Number of planned attempts without a record, by reason; attempts that are missing for an unknown reason are not
+        included.
         """
         return {reason: self._groups.missing_reasons.get(reason, 0) for reason in MissingReason}
 
     @metric(COUNT, members={})
     def fault_counts(self) -> Mapping[FaultKind, int]:
-        """For each kind of fault, the number of failed calls; only kinds that occurred."""
+        """Number of failed calls by kind of fault; only kinds that occurred."""
         faults = Counter(attempt.fault for attempt in self._groups.counted)
         return {kind: faults[kind] for kind in FaultKind if faults[kind]}
 
     @metric(COUNT, members={})
     def note_counts(self) -> Mapping[Note, int]:
-        """For each of the judge's notes, the number of attempts with it; notes do not affect verdicts."""
+        """Number of attempts with each of the judge's notes; notes do not affect verdicts."""
         notes = Counter(note for attempt in self._groups.counted for note in attempt.notes)
         return {note: notes[note] for note in Note}
 
     @metric(COUNT, members={})
     def code_counts(self) -> Mapping[str, int]:
         """
-        For each code from the project's own classifiers, the number of attempts with it, in descending order; only
-        codes that occurred.
+        Number of attempts with each code from the project's own classifiers, in descending order; only codes that
+        occurred.
         """
         return dict(Counter(code for attempt in self._groups.counted for code in attempt.codes).most_common())
 

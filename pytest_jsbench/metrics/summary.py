@@ -130,7 +130,7 @@ class Summary:
     outcomes: Mapping[CaseKey, CaseOutcome]
     #: Case of each attempt on whose answer the two validators disagree; a case appears once per attempt.
     disputed: tuple[CaseKey, ...]
-    #: Reason why the cost is unknown although a paid provider was called; empty if there is no such reason.
+    #: Reason why the cost is unknown although a paid provider was called; otherwise empty.
     cost_problem: str
     #: Summary of each variant, the highest pass rate first; empty in a run without variants.
     variants: Mapping[str, Summary] = field(default_factory=dict)

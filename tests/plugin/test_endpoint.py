@@ -193,7 +193,7 @@ def test_application_calls_are_judged_recorded_and_replayed(bench: Bench, provid
     (free,) = (one for one in records if one["id"] == "test_it_asks_freely")
     assert (free["verdict"]["reason"], free["answered_by"]["model"]) == ("no_schema", "other")
     result.stdout.fnmatch_lines(
-        ["pass rate  9/11*", "tokens     240 in*", "excluded   1 answer to an application without a schema"]
+        ["pass rate  9/11*", "tokens     240 in*", "excluded   1 answer to an application's call without a schema"]
     )
     assert len(provider.asked) == len(made) + 2
     assert {asked.headers["authorization"] for asked in provider.asked} == {f"Bearer {SECRET}"}

@@ -149,7 +149,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         (
             examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {
-                "values": "n/a right, n/a of answers that conform; n/a answers right in all; "
+                "values": "n/a right, n/a in answers that conform; n/a answers entirely right; "
                 "1 answer that could not be compared (match.problem in records.jsonl has the reason)"
             },
         ),
@@ -162,7 +162,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(record(), engine="recorded"),
-            {"recorded": "answers and times are those of the recording: no calls were made"},
+            {"recorded": "answers and times are from the recording: no calls were made"},
         ),
         (
             examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
@@ -400,7 +400,7 @@ def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
 
     floor = "the constant answer {} passes 2/4 = 0.500 of the cases"
-    assert f"{floor}; pass rate where no constant answer passes 2/2 = 1.000" in text
+    assert f"{floor}; pass rate on cases that no constant answer passes 2/2 = 1.000" in text
 
 
 def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:

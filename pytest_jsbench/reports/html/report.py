@@ -69,7 +69,7 @@ def render(
     """
     Yield the page in parts; untrusted text is escaped.
 
-    `comparisons` with the baseline are by variant, or under an empty name.
+    `comparisons` with the baseline are by variant, with an empty key in a run without variants.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -138,7 +138,7 @@ def page_environment(needed: str, *packages: str) -> Environment:
 
 
 def require_jinja2(needed: str) -> None:
-    """Raise MissingRequirement, which names the feature that needs jinja2, if that is not installed."""
+    """Raise MissingRequirement with the message `needed` if jinja2 is not installed."""
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
 
