@@ -1,15 +1,15 @@
 """
-Does this model, behind this engine, return JSON that conforms to my schema?
+Check whether a model, called through an engine, returns JSON that conforms to a schema.
 
 The packages, from the lowest layer up (docs/architecture.md has the diagram):
 
     core                                shared values, errors, text, files
-    schemas, prompts                    JSON Schema; messages for a case
-    datasets, adaptation, verdicts      sources of cases; a provider's subset; the judge
-    records                             files of a run
+    schemas, prompts                    parse JSON Schema; render a case as messages
+    datasets, adaptation, verdicts      read cases; adapt schemas to a provider's subset; judge answers
+    records                             read and write the files of a run
     engines, metrics                    generate answers; compute metrics from records
-    run, reports, fixture               make attempts; output of a run; a project's own tests
-    plugin, cli, library                pytest; the command `jsbench`; scripts and notebooks
+    run, reports, fixture               make attempts; report on a run; the `jsbench` fixture for a project's tests
+    plugin, cli, library                the pytest plugin; the command `jsbench`; the Python API
 
 Packages in `lab/` are loaded through the entry points of pyproject.toml, like third-party packages. Importing
 `pytest_jsbench` imports no subpackage: each name below is loaded on first use. `__all__` contains the names that
@@ -121,7 +121,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # type checkers must know only the names above
+if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every name
     if find_spec("pydantic") is None:  # so that `import *` works without pydantic
         __all__ = [name for name in __all__ if name not in _HOMES["library.pydantic_models"]]
 

@@ -1,4 +1,4 @@
-"""`python -m pytest_jsbench`: the same as the command `jsbench`."""
+"""Run the command `jsbench` as `python -m pytest_jsbench`."""
 
 from __future__ import annotations
 

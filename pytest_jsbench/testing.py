@@ -1,5 +1,5 @@
 """
-Contract tests for engines: an engine's author subclasses `EngineContract` and provides the engine's configuration.
+Contract tests for engines: to test an engine, subclass `EngineContract` and override `config`.
 
 The tests call the real engine about a dozen times. This module imports pytest, so no other module imports this one.
 """
@@ -47,7 +47,7 @@ def request(
     seed: int | None = None,
     timeout: float = 60.0,
 ) -> Request:
-    """Return a request like those that the runner makes."""
+    """Return a request as a run would make it."""
     messages = (Message(role="system", content=system),) if system else ()
     return Request(
         key=CaseKey(task=task, id=case_id),

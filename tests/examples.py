@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
@@ -92,6 +94,13 @@ def decided(*wrong: str, seconds: float = 0.01) -> Decided:
 
 def failed(kind: FaultKind = FaultKind.TIMEOUT) -> Failed:
     return Failed(kind=kind, message="no answer in 1 s", status=None)
+
+
+def with_figures(metrics: Metrics, **figures: float | None) -> Metrics:
+    """Return a copy of the metrics with other values of these figures."""
+    changed = copy.copy(metrics)
+    vars(changed).update(figures, _figures={**vars(metrics)["_figures"], **figures})
+    return changed
 
 
 def replace(value: T, **changes: Any) -> T:

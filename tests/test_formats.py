@@ -45,7 +45,7 @@ def changed(place: str, value: Any) -> Any:
         ("generation.sent", [], "generation.sent is an array: expected object | null, got array"),
         ("prompt.messages.0.role", "bot", "prompt.messages[0].role is \"bot\": invalid enum value 'bot'"),
         ("verdict.violations", {}, "verdict.violations is an object: expected array, got object"),
-        ("verdict.passed", False, "verdict is an object: passed is false, and failure_type is None"),
+        ("verdict.passed", False, "verdict is an object: passed is false, but failure_type is None"),
         ("task", "\x1b[31m" * 1000, "is not a valid name; expected letters, digits and any of . _ + = @ -"),
         ("tags", ["\n::error ::x", 1], "tags[1] is 1: expected str, got int"),
     ],

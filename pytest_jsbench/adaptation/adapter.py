@@ -1,5 +1,5 @@
 """
-Adapt schemas in a child process with limits on time and memory, since a hostile schema can take very long.
+Adapt schemas in a child process with limits on time and memory, since adapting a hostile schema can take very long.
 
 The result is the schema to send with a list of its changes, or the reason why the schema cannot be adapted.
 """
@@ -20,17 +20,16 @@ from pytest_jsbench.schemas.references import pointer_of
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
 
-#: `narrow`: the adapted schema accepts no more than the original; `relax`: keywords that the subset lacks may be
-#: removed.
+#: Mode of adaptation: `narrow` never makes the schema accept more; `relax` may remove keywords that the subset lacks.
 Mode = Literal["narrow", "relax"]
-#: Effects of a change, in this order: the schema accepts fewer instances, the same instances, the same instances but
-#: without an annotation, or more instances.
+#: Effect of a change: the schema accepts fewer instances (`tightened`), the same instances (`rewritten`, or
+#: `dropped_annotation` if an annotation was removed), or more instances (`widened`).
 ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Change of a keyword at one place in the original schema."""
+    """Change of one keyword in one subschema of the original schema."""
 
     #: Effect of the change on the instances that the schema accepts.
     kind: ChangeKind
@@ -44,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """Schema that the provider supports, with its changes from the original schema."""
+    """Schema that was adapted to a provider's subset, with the changes from the original schema."""
 
     schema: Schema
     changes: tuple[Change, ...] = ()
@@ -53,13 +52,13 @@ class Adapted:
 
     @property
     def lossy(self) -> bool:
-        """True if a valid answer to this schema may be invalid for the original."""
+        """True if an instance of the adapted schema may be invalid for the original schema."""
         return any(change.kind == "widened" for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inexpressible:
-    """First keyword that prevents the schema from being expressed in the provider's subset."""
+    """Reason why a schema cannot be expressed in the provider's subset: the first keyword that prevents it."""
 
     keyword: str
     #: JSON pointer to the subschema with the keyword, in the original schema.
@@ -76,11 +75,11 @@ class Blocked(Exception):
 
 
 class Contradiction(Exception):
-    """Raised if no instance can be valid at this place."""
+    """Raised if no instance conforms to all subschemas that apply to one location."""
 
 
 class Ledger:
-    """Log of the changes of one adaptation, each listed once."""
+    """Log of the changes that one adaptation makes, without duplicates."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode = mode
@@ -91,10 +90,7 @@ class Ledger:
         self._changes[Change(kind=kind, keyword=keyword, path=pointer_of(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
-        """
-        Report a keyword that the subset lacks: end the adaptation (`narrow`), or record its removal by the caller
-        (`relax`).
-        """
+        """Report a keyword that the subset lacks: end the adaptation (`narrow`), or log its removal (`relax`)."""
         if self.mode == "narrow":
             self.refuse(keyword, path, message)
         self.note("widened", keyword, path, message)
@@ -104,11 +100,11 @@ class Ledger:
         raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
-        """Return a mark for `rollback`: the current number of changes."""
+        """Return the current number of changes, as the argument for `rollback`."""
         return len(self._changes)
 
     def rollback(self, mark: int) -> None:
-        """Remove the changes since the mark, after an alternative was dropped."""
+        """Remove the changes that were logged after the mark, because their alternative was dropped."""
         while len(self._changes) > mark:
             self._changes.popitem()
 
@@ -130,7 +126,7 @@ def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
     try:
         narrowed: Schema = _call_child("bounding:for_llama_cpp", schema, seconds=seconds)
     except BoundExceeded as exceeded:
-        raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
+        raise CannotBound(f"the schema cannot be narrowed for a small model {exceeded}") from None
     return narrowed
 
 
@@ -152,8 +148,9 @@ def _call_child(function: str, *arguments: object, seconds: float) -> Any:
 
 def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     """
-    Return the function that adapts schemas in this mode; None for `verbatim`; raise ValueError for an unknown mode or
-    subset.
+    Return the function that adapts schemas as in `narrow:openai`; None for `verbatim`.
+
+    Raise ValueError for an unknown mode or subset.
     """
     mode, _, subset = text.partition(":")
     if text == "verbatim":
@@ -161,5 +158,7 @@ def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     if mode not in {"narrow", "relax"} or find_subset(subset) is None:
-        raise ValueError(f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {text!r}")
+        raise ValueError(
+            f"expected verbatim, narrow:NAME or relax:NAME, with a NAME of {', '.join(SUBSETS)}; found {text!r}"
+        )
     return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

@@ -10,14 +10,14 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart
 
-#: Maximum depth of references and `allOf` to follow; a deeper schema is treated as if it rejected something.
+#: Maximum depth of references and branches to follow; a deeper schema is assumed to reject some instance.
 _DEEPEST = 8
-#: Patterns that match every string in each dialect of regular expressions.
+#: Patterns that match every string in every regular expression dialect.
 _PATTERNS = frozenset({"", "^", "$", ".*", "^.*", ".*$", "()", "(?:)", r"[\s\S]*", r"^[\s\S]*", r"^[\s\S]*$"})
 
 
 def always_true_keywords(part: SchemaPart, document: SchemaDocument) -> list[str]:
-    """Return the keywords of the part that reject no instance, whatever its other keywords are."""
+    """Return the keywords that can be removed from the subschema without any effect on validity."""
     return [keyword for keyword in part.schema if _accepts_all(keyword, part, document, _DEEPEST)]
 
 
@@ -35,7 +35,7 @@ def _accepts_all(keyword: str, part: SchemaPart, document: SchemaDocument, deepe
 
 
 def _accepts_strings(part: SchemaPart, document: SchemaDocument, deepest: int) -> bool:
-    """Return whether a schema certainly accepts every string."""
+    """Return whether a schema accepts every string; False if uncertain."""
     schema = part.schema
     if not isinstance(schema, Mapping):
         return schema is True
@@ -68,17 +68,17 @@ def _keyword_accepts_strings(keyword: str, part: SchemaPart, document: SchemaDoc
     return _accepts_all(keyword, part, document, deepest)
 
 
-#: Keywords for other types; they do not apply to strings.
+#: Keywords that have no effect on strings.
 _KEYWORDS_OF_OTHER_TYPES = BY_KIND["object"] | BY_KIND["array"] | BY_KIND["number"]
 
 
 def _accepts_everything(schema: object) -> bool:
-    """Return whether a schema has only annotations."""
+    """Return whether a schema is `true` or contains only annotations."""
     return schema is True or (isinstance(schema, Mapping) and schema.keys() <= ANNOTATIONS)
 
 
 def _is_ineffective(schema: Mapping[str, Any]) -> bool:
-    """Return whether `patternProperties` restricts no property, neither itself nor through other keywords."""
+    """Return whether the schema accepts the same objects without its `patternProperties`; False if uncertain."""
     patterns = schema["patternProperties"]
     if not isinstance(patterns, Mapping):
         return False

@@ -5,9 +5,9 @@ With an open schema, a 135M model generates invented properties and endless arra
 Therefore, objects without `additionalProperties` are closed, strings get a `maxLength` of at most 40 and arrays a
 `maxItems` of at most 2, or more if the schema requires more. Every instance of the narrowed schema is valid for the
 original. To ensure this, a subschema stays unchanged if narrowing it would make the whole schema wider (in `not`, in
-`if`, in a `oneOf` whose branches may overlap, and in the targets of their references). A node that shares its instance
-with another node (`allOf`, `$ref` with siblings) is not narrowed itself, because the two nodes together could then
-reject every instance.
+`if`, in a `oneOf` whose branches may overlap, and in the targets of references in these). If two nodes apply to the
+same instance (`allOf`, `$ref` with siblings), neither is narrowed itself, because together they could then reject every
+instance.
 
 After that, boolean subschemas are replaced by equivalent objects, and references are written as JSON pointers, since
 llama.cpp supports neither boolean subschemas nor other references.
@@ -47,9 +47,9 @@ LONGEST_FORMATTED = 64
 LONGEST_ARRAY = 2
 #: Formats that llama.cpp matches with a rule of fixed length.
 _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
-#: Smallest value that is not treated as a bound.
+#: Bounds of this value or more are treated as invalid.
 _ABSURD = 10**9
-#: Step of a JSON pointer without escapes, which llama.cpp does not support.
+#: Token of a JSON pointer without escapes, since llama.cpp does not support escapes.
 _PLAIN = re.compile(r"[\w.$-]+")
 _POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
 _ROOT = ("$defs", "root")
@@ -69,24 +69,23 @@ class _Care(IntEnum):
 _ANNOTATIONS = ANNOTATIONS - {
     "$dynamicAnchor", "$recursiveAnchor", "contentEncoding", "contentMediaType", "contentSchema",
 }  # fmt: skip
-#: Keywords that may permit properties which the node does not name.
+#: Keywords that may allow or require properties other than those in the node's `properties`.
 _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
 #: Keywords in `_OPENERS` that often accept every object, such as `propertyNames: {"type": "string"}`.
 _OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
-#: Keywords with a list of subschemas that llama.cpp supports.
+#: Keywords supported by llama.cpp whose value is a list of subschemas.
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-#: Parts that may be narrowed below a keyword with one subschema, which applies to a part of the instance or to all of
-#: it.
+#: Keywords with one subschema, and the parts of the subschema that may be narrowed.
 _CARE_OF_ONE = {
     **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _Care.FREE),
     **dict.fromkeys(("then", "else"), _Care.LOOSE),
     **dict.fromkeys(("not", "if", "propertyNames"), _Care.FROZEN),
 }
-#: Parts that may be narrowed below a keyword with several subschemas.
+#: Keywords with several subschemas, and the parts of each subschema that may be narrowed.
 _CARE_OF_EACH = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
     **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
@@ -114,7 +113,7 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
-    # in a subschema with its own identifier, references start at that subschema, but are followed from the root here
+    # references in a subschema with its own identifier start at the subschema, but `_Walk` resolves them from the root
     embedded = (_texts_under(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     tuples = "prefixItems" in document.dialect.keywords
@@ -123,14 +122,16 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
 
 
 def for_llama_cpp(schema: Schema) -> Schema:
-    """Return the narrowed schema, with references in the only form that llama.cpp supports."""
+    """Return the narrowed schema, with references as JSON pointers, the only form that llama.cpp supports."""
     return with_pointers(bounded(schema))
 
 
 class _Walk:
     """
-    One pass over the schema. If a node with a reference may not be narrowed, this also restricts the reference's target
-    and requires another pass.
+    One pass over the schema.
+
+    If a node may not be narrowed, the targets of its references may not be narrowed either. The attribute `lowered` is
+    true if the pass has found such a target, so that another pass is required.
     """
 
     def __init__(self, document: SchemaDocument, limits: dict[Path, _Care]) -> None:
@@ -144,11 +145,11 @@ class _Walk:
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            # this also follows texts in data, which only freezes more subschemas than necessary
+            # strings in data such as `enum` are followed, too, which only freezes more subschemas than necessary
             for reference in _texts_under(schema, REFERENCES):
                 self._lower_limit(reference, _Care.FROZEN)
             return schema
-        # the subschema in a node's only keyword does not share the instance with another one
+        # with a single keyword, only one subschema applies to the instance
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
@@ -158,14 +159,14 @@ class _Walk:
         return result
 
     def _is_closable(self, schema: Mapping[str, Any], path: Path) -> bool:
-        """Return whether no keyword of the node itself requires or allows properties that the node does not name."""
+        """Return whether `additionalProperties: false` forbids no property that another keyword requires or allows."""
         openers = _OPENERS & schema.keys()
         if openers and openers <= _OFTEN_TRUE:  # this check is slow, but only few nodes need it
             openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
         return not openers and _has_enough_names(schema)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
-        """Return the narrowed value of one keyword; `inner` is the care for subschemas of the same instance."""
+        """Return the narrowed value of a keyword; `inner` is the care for subschemas of the same instance."""
         value = schema[keyword]
         if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
             self._lower_limit(value, inner)
@@ -203,7 +204,7 @@ class _Walk:
 
 def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
     """
-    Replace boolean subschemas in the node, which is a copy, since llama.cpp does not support them.
+    Replace boolean subschemas in place, since llama.cpp does not support them; the node is a copy.
 
     `tuples` is true if the dialect has the keyword `prefixItems`.
     """
@@ -253,7 +254,7 @@ def _texts_under(value: Any, keywords: Collection[str]) -> Iterator[str]:
 
 
 def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
-    """Add the missing bounds to the node, which is a copy."""
+    """Add the missing bounds in place; the node is a copy."""
     if "enum" in node or "const" in node:
         return
     declared = node.get("type")
@@ -300,7 +301,7 @@ def _has_enough_names(node: Mapping[str, Any]) -> bool:
 
 
 def _are_disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
-    """Return whether no instance is valid for two of the branches."""
+    """Return whether no instance is valid for two of the branches; False if uncertain."""
     if not isinstance(branches, list):
         return False
     parts = (SchemaPart(schema=branch, path=(*path, str(number))) for number, branch in enumerate(branches))

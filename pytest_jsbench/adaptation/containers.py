@@ -1,4 +1,4 @@
-"""Write the keywords of objects and arrays in the provider's subset."""
+"""Adapt the keywords of objects and arrays to the provider's subset."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path, SchemaPart
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: Keywords that require an object to be closed.
+#: Keywords that the adaptation expresses by closing the object.
 _CLOSING = BY_KIND["object"] - {"properties", "required", "additionalProperties"}
 _PLAIN_PATTERN = re.compile(r"[\w^$.*+\-]*", re.ASCII)
 
 
 def object_keywords(rules: Rules) -> Node:
-    """Return the keywords of an object that meets all rules."""
+    """Return supported keywords for objects that together enforce all rules."""
     _check_keywords(rules)
     properties = _property_names(rules)
     required = _required_names(rules)
@@ -35,7 +35,7 @@ def object_keywords(rules: Rules) -> Node:
         where = (*rules.path, "properties", name)
         place = (*where, *(token for part in parts for token in part.path))
         if place in rules.context.omitted and name not in required:
-            rules.note("tightened", "properties", f"without {name!r}, which has no finite value", path=rules.path)
+            rules.note("tightened", "properties", f"removed {name!r}, which has no finite value", path=rules.path)
             continue
         try:
             if any(part.schema is False for part in parts):
@@ -44,7 +44,7 @@ def object_keywords(rules: Rules) -> Node:
         except Contradiction:
             if name in required:
                 raise
-            rules.note("rewritten", "properties", f"without {name!r}, which has no valid value", path=rules.path)
+            rules.note("rewritten", "properties", f"removed {name!r}, which has no valid value", path=rules.path)
             closing = True
             continue
         if name not in properties:
@@ -53,7 +53,7 @@ def object_keywords(rules: Rules) -> Node:
     required = _required_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
     if rules.subset.all_required and missing:
-        rules.note("tightened", "required", f"also {', '.join(map(repr, missing))}", path=rules.path)
+        rules.note("tightened", "required", f"also requires {', '.join(map(repr, missing))}", path=rules.path)
         rules.context.made_required.extend(pair for name, pair in zip(adapted, places, strict=True) if name in missing)
         required = list(adapted)
     body: Node = {}
@@ -80,7 +80,7 @@ def _property_names(rules: Rules) -> list[str]:
 
 
 def _required_names(rules: Rules) -> list[str]:
-    """Return the required properties, with those that depend on other properties."""
+    """Return the required properties, including all properties that a dependency may require."""
     required: dict[str, None] = {}
     for names, path in rules.values_of("required"):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -116,8 +116,8 @@ def _must_close(rules: Rules) -> bool:
 
 def _check_map(rules: Rules, properties: list[str]) -> None:
     """
-    End the adaptation if an object with only additional properties must be closed, and so would
-    have no properties.
+    End the adaptation (`narrow`) if an object without named properties must be closed, since it could then have no
+    properties.
     """
     if properties or rules.ledger.mode == "relax":
         return
@@ -153,23 +153,23 @@ def _may_match(pattern: str, name: str) -> bool:
 
 
 def _required_by_count(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
-    """Return the required properties, and as many others as `minProperties` demands."""
+    """Return the required properties, with optional properties added until `minProperties` is met."""
     least = max(rules.numbers("minProperties"), default=0)
     most = min(rules.numbers("maxProperties"), default=math.inf)
     if closing and not names and least <= 0 and not rules.values_of("maxProperties"):
         return required
     if least > len(names):
-        rules.give_up("minProperties", f"there are only {len(names)} named properties")
+        rules.give_up("minProperties", f"exceeds the number of named properties ({len(names)})")
     elif least > len(required):
         rules.note("tightened", "minProperties", "replaced by the same number of required properties")
         others = [name for name in names if name not in required]
         required = required + others[: math.ceil(least) - len(required)]
     elif rules.values_of("minProperties"):
-        rules.note("rewritten", "minProperties", "removed, as that many properties are required")
+        rules.note("rewritten", "minProperties", "removed, as enough properties are required")
     if len(names) > most:
-        rules.give_up("maxProperties", f"there are {len(names)} named properties")
+        rules.give_up("maxProperties", f"is less than the number of named properties ({len(names)})")
     elif rules.values_of("maxProperties"):
-        rules.note("rewritten", "maxProperties", "removed, as there are no more named properties")
+        rules.note("rewritten", "maxProperties", "removed, as every remaining object satisfies it")
     return required
 
 
@@ -196,7 +196,7 @@ def _additional_properties(rules: Rules, *, closing: bool) -> Node:
 
 
 def array_keywords(rules: Rules) -> Node:
-    """Return the keywords of an array that meets all rules."""
+    """Return supported keywords for arrays that together enforce all rules."""
     least = math.ceil(max(rules.numbers("minItems"), default=0))
     most = min(rules.numbers("maxItems"), default=math.inf)
     first, rest = _item_schemas(rules)
@@ -221,7 +221,7 @@ def array_keywords(rules: Rules) -> Node:
 
 
 def _item_schemas(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
-    """Return the subschemas of the first items, by position, and those of all other items."""
+    """Return the subschemas for each of the first items, and the subschemas for all further items."""
     tuples: list[list[SchemaPart]] = []
     rests: list[SchemaPart | None] = []
     for node in rules.nodes:
@@ -243,7 +243,7 @@ def _item_schemas(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart
             listed[position] if position < len(listed) else rest for listed, rest in zip(tuples, rests, strict=True)
         ]
         first.append([part for part in parts if part is not None])
-    # if a node's schemas for the first items cannot be written, its schema for the rest would apply to them, too
+    # without a node's schemas for the first items, its schema for further items would apply to the first items, too
     kept = [rest for listed, rest in zip(tuples, rests, strict=True) if rest is not None and (has_tuples or not listed)]
     return first, kept
 
@@ -258,7 +258,7 @@ def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
 
 
 def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
-    """Add the schemas of `contains` to the schemas for every item in `rest`, and return the minimum number of items."""
+    """Apply the schemas in `contains` to every item, by adding them to `rest`; return the minimum number of items."""
     least = 0
     for node in rules.nodes:
         if "contains" not in node.schema:
@@ -276,7 +276,7 @@ def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
 
 
 def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
-    """Return the maximum number of items that `uniqueItems` allows."""
+    """Replace `uniqueItems` by a maximum of one item if necessary; return the maximum number of items."""
     declared = rules.values_of("uniqueItems")
     if not declared:
         return most
@@ -299,7 +299,7 @@ def _item_bounds(rules: Rules, least: int, most: float) -> Node:
         rules.give_up("minItems", f"{value} is not supported")
         least = highest
     if not has_minimum and rules.values_of("minItems") and not least:
-        rules.note("rewritten", "minItems", "removed, as every array is that long")
+        rules.note("rewritten", "minItems", "removed, as every array satisfies it")
     elif least or any(value == 0 for value, _ in rules.values_of("minItems")):
         bounds["minItems"] = least
     if most < math.inf and not rules.has_keyword("maxItems"):

@@ -1,4 +1,4 @@
-"""Provide the original schema with its dialect, subschemas, targets of references, and outlines of its instances."""
+"""Find subschemas and the targets of references in the original schema, and outline the instances of a subschema."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPart:
-    """Subschema with its place in the original schema."""
+    """Subschema with its path in the original schema."""
 
     schema: Any
     path: Path
 
     def below(self, *tokens: str) -> SchemaPart:
-        """Return the subschema at this path, relative to this subschema."""
+        """Return the subschema at a path that is relative to this subschema."""
         value = self.schema
         for token in tokens:
             value = value[int(token)] if isinstance(value, list) else value[token]
@@ -39,10 +39,10 @@ class SchemaDocument:
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        #: Dialect of the schema; the newest one if the declared dialect is unknown.
+        #: Dialect of the schema; draft 2020-12 if the schema declares no known dialect.
         self.dialect = (isinstance(root, dict) and dialect_of(root, DRAFT_2020_12)) or DRAFT_2020_12
         self._references = CertainReferences(root)
-        #: Cached outlines by the subschema's place and id(), and by the depth that was analyzed.
+        #: Cached outlines; the key consists of the subschema's place, its id() and the analyzed depth.
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def is_only_a_reference(self, schema: Any) -> bool:
@@ -65,7 +65,7 @@ def names_in(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """Some facts that are true for all valid instances of a schema."""
+    """Facts about all valid instances of a schema, to recognize schemas that have no instance in common."""
 
     #: Types of the instances; None for any type. Integers have the type `number` here.
     kinds: frozenset[str] | None = None
@@ -73,7 +73,7 @@ class Outline:
     values: frozenset[str] | None = None
     #: Required properties of an object.
     required: frozenset[str] = frozenset()
-    #: Possible values of each property whose values are listed.
+    #: Possible values of each property with an `enum` or `const`.
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
 def canonical(value: Any) -> str:
-    """Return canonical JSON, which is the same for all values that are equal in JSON Schema."""
+    """Return the value as canonical JSON; values that are equal in JSON Schema have the same text."""
     return json.dumps(_normalized(value), sort_keys=True)
 
 
@@ -114,7 +114,7 @@ def disjoint(first: Outline, second: Outline) -> bool:
 
 
 def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
-    """Return the outline of the part, which is computed only once."""
+    """Return the outline of the part, from the cache if possible."""
     key = (part.path, id(part.schema), deepest)
     entry = document.outlines.get(key)
     if entry is None:

@@ -1,4 +1,4 @@
-"""List the changes that an engine made to a schema before sending it, by comparing the schema with what was sent."""
+"""List the changes that an engine made to a schema, by comparing the schema with the one that was sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "m
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
     ledger = Ledger("relax")
-    # the user's schema may already have been below $defs
+    # the user's schema may itself have the form that `with_pointers` produces
     was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
     moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:
@@ -68,7 +68,7 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
 
 
 def _effect(keyword: str, was: object, now: object) -> ChangeKind:
-    """Return the effect of changing a keyword's value; `rewritten` if the values do not show any other effect."""
+    """Return the effect of changing a keyword's value; `rewritten` if no other effect can be determined."""
     if now is False:
         return "tightened"
     if was is False:
@@ -83,7 +83,7 @@ def _effect(keyword: str, was: object, now: object) -> ChangeKind:
     after_members = _members(now)
     if before_members == after_members:
         return "rewritten"
-    if keyword == "required":  # more required names accept less, but more values or types accept more
+    if keyword == "required":  # more names reject more instances; more values or types accept more
         return "tightened" if before_members <= after_members else "widened"
     return "tightened" if after_members <= before_members else "widened"
 
@@ -96,7 +96,7 @@ def _members(value: object) -> frozenset[str]:
 
 def _pairs_of_replaced(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[Path, Any, Any]]:
     """
-    Return the schemas or values to compare if other keywords replace a removed keyword; empty if they do not.
+    Return the schemas or values to compare for a removed keyword; empty if no other keyword replaces it.
 
     Each entry is the path below the node, the value before, and the value after.
     """
@@ -119,7 +119,7 @@ def _are_mappings(branches: object) -> TypeGuard[list[Mapping[str, Any]]]:
 
 
 def _comparable(name: str, value: object, branch: Mapping[str, Any]) -> tuple[object, object]:
-    """Return a keyword's value and its value in a branch, without the properties that only one of them restricts."""
+    """Return a keyword's value and its value in a branch, without properties that cannot be compared."""
     moved = branch[name]
     if name != "properties" or not isinstance(value, Mapping) or not isinstance(moved, Mapping):
         return value, moved
@@ -130,7 +130,7 @@ def _comparable(name: str, value: object, branch: Mapping[str, Any]) -> tuple[ob
 
 
 def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return whether a removed keyword rejects nothing that the other keywords accept."""
+    """Return whether the remaining keywords enforce all restrictions of the removed keyword."""
     if name == "items":
         listed = was.get("prefixItems")
         most = now.get("maxItems")
@@ -144,5 +144,5 @@ def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bo
 
 
 def _bound_note(value: object) -> str:
-    """Return the end of a note with the value of a bound; empty for other values, which the recorded schema shows."""
+    """Return a bound as the end of a note; empty for other values, since the recorded schema contains them."""
     return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""

@@ -1,4 +1,4 @@
-"""Merge keywords that llama.cpp does not read next to each other, such as bounds next to an `allOf`."""
+"""Merge keywords that llama.cpp does not support in the same node, such as bounds next to an `allOf`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
 
 #: Keywords of objects that can be moved into each branch of an `anyOf` or `oneOf` in the same node.
 _OF_OBJECTS = (BY_KIND["object"] - {"unevaluatedProperties"}) | {"type"}
-#: Keywords in `_OF_OBJECTS` that keep their effect if a property of the node is forbidden.
+#: Keywords of nodes in which a property can be forbidden by removing it from `properties` and closing the object.
 _SIMPLE = frozenset({"type", "properties", "required", "additionalProperties"})
-#: References to the root or to a definition, whose places do not change.
+#: References to the root or to a definition, which are never moved.
 _UNMOVED = re.compile(r"#(?:/(?:\$defs|definitions)/[^/]+)?")
 _NAMES = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
-#: Keywords that may make a schema accept more when a subschema accepts less, or that share the instance with another
-#: subschema.
+#: Keywords that may make a schema accept more when a subschema accepts less, or whose subschemas apply to the same
+#: instance as others.
 _NOT_MONOTONE = frozenset(
     {"not", "if", "propertyNames", "maxContains", "allOf", "dependentSchemas", "dependencies", "unevaluatedItems",
      "unevaluatedProperties", "$dynamicRef", "$recursiveRef"}
 )  # fmt: skip
 #: Maximum number of branches into which keywords are moved.
 _MOST_BRANCHES = 16
-#: Maximum number of characters that the moved keywords have in all branches together.
+#: Maximum length of the moved keywords as JSON, in characters, in all branches together.
 _MOST_WRITTEN = 20_000
 
 
 def merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
-    """Write an `allOf` of scalars as one schema, since llama.cpp ignores bounds in an `allOf`."""
+    """Merge an `allOf` of schemas for scalars into one schema, since llama.cpp ignores bounds in an `allOf`."""
     branches = node.get("allOf")
     if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
         return node
@@ -66,7 +66,7 @@ def _has_flag(node: Mapping[str, Any]) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number."""
+    """Return whether a value is a number in JSON, and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -82,15 +82,12 @@ def can_move_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
-    """
-    Return whether branches of each `oneOf` may be narrowed: no keyword negates matches or counts
-    other subschemas.
-    """
+    """Return whether the branches of each `oneOf` can be narrowed without making the whole schema accept more."""
     for _, part in located(schema):
         branches = part.get("oneOf", [])
         if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):
             return False
-        # `oneOf` counts the matches of a subschema in its branch
+        # `oneOf` counts matching branches, so a subschema that accepts less may make it accept more
         if not all(isinstance(branch, Mapping) and branch.keys() <= {"required"} | _DESCRIBING for branch in branches):
             return False
     return True
@@ -101,7 +98,7 @@ def spread_alternatives(node: dict[str, Any], *, exclusive: bool) -> dict[str, A
     Move the keywords next to `anyOf` or `oneOf` into each branch, since llama.cpp ignores them otherwise.
 
     The result is equivalent, with one exception: if `exclusive` is true and the branches of a `oneOf` only list
-    required properties, each branch forbids a property of every other branch, so that no object conforms to two
+    required properties, each branch forbids a property that another branch requires, so that no object conforms to two
     branches.
     """
     keyword = "anyOf" if "anyOf" in node else "oneOf"
@@ -124,7 +121,7 @@ def spread_alternatives(node: dict[str, Any], *, exclusive: bool) -> dict[str, A
 
 
 def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | None:
-    """Merge the keywords of an object with a branch of its `anyOf` or `oneOf`; None if that is not always possible."""
+    """Merge the keywords of an object with a branch of its `anyOf` or `oneOf`; None if they cannot be merged."""
     if not isinstance(branch, Mapping) or not branch.keys() <= {"type", "properties", "required"} | _DESCRIBING:
         return None
     if not _well_formed(shared) or not _well_formed(branch):
@@ -151,7 +148,7 @@ def _merge_branch(shared: Mapping[str, Any], branch: Any) -> dict[str, Any] | No
 
 
 def _merge_schemas(first: Any, second: Any) -> Any:
-    """Merge two schemas for the same instance; None if that is not always possible."""
+    """Merge two schemas for the same instance; None if they cannot be merged."""
     if first is True or canonical(first) == canonical(second):
         return second
     if second is True:
@@ -163,7 +160,7 @@ def _merge_schemas(first: Any, second: Any) -> Any:
 def _exclude_each_other(
     shared: Mapping[str, Any], branches: Sequence[Any], merged: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Forbid in each branch a property that another branch requires; empty if that is not always possible."""
+    """Forbid in each branch a property that each other branch requires; return an empty list if that is impossible."""
     properties = shared.get("properties", {})
     if not shared.keys() <= _SIMPLE or shared.get("additionalProperties", False) is not False:
         return []
@@ -186,13 +183,13 @@ def _exclude_each_other(
 
 
 def are_exclusive(branches: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether no instance conforms to two of the branches, as in the result of `spread_alternatives`."""
+    """Return whether the branches exclude each other in the same way as in the result of `spread_alternatives`."""
     pairs = itertools.combinations(branches, 2)
     return all(_forbids_required(first, second) or _forbids_required(second, first) for first, second in pairs)
 
 
 def _forbids_required(branch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether a branch of closed objects forbids a property that another branch of objects requires."""
+    """Return whether a branch closes its objects and thereby forbids a property that the other branch requires."""
     if not (_well_formed(branch) and _well_formed(other) and branch.get("type") == other.get("type") == "object"):
         return False
     is_closed = branch.get("additionalProperties") is False and not branch.get("patternProperties")

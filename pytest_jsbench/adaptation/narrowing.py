@@ -1,13 +1,13 @@
 """
-Adapt a schema to a subset of JSON Schema, place by place.
+Adapt a schema to a subset of JSON Schema, one location at a time.
 
-Each place is adapted in two steps. First, `rules` collects all subschemas that apply to the same instance, and combines
-their requirements keyword by keyword; otherwise, two closed objects could contradict each other. Then `scalars` and
-`containers` write the supported keywords of each type; for inner subschemas, `containers` calls `Narrowing.place`
-again.
+Each location is adapted in two steps. First, `rules` collects all subschemas that apply to the same instance, and
+combines their requirements keyword by keyword; otherwise, two closed objects could contradict each other. Then
+`scalars` and `containers` write the supported keywords of each type; for inner subschemas, `containers` calls
+`Narrowing.place` again.
 
-Since the result contains no `not`, `if` or `oneOf`, it accepts no more than the original if none of its subschemas
-does.
+Since the result contains no `not`, `if` or `oneOf`, a subschema that accepts fewer instances cannot make the whole
+result accept more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
     from pytest_jsbench.core.cases import Schema
 
-#: Maximum number of alternatives at one place, after all choices are combined.
+#: Maximum number of alternatives at one location, after all choices are combined.
 _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
@@ -50,14 +50,14 @@ _CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
-    """One pass over the schema; `adapt` uses a new one for each attempt."""
+    """One pass over the schema; `adapt` creates a new object for each pass."""
 
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
         self._document = document
         self._subset = subset
         self._ledger = ledger
-        #: Adapted definitions by place: `$defs/name`.
+        #: Adapted definitions by their place, such as `$defs/name`.
         self.definitions: dict[str, Node] = {}
         self._names: dict[Path, str] = {(): ""}
         self._open: list[Path] = [()]
@@ -74,11 +74,11 @@ class Narrowing:
         if kinds and "object" not in kinds:
             self._ledger.refuse("type", (), "the root must be an object")
         if tuple(kinds or ()) != ("object",):
-            self._ledger.note("tightened", "type", (), "the root is an object")
+            self._ledger.note("tightened", "type", (), "restricted the root to objects")
         return self._write_conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """Return one adapted schema for all of the parts; raise Contradiction if no instance can be valid."""
+        """Return one adapted schema for all subschemas of an instance; raise Contradiction if no instance is valid."""
         constraining = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
@@ -92,8 +92,8 @@ class Narrowing:
 
     def _find_reference(self, part: SchemaPart) -> SchemaPart | None:
         """
-        Return the part or the only branch of its `anyOf`, if this is a reference and nothing else
-        affects validity.
+        Return the reference if the part consists only of a reference, or of an `anyOf` with one
+        reference; otherwise None.
         """
         if self._document.is_only_a_reference(part.schema):
             return part
@@ -107,8 +107,8 @@ class Narrowing:
 
     def _write_reference(self, part: SchemaPart, described: SchemaPart) -> Node:
         """
-        Write a reference and its annotations, which are in `described`: the reference itself or the
-        schema around it.
+        Write the reference in `part`, with the annotations of `described`: the same part, or the
+        `anyOf` that contains it.
         """
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
@@ -129,7 +129,7 @@ class Narrowing:
                 self._ledger.note("rewritten", "anyOf", described.path, "replaced by its only alternative")
             return {"$ref": reference, **siblings}
         if described is part:
-            note = "the only alternative of an anyOf, which has the annotations that may not be next to $ref"
+            note = "moved into an anyOf, as the subset does not allow these annotations next to $ref"
             self._ledger.note("rewritten", "$ref", part.path, note)
         return {"anyOf": [{"$ref": reference}], **siblings}
 
@@ -173,7 +173,11 @@ class Narrowing:
             if len(rules.choices) == 1:
                 break
             choice = rules.choices.pop()
-            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives when expanded")
+            self._ledger.give_up(
+                choice.keyword,
+                choice.path,
+                f"expands to {count} alternatives; at most {_MOST_ALTERNATIVES} are supported",
+            )
         if not rules.choices:
             return self._write(rules)
         base = [_only_keywords(node, lambda keyword: keyword not in _TAKEN_APART) for node in rules.nodes]
@@ -191,12 +195,12 @@ class Narrowing:
         if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
             return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
-            note = "only the first alternative, since the root may not have several"
+            note = "kept only the first alternative, as the root may not have several"
             self._ledger.note("tightened", first.keyword, first.path, note)
         return _any_of(nodes[:1] if only_one else nodes, annotations)
 
     def origin(self, reference: str) -> Path:
-        """Return the place in the original schema that an adapted reference leads to."""
+        """Return the path of the subschema in the original schema that an adapted reference leads to."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
     def _write_alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
@@ -232,11 +236,11 @@ class Narrowing:
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
-            note = "only the types that the other keywords apply to" if kinds else "only types without parts"
+            note = f"restricted to {'the types that the other keywords apply to' if kinds else 'scalar types'}"
             kinds = kinds or _SCALARS
             rules.note("tightened", "type", note, path=rules.path)
         elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.values_of("type")[:1]):
-            rules.note("rewritten", "type", "only the types that all subschemas allow", path=rules.path)
+            rules.note("rewritten", "type", "restricted to the types that all subschemas allow", path=rules.path)
         self._note_ineffective(rules, kinds)
         return _any_of(self._add_types(rules, self._write_bodies(rules, kinds)), annotations)
 
@@ -257,7 +261,7 @@ class Narrowing:
                 bodies.append(_write_body(rules, kind))
             except Contradiction:
                 self._ledger.rollback(mark)
-                rules.note("rewritten", "type", f"no {kind} is valid", path=rules.path)
+                rules.note("rewritten", "type", f"removed {kind}, as no value of this type is valid", path=rules.path)
         if not bodies:
             raise Contradiction
         return bodies
@@ -270,7 +274,7 @@ class Narrowing:
         as_list = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
         if as_list and not any("enum" in body for _, body in bodies):
             return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
-        rules.note("rewritten", "type", "one alternative for each type")
+        rules.note("rewritten", "type", "replaced by one alternative for each type")
         return [{"type": kind, **body} for kind, body in bodies]
 
 
@@ -317,13 +321,13 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
     except Contradiction:
         return Inexpressible(keyword="", path="", message="no schema of the provider's subset has a valid instance")
     if not ledger.changes() and adapted != schema:
-        ledger.note("rewritten", "", (), "an equivalent schema")
+        ledger.note("rewritten", "", (), "replaced by an equivalent schema")
     foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
     return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 
 
 def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
-    """Adapt the schema, and omit properties that would have no finite instance if they were required."""
+    """Adapt the schema, without optional properties that the subset requires but that have no finite instance."""
     omitted: frozenset[Path] = frozenset()
     while True:
         ledger = Ledger(mode)
@@ -383,8 +387,8 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
     """
-    Yield every subschema of an adapted schema, with the number of objects and arrays that enclose
-    it, including itself.
+    Yield every subschema of an adapted schema with its nesting depth: the number of enclosing objects
+    and arrays, including the subschema itself.
     """
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
@@ -414,7 +418,7 @@ def _used_definitions(root: Node, definitions: Mapping[str, Node]) -> dict[str, 
 
 
 def _required_cycle(root: Node, definitions: Mapping[str, Node]) -> str | None:
-    """Return a reference that leads back to itself through required properties only; None if there is none."""
+    """Return a reference that leads back to itself through required properties only; None without such a reference."""
     places = _places(root, definitions)
     nodes = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())
     return next((reference for reference, node in places.items() if id(node) in nodes), None)
@@ -436,7 +440,7 @@ def _unavoidable(node: Node) -> Iterator[str]:
 
 
 def _finite_references(places: Mapping[str, Node]) -> set[str]:
-    """Return the references to parts of an adapted schema that have a finite instance."""
+    """Return the references in an adapted schema whose targets have a finite instance."""
     finite: set[str] = set()
     while more := {name for name, node in places.items() if name not in finite and _is_finite(node, finite)}:
         finite |= more

@@ -2,8 +2,8 @@
 Collect the constraints on one location: all subschemas that apply to it, and their combined requirements.
 
 A reference is replaced by its target, and the branches of `allOf` are added to the other subschemas. The result
-consists of nodes without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`),
-which require one of their alternatives.
+consists of nodes and choices: an instance must conform to all nodes, and to one alternative of each choice (`anyOf`,
+`oneOf`, `if`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 
-#: Maximum number of subschemas for one instance; a larger number is the result of a cycle of references.
+#: Maximum number of subschemas for one instance; a larger number is treated as a cycle of references.
 _MOST_PARTS = 400
 
 Node = dict[str, Any]
@@ -55,14 +55,14 @@ class Context:
 
 
 class Rules:
-    """Nodes and choices that an instance must all conform to."""
+    """Combined constraints on an instance: nodes, which all apply, and choices."""
 
     def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
         self.nodes = nodes
         self.choices: list[Choice] = []
         #: Keywords of the original that were removed because they accept every instance.
         self.always_true: set[str] = set()
-        #: Place in the original schema that changes are reported for.
+        #: Place in the original schema that changes are reported for by default.
         self.path = nodes[0].path if nodes else path
         self.context = context
         self.subset = context.subset
@@ -249,7 +249,7 @@ class _Flattening:
         self._choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
     def _exclusive_alternatives(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
-        """Return the branches of a `oneOf`, with guards that make each of them exclude the others."""
+        """Return the branches of a `oneOf`, each with guards so that no instance conforms to two branches."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
         required = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
@@ -277,7 +277,7 @@ class _Flattening:
                     self._ledger.give_up("oneOf", part.path, message)
                     continue
                 guards[f"without {name}"] = _object_without(name, branch.path)
-                note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
+                note = f"alternative {branch.path[-1]} forbids {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
         self._ledger.note(
@@ -299,7 +299,9 @@ class _Flattening:
             return
         names = names_in(schema["required"]) if asserted == {"required"} else []
         if names:
-            self._ledger.note("tightened", "not", path, f"replaced by an object without {', '.join(map(repr, names))}")
+            self._ledger.note(
+                "tightened", "not", path, f"replaced by an object without {' or without '.join(map(repr, names))}"
+            )
             guards = [(_object_without(name, negated.path),) for name in names]
             self._add_choice("not", negated, list(guards))
             return
@@ -318,16 +320,14 @@ class _Flattening:
 
     def _add_condition(self, part: SchemaPart) -> None:
         """
-        Replace a condition by a choice of `if` with `then`, or `then` with `else`; each alternative satisfies the
-        condition.
+        Replace `if` by two alternatives: `if` with `then`, and `then` with `else`. Each alternative accepts only
+        instances that the condition accepts.
         """
         then = (part.below("then"),) if "then" in part.schema else ()
         otherwise = (part.below("else"),) if "else" in part.schema else ()
         if not then and not otherwise:
             return
-        self._ledger.note(
-            "tightened", "if", part.path, "replaced by alternatives that are valid whether or not `if` holds"
-        )
+        self._ledger.note("tightened", "if", part.path, "replaced by stricter alternatives without a condition")
         if not otherwise:
             self._pending += then
         else:
@@ -353,7 +353,7 @@ def _names_of_types(value: Any) -> list[str]:
 
 
 def _distinguishing_property(own: Outline, other: Outline) -> str | None:
-    """Return a property that has no value in common in the two outlines, so that no object is valid for both."""
+    """Return a property whose possible values in the two outlines are disjoint; None without such a property."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
 

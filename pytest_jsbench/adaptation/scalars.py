@@ -1,4 +1,4 @@
-"""Write the keywords of strings, numbers and enumerated values in the provider's subset."""
+"""Adapt the keywords of strings, numbers and enumerated values to the provider's subset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.keywords import BY_KIND
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: Maximum number of integers to list instead of bounds that the subset lacks.
+#: Maximum number of integers in an enum that replaces unsupported bounds.
 _MOST_LISTED = 64
 
 _ATOM = (
@@ -30,13 +30,13 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 
 def string_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a schema for strings that satisfies all rules."""
+    """Return supported keywords for strings that together enforce all rules."""
     body = _text_keywords(rules)
     return body | _lengths(rules, body.get("pattern"))
 
 
 def _text_keywords(rules: Rules) -> Node:
-    """Return the supported keywords of a string, except its lengths."""
+    """Return the supported keywords for strings, except `minLength` and `maxLength`."""
     keywords: Node = {}
     for pattern, path in rules.values_of("pattern"):
         if not isinstance(pattern, str):
@@ -46,14 +46,14 @@ def _text_keywords(rules: Rules) -> Node:
         elif forbidden := rules.subset.forbidden_pattern.search(pattern):
             rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not supported")
         elif keywords.setdefault("pattern", pattern) != pattern:
-            rules.ledger.give_up("pattern", path, "two patterns for one string")
+            rules.ledger.give_up("pattern", path, "two patterns for the same string are not supported")
     for name, path in rules.values_of("format"):
         if name not in FORMATS:
             rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is not a format of JSON Schema")
         elif name not in rules.subset.formats:
             rules.ledger.give_up("format", path, f"format {name!r} is not supported")
         elif keywords.setdefault("format", name) != name:
-            rules.ledger.give_up("format", path, "two formats for one string")
+            rules.ledger.give_up("format", path, "two formats for the same string are not supported")
     return keywords
 
 
@@ -65,7 +65,7 @@ def _lengths(rules: Rules, pattern: str | None) -> Node:
     keyword = "minLength" if shortest > 0 else "maxLength"
     if shortest <= 0 and longest is None:
         if rules.values_of("minLength"):
-            rules.note("rewritten", "minLength", "removed, as every string is that long")
+            rules.note("rewritten", "minLength", "removed, as every string satisfies it")
         return {}
     if pattern is not None:
         least, most = _width(pattern)
@@ -119,7 +119,7 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
     unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
     if unsupported and whole and lower and upper and not step:
-        # `_bound` made the exclusive bounds that the subset lacks inclusive
+        # `_bound` has replaced unsupported exclusive bounds by inclusive bounds
         least = math.ceil(bounds["minimum"])
         most = math.floor(bounds["maximum"])
         if most < least:
@@ -145,12 +145,12 @@ def _step(rules: Rules, *, whole: bool) -> Node:
         rules.give_up("multipleOf", "multipleOf is not supported")
         return {}
     if len(steps) > 1:
-        rules.give_up("multipleOf", "two values of multipleOf for one number")
+        rules.give_up("multipleOf", "two values of multipleOf for the same number are not supported")
     return {"multipleOf": steps[0]}
 
 
 def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
-    """Return the strictest of all lower or upper bounds, as one keyword."""
+    """Return the strictest lower bound, or the strictest upper bound, as one keyword."""
     exclusive = "exclusive" + keyword.capitalize()
     sign = -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
@@ -165,7 +165,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     name = keyword if inclusive else exclusive
     if inclusive or (rules.has_keyword(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
-            rules.note("rewritten", name, "only the strictest bound")
+            rules.note("rewritten", name, "kept only the strictest bound")
         return {name: value}
     if whole:
         value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
@@ -196,7 +196,7 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
     if not kept:
         raise Contradiction
     if len(kept) < len(values):
-        rules.note("rewritten", keyword, "without the values that the other keywords reject")
+        rules.note("rewritten", keyword, "removed the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
         kept = _without_containers(kept, rules, keyword)
     for keyword_of_type in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
@@ -209,7 +209,7 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
         kinds = tuple(kind for kind in present if kind != "integer" or "number" not in present)
         rules.note("rewritten", "type", "added the types of the listed values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
-        rules.note("rewritten", "type", "one alternative for each type")
+        rules.note("rewritten", "type", "replaced by one alternative for each type")
         groups = [(kind, [value for value in kept if _has_type(value, (kind,))]) for kind in kinds]
         return [{"type": kind, **_list_values(rules, group)} for kind, group in groups if group]
     declared = [value for value, _ in rules.values_of("type")]
@@ -225,12 +225,12 @@ def _without_containers(values: list[Any], rules: Rules, keyword: str) -> list[A
     scalars = [value for value in values if not isinstance(value, dict | list)]
     if not scalars:
         rules.refuse(keyword, "arrays and objects as values are not supported")
-    rules.note("tightened", keyword, "without the arrays and objects")
+    rules.note("tightened", keyword, "removed the arrays and objects")
     return scalars
 
 
 def _list_values(rules: Rules, values: list[Any]) -> Node:
-    """Return the keyword that lists the values, with the keywords for strings among them."""
+    """Return the `enum` or `const` with the values; if some are strings, also the keywords for strings."""
     as_const = rules.values_of("const") and rules.has_keyword("const") and "const" in rules.document.dialect.keywords
     if as_const and not rules.values_of("enum"):
         listed = {"const": copy.deepcopy(values[0])}

@@ -31,7 +31,7 @@ class SubsetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that a provider supports at a given date; its keywords include annotations."""
+    """The part of JSON Schema that a provider supports at a given date; `keywords` also contains annotations."""
 
     name: str
     #: Month of the provider's documentation, such as `2026-08`.
@@ -41,7 +41,7 @@ class Subset:
     formats: frozenset[str]
     #: Keywords that are allowed next to `$ref`.
     reference_siblings: frozenset[str] = frozenset()
-    #: True if the root must be an object, without a choice or a reference.
+    #: True if the root must be the schema of an object, and not an `anyOf` or a `$ref`.
     object_root: bool = False
     #: True if every object must have `additionalProperties: false`.
     closed: bool = False
@@ -59,7 +59,7 @@ class Subset:
     most_min_items: int | None = None
     #: Regular expression for the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: Largest number of repetitions that the adaptation writes in a pattern, as in `{n,m}`.
+    #: Maximum number of repetitions in patterns that the adaptation generates, as in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
     #: Undocumented limits above which the provider is likely to reject a schema as too complex.
@@ -121,8 +121,8 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: Limits assumed for providers that document no limits, and report only "too complex" or "too many states". The values
-#: are those that other providers document.
+#: Assumed limits of providers that document none, and reject schemas as "too complex" or "with too many states". The
+#: values are the documented limits of other providers.
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(
@@ -164,7 +164,7 @@ ANTHROPIC = Subset(
     closed=True,
     recursion="none",
     most_min_items=1,
-    # look-around, word boundaries, backreferences, repetitions of hundreds
+    # look-around, word boundaries, backreferences, and repetitions of 100 or more
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
     longest_repeat=99,
     limits=SubsetLimits(optional=24, unions=16),
@@ -226,7 +226,7 @@ FIREWORKS = Subset(
     formats=frozenset(),
 )
 
-#: Subset that Mistral's own clients write; Mistral documents no list of keywords.
+#: Subset that Mistral's own clients send; Mistral does not document a list of keywords.
 MISTRAL = Subset(
     name="mistral",
     date="2026-11",

@@ -1,1 +1,1 @@
-"""Values, errors, text and files that all other packages share; the modules here import none of these packages."""
+"""Types, errors and helpers that all other packages use; the modules here import no other package of the project."""

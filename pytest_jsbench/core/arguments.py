@@ -19,10 +19,10 @@ from typing import Any, NoReturn, TypeVar
 #: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-#: Arguments that may contain a key, so messages show only the type of their value.
+#: Arguments that may contain an API key, so messages show only the type of their value.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: Matches an option in a message. Messages spell options like pytest, because they may come from a file or from a
-#: third-party engine.
+#: Matches an option as pytest spells it. All messages use this spelling, including those from files and from
+#: third-party engines.
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
@@ -38,8 +38,8 @@ def arguments(
     Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
 
     `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
-    unchanged, as does None if it is the argument's default. `of` is the name to show in messages if it differs from the
-    name of the decorated function; `otherwise` has advice for names that are not arguments.
+    unchanged; None stays unchanged if it is the argument's default. `of` is the name to show in messages if it differs
+    from the name of the decorated function; `otherwise` maps wrong names of arguments to advice.
     """
     readers = {**(known or {}), **others}
 
@@ -67,7 +67,7 @@ def arguments(
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
-    """Convert arguments by name with their readers; None stays None. A wrong argument raises JSBenchError."""
+    """Convert each argument with the reader for its name, except None; a wrong argument raises JSBenchError."""
     for name in given.keys() - readers.keys():
         _refuse(name, readers, of=of, otherwise={})
     return {name: value if value is None else _value(value, name, readers, of) for name, value in given.items()}
@@ -106,14 +106,14 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
 
 
 def text(value: object) -> str:
-    """Return a non-empty string."""
+    """Return the value if it is a non-empty string; otherwise raise ValueError."""
     if not isinstance(value, str) or not value:
         raise ValueError("a non-empty string")
     return value
 
 
 def flag(value: object) -> bool:
-    """Return True or False; other truthy values are rejected."""
+    """Return the value if it is True or False; reject other truthy or falsy values."""
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
@@ -139,7 +139,7 @@ def names(value: object) -> tuple[str, ...]:
 
 
 def joined(value: object) -> str:
-    """Return names joined by commas, from a string of such names or from a list."""
+    """Return a list of names as a comma-separated string; return a string unchanged."""
     if isinstance(value, str):
         return value
     texts = list(value) if isinstance(value, Iterable) else []
@@ -192,5 +192,5 @@ def one_of(what: str, *kinds: Any) -> Reader:
 
 
 def respell_options(message: str, spell: Callable[[str], str]) -> str:
-    """Convert the options in a message to the spelling of another entry point, except in pytest commands."""
+    """Respell the options in a message with `spell`, which takes an option's name; leave pytest commands unchanged."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

@@ -20,7 +20,7 @@ from pytest_jsbench.core.text import printable
 #: A JSON Schema: an object, or `true` or `false`.
 Schema = bool | Mapping[str, Any]
 
-#: Characters that a name must not contain; the last four are letters that render as blank.
+#: Characters that a name must not contain; the second set contains letters that render as blank.
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
@@ -54,7 +54,10 @@ class CaseKey:
         return f"{self.task}::{self.id}"
 
     def numbered(self, number: int) -> CaseKey:
-        """Return the key of the test's n-th question, counted from 1; this key must be that of the first question."""
+        """
+        Return the key of the test's question with this number, from 1; call this on the key of the
+        first question.
+        """
         return self if number == 1 else replace(self, id=f"{self.id}@{number}")
 
     @property
@@ -74,7 +77,10 @@ class CaseKey:
         return self.task, self.of_first.id.partition("-")[0]
 
     def is_of_test(self, first: CaseKey) -> bool:
-        """Return whether this key belongs to a question of the test whose first question has the key `first`."""
+        """
+        Return whether this key belongs to the same test as `first`, which is the key of the test's
+        first question.
+        """
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod
@@ -92,13 +98,17 @@ class Expected:
 
     #: Any JSON value, including null.
     value: Any
-    #: Comparers with their settings, for values that need not be equal, by the JSON pointer of the value's schema.
+    #: How to compare values that need not be equal: a comparer and its settings, by the JSON pointer of the value's
+    #: schema.
     comparers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A JSON Schema for which an engine generates an answer, with what is known about the request and the answer."""
+    """
+    A JSON Schema for which an engine generates an answer, with optional data for the request and
+    for the comparison.
+    """
 
     key: CaseKey
     schema: Schema
@@ -122,7 +132,7 @@ class BrokenCase:
     """
 
     key: CaseKey
-    #: One line that states what was found and where.
+    #: Description of the problem in one line: what was found, and where.
     problem: str
     #: Machine-readable kind of problem.
     reason: str = "not_json"
@@ -172,7 +182,7 @@ def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A prompt template with its identity."""
+    """A prompt template with its name and digest."""
 
     #: Name of the template, as the user gave it.
     name: str

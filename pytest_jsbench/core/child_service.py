@@ -1,4 +1,4 @@
-"""Handle the calls of `guarded_calls` in the child process, under an alarm."""
+"""Run the calls of `guarded_calls` in the child process; an alarm ends the process if a call takes too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-#: Prefixes of a line with a value, and of the last line of a reply.
+#: Prefix of the lines of a reply that contain values, and prefix of its last line.
 VALUE, END = b"=", b"."
 #: First line, sent when the child is ready for requests.
 READY = b"ready\n"
@@ -24,7 +24,7 @@ ABSENT = "absent"
 _DETAILS = 1.0
 #: Maximum length of an error's message in characters.
 _LONGEST_DETAIL = 1000
-#: Number of allocated objects per garbage collection.
+#: Number of new objects after which the garbage collector runs.
 _COLLECT_EVERY = 50_000
 
 
@@ -34,7 +34,7 @@ def _encode(message: object) -> bytes:
 
 AlarmKind = Literal["signal", "thread"]
 
-#: Exit status, by kind of alarm, of a process that its alarm ended.
+#: Exit status of a process that was ended by its alarm, by kind of alarm.
 ALARM_STATUS: dict[AlarmKind, int] = {"signal": -14, "thread": 1}
 
 
@@ -69,7 +69,7 @@ def create_alarm() -> AlarmKind:
 
 
 class Service:
-    """The child's end of the pipes; created before anything else, because only replies may reach standard output."""
+    """Replies to the parent through pipes; created before anything else, so that standard output gets only replies."""
 
     def __init__(self, alarm: AlarmKind) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles Ctrl-C
@@ -81,7 +81,8 @@ class Service:
         #: Alarm that ends the process when a step exceeds its time limit.
         self.alarm = Alarm(alarm)
         Alarm(create_alarm()).off()  # the boot program has set this alarm, in case the start hangs
-        # Imported objects are never freed, and nearly all other objects are freed without the collector.
+        # Collections can be rare: imported objects are never freed, and reference counting frees nearly all other
+        # objects.
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
         self.send(READY)
@@ -103,14 +104,14 @@ class Service:
                 continue  # some platforms have this limit but refuse to set it
 
     def send(self, line: bytes) -> None:
-        """Write to the parent."""
+        """Write a line to the parent process."""
         self._output.write(line)
         self._output.flush()
 
     def requests(self) -> Iterator[dict[str, Any]]:
         """
-        Yield the requests until the input ends; if a request refers to a kept text, the text is inserted as first
-        argument.
+        Yield the requests until the input ends; if a request refers to a kept text, insert the text
+        as first argument.
         """
         texts: dict[int, str] = {}
         for line in sys.stdin.buffer:
@@ -123,7 +124,7 @@ class Service:
 
     def answer(self, seconds: float, work: Callable[[], object], *, longest: int | None = None) -> None:
         """
-        Send the result of the work, and then how the work ended.
+        Call `work`; send its result, and then a last line with the error, if any.
 
         If the result is an iterator, all its values are sent; the first may take `seconds`, each later value up to a
         second. Values that were sent before an error remain valid.
@@ -137,7 +138,7 @@ class Service:
             values = result if isinstance(result, Iterator) else iter((result,))
             while (value := next(values, END)) is not END:
                 line = _encode(value)
-                self.alarm.off()  # time that the reader of the pipe needs does not count as work
+                self.alarm.off()  # the time that the parent needs to read the line does not count
                 sent += len(line)
                 if longest is not None and sent > longest:
                     error = "size"
@@ -163,7 +164,7 @@ def main(alarm: AlarmKind) -> None:
         service.limit_memory(request["memory"], private=request["private"])
         module, _, name = request["call"].partition(":")
         try:
-            importlib.import_module(module)  # the import does not count in the call's time
+            importlib.import_module(module)  # the call's time limit does not include the import
         except ImportError as error:
             service.end(ABSENT, f"{type(error).__name__}: {error}")
             continue

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LONGEST = 2000
 #: Maximum number of known names to list with a suggestion.
 _MOST_OFFERED = 40
-#: Minimum length of a name to be treated as the beginning of a longer name.
+#: Minimum length of an unknown name for which a known name with the same beginning is suggested.
 _LEAST_BEGUN = 3
 #: Operating system errors which mean that a resource of the process or the machine is exhausted.
 _EXHAUSTED = {
@@ -34,7 +34,7 @@ THIRD_PARTY_ERRORS = (Exception, SystemExit)
 
 class JSBenchError(Exception):
     """
-    Base class for user-facing errors; the message is one safe line.
+    Base class for user-facing errors; the message is one line that is safe to print.
 
     The attributes are for programs; an attribute is None if the error does not set it. Unlike the message, the
     attributes may contain untrusted text unchanged.
@@ -49,7 +49,8 @@ class JSBenchError(Exception):
         option: str | None = None,
     ) -> None:
         super().__init__(*message)
-        #: Name of the option as in `settings.options`, such as `api_key_env`; the same for every entry point.
+        #: Name of the option as in `settings.options`, such as `api_key_env`, however the entry point spells the
+        #: option.
         self.option = option
         #: The wrong value: a name, a number, a type.
         self.found = found
@@ -65,7 +66,7 @@ class JSBenchError(Exception):
 
 @contextmanager
 def errors_about(subject: str) -> Iterator[None]:
-    """Prefix the message of user-facing errors with the subject, unless it is empty."""
+    """Prefix the messages of user-facing errors with the subject, unless the subject is empty."""
     try:
         yield
     except JSBenchError as error:
@@ -107,7 +108,7 @@ class MissingRequirement(EngineError):
 
 
 class JudgeError(JSBenchError):
-    """The judge cannot run at all; a single answer that the judge cannot decide is `unjudged`, without this error."""
+    """The judge cannot run at all; a single answer that cannot be judged is recorded as `unjudged` instead."""
 
 
 class RecordError(JSBenchError):

@@ -24,7 +24,7 @@ def is_reference(text: str) -> bool:
 
 
 def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = ImportFailed) -> object:
-    """Import an object, or the module itself for `*`; if this fails, raise a one-line error that contains no key."""
+    """Import an object, or the module itself for `*`; if this fails, raise a one-line error without secrets."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise error(message, found=reference, expected="package.module:name")
@@ -33,7 +33,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     try:
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
-        # The message may quote a key, for example if an SDK raised the error.
+        # The message may contain an API key, for example if an SDK raised the error.
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
@@ -46,7 +46,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
 
 
 def _extend_search_path() -> None:
-    """Append the current directory to `sys.path` permanently, because modules may import others later."""
+    """Append the current directory to `sys.path` permanently, because modules may import other modules later."""
     here = str(Path.cwd())
     # The directory comes last, so that none of the user's files hides another module.
     if "" not in sys.path and here not in sys.path:
@@ -61,8 +61,8 @@ FIX_PACKAGE = "update that package, or uninstall it"
 
 def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
     """
-    Return the entry points of a kind by name; those of third parties replace this package's own. Raise an error if two
-    packages provide the same name.
+    Return the entry points of a kind by name; a third party's entry point replaces this package's own. Raise an error
+    if two third-party packages provide the same name.
     """
     entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
@@ -118,8 +118,8 @@ def find_function(
     """
     Return the description and the function for an entry point's name or for `package.module:function`.
 
-    Return None for an unknown name. Raise an error that states what the function `takes` if the object is not a
-    function.
+    Return None for an unknown name. If the object is not a function, raise an error; `takes` describes the expected
+    parameters in its message.
     """
     if name in points:
         place = origin(points[name])

@@ -108,7 +108,7 @@ def here() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReader:
-    """Reader of third-party files within bounds; each error is one line that names the file."""
+    """Reads third-party files, with limits on size and depth; each error is one line that names the file."""
 
     #: Directory that must contain all files; None if the user named the files.
     root: Path | None = None
@@ -116,7 +116,7 @@ class FileReader:
     largest: int = LARGEST
     longest_line: int = LONGEST_LINE
     error: type[JSBenchError] = Unreadable
-    #: Base of relative paths, even if a test changes its directory later.
+    #: Base of relative paths, even if a test changes the current directory later.
     start: Path = field(default_factory=here)
 
     def open(self, path: Path) -> BinaryIO:
@@ -133,7 +133,7 @@ class FileReader:
             return data
 
     def read_part(self, path: Path, start: int, size: int) -> bytes:
-        """Read this number of bytes, from the start of a line."""
+        """Read `size` bytes at offset `start`; `size` must not exceed the maximum length of a line."""
         with self._errors_naming(path), self._open(path) as file:
             check_size(size, self.longest_line)
             file.seek(start)
@@ -256,7 +256,8 @@ class LinesByPlace:
 
 class IndexedLines(Generic[K]):
     """
-    JSON objects, by key, in one of the package's own files with one object per line; the last line for a key counts.
+    JSON objects in one of the package's own JSON Lines files, by key; if several lines have the same key, the last
+    counts.
 
     Only keys and offsets are kept in memory: each access reads and parses the line again, in any thread.
     """
@@ -294,8 +295,8 @@ class IndexedLines(Generic[K]):
 
 def real(path: Path) -> Path:
     """
-    Return the path with links resolved, but circular links unchanged; `Path.resolve` may raise an
-    error for these.
+    Return the path with links resolved; circular links stay unchanged, although `Path.resolve` may
+    raise an error.
     """
     return Path(os.path.realpath(path))
 
@@ -328,7 +329,7 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
         raise Unreadable(f"cannot be read: more than {MOST_VALUES:,} values", reason="too_large")
     if too_deep(raw, DEEPEST):
         raise _too_deep()
-    # `json_line` writes no white space after the first key.
+    # Text with white space after the first key was not written by `json_line`, so only the slower parser applies.
     is_compact = not raw[raw.find(b":") + 1 :][:1].isspace()
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         # msgspec drops duplicate keys, so the value is complete only if encoding the value gives the same text again.
@@ -379,7 +380,7 @@ def check_size(size: int, largest: int) -> None:
 
 
 def finite(digits: str) -> float:
-    """Return the number; raise ValueError if it exceeds double precision and so cannot be written as JSON."""
+    """Parse a number; raise ValueError if it is too large for a double, because JSON has no infinity."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"the number {digits[:20]} is beyond double precision")

@@ -53,7 +53,7 @@ class DeclineReason(StrEnum):
     UNSUPPORTED_SCHEMA = "unsupported_schema"
     #: The prompt alone exceeds the model's context.
     CONTEXT_LENGTH = "context_length"
-    #: The model would not see the whole conversation.
+    #: The engine cannot pass the whole conversation to the model.
     UNSUPPORTED_MESSAGES = "unsupported_messages"
     REFUSAL = "refusal"
 
@@ -84,24 +84,22 @@ class GenerationParams:
 
     def for_repeat(self, repeat: int) -> GenerationParams:
         """
-        Return the parameters of the attempt with this number, from 0: the number is added to the seed, because the same
-        seed would repeat the answer.
+        Return the parameters for attempt number `repeat`, from 0; add the number to the seed, because the same seed
+        would repeat the answer.
         """
         return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The data by which a replay finds the recording of a request: the request's place in its test, and its
-    settings.
-    """
+    """The position of a request in its test, and its settings; a replay finds the request's recording by these data."""
 
     #: Key of the first question in the same test; None for a case of the dataset.
     first: CaseKey | None = None
     #: Number of earlier equal questions in the same execution of the same test.
     equal_before: int = 0
-    #: For an application's call, number of these earlier questions with the same endpoint and settings; otherwise
-    #: the same as `equal_before`.
+    #: For an application's call, number of earlier equal questions with the same endpoint and settings; otherwise equal
+    #: to `equal_before`.
     same_before: int = 0
     #: Engine and sampling settings that the test sets, without secrets.
     test: Mapping[str, Any] = field(default_factory=dict)
@@ -165,8 +163,8 @@ class Usage:
 
     def updated(self, later: Usage) -> Usage:
         """
-        Return this usage updated by a later report for the same answer; a missing count or a 0 does not replace a
-        count.
+        Return this usage updated by a later report for the same answer; a missing count or a 0 in the later report is
+        ignored.
         """
         merged = {}
         for name in self.__dataclass_fields__:
@@ -230,7 +228,7 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
-    #: The schema that was sent, if it differs from the case's; otherwise None.
+    #: The schema that was sent, if it differs from the case's schema; otherwise None.
     schema: Schema | None = written(None)
     #: The provider's batch that contained the request; None for a single call.
     batch: str | None = None
@@ -255,7 +253,7 @@ MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """A server's answer to an application's own call, kept to return it to the application again."""
+    """A server's answer to an application's own call, kept so that a replay can return the same answer."""
 
     #: Path below the server's address, as in `Exchange`.
     path: str
@@ -316,8 +314,8 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     #: Text that the model wrote next to its tool calls, or before a tool that the provider runs; the judge never sees
     #: it.
     beside: str = ""
-    #: Whether the server sent another JSON value where its API specifies text; if so, `text` contains this value as
-    #: JSON text.
+    #: Whether the server sent a JSON value other than a string where its API specifies text; if so, `text` contains
+    #: this value as JSON text.
     not_text: bool = False
     #: The server's own finish reason, if it does not determine whether the answer is complete; `(none)` if it sent
     #: none.
@@ -347,7 +345,7 @@ class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decli
 class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed", tag_field="type"):
     """A failed call: no answer was received."""
 
-    #: Kind of failure; none of these is the model's fault.
+    #: Kind of failure; no kind is the model's fault.
     kind: FaultKind
     #: Message about the failure, on one line.
     message: str
@@ -484,7 +482,7 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Stopwatch:
-    """Measures the times of one call, from its creation on: reasoning, each content token, and the end."""
+    """Measures one call from the creation of this object: the times of reasoning, of content tokens, and of the end."""
 
     __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
@@ -493,11 +491,14 @@ class Stopwatch:
         self._first: float | None = None
         self._last: float | None = None
         self._piece: object = None
-        #: Time at which reasoning was first seen, and the piece of the body that contained it.
+        #: Arrival time of the first reasoning, and the piece of the response body that contained the reasoning.
         self._reasoning: tuple[float, object] | None = None
 
     def token(self, *, piece: object = None) -> float:
-        """Record the arrival of content and return the time; content in the same piece of a body has the same time."""
+        """
+        Record the arrival of content and return the time, which is the same for all content in a
+        piece of the body.
+        """
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
         self._last = time.perf_counter()

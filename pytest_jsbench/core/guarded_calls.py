@@ -28,16 +28,16 @@ from typing import Any, Literal
 from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, create_alarm
 from pytest_jsbench.core.json_values import as_dict
 
-#: How a child ended in the middle of a reply.
+#: Reason why a child ended before its reply was complete.
 Ending = Literal["timeout", "memory", "crashed"]
 
 #: Time limit for the interpreter to start and import modules, in seconds, on a machine that is busy with other workers.
 _START = 60.0
 #: Time limit for a child to exit after its input is closed, in seconds.
 _EXIT = 2.0
-#: Seconds to wait until another thread, which has collected the child's exit status, stores the status.
+#: Seconds that another thread may need to store the child's exit status after collecting it.
 _STATUS = 0.1
-#: Number of texts that a child keeps.
+#: Maximum number of texts that a child keeps for later calls.
 _KEPT_TEXTS = 128
 #: Maximum number of bytes that are read from the end of the child's standard error.
 _ERROR_TAIL = 10_000
@@ -142,8 +142,8 @@ class ChildProcess:
 
     def alive(self) -> bool:
         """
-        Return whether the child is running and belongs to this process, not to the process from which this one was
-        forked.
+        Return whether the child is running and belongs to this process; after a fork, it belongs
+        only to the parent.
         """
         if self._owner != os.getpid():
             self._process.returncode = 0  # keeps Popen from waiting for another process's child
@@ -155,8 +155,8 @@ class ChildProcess:
 
     def exchange(self, request: Mapping[str, Any], *, kept: str | None = None) -> ChildReply:
         """
-        Send a request and read the reply; `kept` is a text for the first argument, which is sent to the child only
-        once.
+        Send a request and read the reply. `kept` is a text for the first argument; the child keeps the text, which is
+        sent only once.
         """
         self._write(request if kept is None else {**request, "kept": self._key_of(kept)})
         lines: list[bytes] = []
@@ -184,7 +184,7 @@ class ChildProcess:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = _ENCODER.encode(message).encode("ascii") + b"\n"
-        # If the pipe is closed, the missing reply shows it.
+        # A closed pipe is detected later, because no reply arrives.
         with contextlib.suppress(OSError):
             self._input.write(line)
             self._input.flush()
@@ -195,7 +195,7 @@ class ChildProcess:
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
         detail = next((line.strip() for line in reversed(written) if line.strip()), f"exit status {status}")
-        # Rust prints a line about memory before its backtrace.
+        # Rust's line about memory is not the last line, because a backtrace follows.
         no_memory = next((line.strip() for line in written if "memory allocation of" in line), "")
         ending: Ending = "crashed"
         if status == self._alarm_status:
@@ -240,7 +240,7 @@ class ChildProcess:
         while self._process.returncode is None:
             try:
                 pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
-            except ChildProcessError:  # another thread waited for the child and may still record the status
+            except ChildProcessError:  # another thread collected the status and may not have stored it yet
                 time.sleep(_STATUS)
                 if self._process.returncode is None:
                     self._process.returncode = 0
@@ -365,8 +365,8 @@ class GuardedCalls:
         Call `package.module:function` and return the child's reply, with the function's value or all values that it
         yields.
 
-        `kept` is a text for the first argument, which is sent to the child only once. `seconds` limits the time for the
-        first value; each later value has one second. Raise ChildNotStarted if no child can be started.
+        `kept` is a text for the first argument; the child keeps the text, which is sent only once. `seconds` limits the
+        time for the first value; each later value has one second. Raise ChildNotStarted if no child can be started.
         """
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
         with self._lock:
@@ -415,7 +415,7 @@ class GuardedCalls:
             finally:
                 self._lock.release()
         else:
-            child.kill_process()  # the thread of the call still reads how the child ended
+            child.kill_process()  # the thread that made the call still reads the files
 
     def let_go(self) -> None:
         """End the child unless a call is running; a later call starts another."""

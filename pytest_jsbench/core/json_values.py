@@ -45,7 +45,7 @@ def as_dict(value: Any) -> dict[str, Any]:
     any other value.
     """
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return {name: value[name] for name in value.keys()}  # iterating over a mapping need not yield its keys
+        return {name: value[name] for name in value.keys()}  # iterating over the value need not yield its keys
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
@@ -148,7 +148,7 @@ def from_json(kind: Any, data: object) -> Any:
         raise ValueError("the name of a field contains a lone surrogate") from None
 
 
-#: An object that is not a value of any type.
+#: Sentinel that no type accepts: its conversion prepares the type and then fails.
 _NOTHING = object()
 _DESCRIBING = threading.Lock()
 
@@ -156,8 +156,8 @@ _DESCRIBING = threading.Lock()
 @functools.cache
 def _describe(kind: Any) -> None:
     """
-    Make msgspec prepare the type in one thread; msgspec would do so on first use, and 0.22 crashes
-    if two threads do.
+    Make msgspec prepare the type under a lock; msgspec 0.22 crashes if two threads use a new type
+    at the same time.
     """
     with _DESCRIBING, contextlib.suppress(msgspec.ValidationError):
         msgspec.convert(_NOTHING, kind, dec_hook=_decode_path)

@@ -34,8 +34,8 @@ class ToolCall:
     @classmethod
     def of(cls, value: object) -> ToolCall:
         """
-        Parse a call in the form of OpenAI's chat API, or return a given ToolCall; raise ValueError, which states what
-        is wrong.
+        Parse a call in the form of OpenAI's chat API, or return a given ToolCall; raise a ValueError that states the
+        problem.
         """
         if isinstance(value, ToolCall):
             return value
@@ -81,8 +81,8 @@ class Message:
     @classmethod
     def of(cls, value: object, *, exact: bool = True) -> Message:
         """
-        Parse a message in the form of OpenAI's chat API, or return a given Message; raise ValueError, which states what
-        is wrong.
+        Parse a message in the form of OpenAI's chat API, or return a given Message; raise a ValueError that states the
+        problem.
 
         Unknown fields are ignored, unless `exact` is set.
         """
@@ -101,8 +101,7 @@ class Message:
             tool_calls=calls,
             tool_call_id=_text(turn.get("tool_call_id"), "tool_call_id") if role == "tool" else None,
         )
-        # The name in a tool message is ignored, because the call has the name; SDK objects include fields that are not
-        # set.
+        # Ignored here: the name in a tool message, which the call also contains, and the unset fields of SDK objects.
         given = [name for name in turn if turn[name] not in (None, "", [], ())]
         others = [name for name in given if name not in _FIELDS and (role, name) != ("tool", "name")]
         if (calls and role != "assistant") or ("tool_call_id" in given and role != "tool") or (exact and others):
@@ -133,7 +132,7 @@ class Message:
 
 
 def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
-    """Parse a conversation from a list of messages; raise ValueError, which names the message and the wrong field."""
+    """Parse a conversation from a list of messages; raise a ValueError that names the message and the wrong field."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         message = f"messages is {'an empty list' if value == [] else _kind(value)}; expected a list of role and content"
         raise ValueError(message)
@@ -151,8 +150,8 @@ def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
 
 def check_calls(turns: Sequence[Message]) -> None:
     """
-    Check that each call is followed by its result, as all providers require; raise ValueError,
-    which names the message.
+    Check that each call is followed by its result, as all providers require; raise a ValueError
+    that names the message.
     """
     open_calls: dict[str, str] = {}
     for number, turn in enumerate(turns):
@@ -178,7 +177,7 @@ def check_calls(turns: Sequence[Message]) -> None:
 
 
 def check_encodable(text: str, name: str) -> None:
-    """Check that the text can be encoded; raise ValueError, which names the text, if it cannot."""
+    """Raise a ValueError that names the text if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -186,7 +185,7 @@ def check_encodable(text: str, name: str) -> None:
 
 
 def _fields_of(value: object) -> Mapping[str, Any]:
-    """Return the fields of a mapping or of an SDK's model; empty for any other value."""
+    """Return the fields of a mapping or of a Pydantic object from an SDK; empty for any other value."""
     if isinstance(value, Mapping):
         return value
     dumped = value.model_dump() if hasattr(value, "model_dump") else None
@@ -221,7 +220,7 @@ def _content(value: object, *, may_be_none: bool) -> str:
 
 
 def _text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """Return the text; raise ValueError, which names the field, if the value is not a text."""
+    """Return the value if it is text; otherwise raise a ValueError that names the field."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_kind(value)}; expected text")
     if not value and not may_be_empty:

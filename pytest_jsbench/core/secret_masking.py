@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_jsbench.core.text import LONGEST, sentence
 
-#: Minimum length of a secret that is replaced in answers; a shorter one cannot be distinguished from a word.
+#: Minimum length of a secret that is replaced in answers; a shorter secret cannot be distinguished from a word.
 SHORTEST = 8
 REDACTED = "[key]"
 

@@ -80,7 +80,7 @@ def _common_start(names: Sequence[str]) -> int:
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
-    """Return the text at this index with the lowest number that makes the text unique."""
+    """Return the text at index `at` with a number appended, which makes the text unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 
@@ -110,7 +110,10 @@ def kind_of(value: object) -> str:
 
 
 def plain_value(value: object, limit: int = 80) -> str:
-    """Return the value's repr if that does not run third-party code; otherwise the value's type."""
+    """
+    Return the value's repr if all its parts have built-in types; otherwise its type, so that no
+    third-party code runs.
+    """
     plain = (str, int, float, bool, type(None))
     parts = value if isinstance(value, tuple | list) and type(value) in (tuple, list) else [value]
     try:
@@ -150,7 +153,7 @@ def _nests_deeper(value: object, levels: int) -> bool:
 
 
 def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
-    # Most texts contain no command, and each verdict displays dozens of texts.
+    # This check saves time: most texts contain no command, and each verdict displays dozens of texts.
     return _COMMAND.sub(instead, text) if "##" in text or "::" in text else text
 
 

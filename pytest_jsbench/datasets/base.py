@@ -18,7 +18,7 @@ from pytest_jsbench.values import expecting, without_comparers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Random sample of cases, in proportion to the tasks' sizes. Its seed is independent of the model's seed."""
+    """Size and seed of a random sample of cases, stratified by task; `seed` is not the model's seed."""
 
     size: int
     seed: int = 0
@@ -26,10 +26,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Source of cases, and the part of it that a run uses."""
+    """Source of cases, with the options that select cases from the source."""
 
     source: str = "builtin"
-    #: Sources that form one suite; empty if there is only one source. `source` then contains all of their names.
+    #: Sources of a suite, whose names are joined in `source`; empty if there is only one source.
     sources: tuple[str, ...] = ()
     #: Names of tasks; None for all tasks.
     tasks: tuple[str, ...] | None = None
@@ -42,18 +42,18 @@ class Selection:
     strict: bool = False
     #: True to read labelled answers with the cases (`datasets.labelled`).
     labelled: bool = False
-    #: Conditions (`conditions`) that each case must meet.
+    #: Conditions that each case must meet, in the syntax of `datasets.conditions`.
     where: tuple[str, ...] = ()
-    #: Random sample to draw; None for all cases.
+    #: Random sample of the cases; None for all cases.
     sample: Sample | None = None
     #: Directory of schemas that the source's schemas may refer to.
     registry: str | None = None
-    #: `$schema` that conditions assume for a schema without one.
+    #: Dialect that conditions assume for a schema without `$schema`.
     default_dialect: str = DRAFT_2020_12.uri
 
     @classmethod
     def from_sources(cls, sources: Sequence[str], **chosen: Any) -> Selection:
-        """Return a selection from one source, or from several that form one suite; repeated sources are ignored."""
+        """Return a selection from one source, or from several sources as one suite; repeated sources are ignored."""
         names = tuple(dict.fromkeys(sources))
         return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
 
@@ -99,9 +99,9 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
     return [task for task in known if task in wanted]
 
 
-#: Maximum number of cases in a dataset, since each becomes a test.
+#: Maximum number of cases in a dataset, since each case becomes a test.
 MOST_CASES = 500_000
-#: Function that reads the case with a key; it raises Unreadable if the case cannot be read.
+#: Function that reads the case with a key, and raises Unreadable if the case cannot be read.
 Read = Callable[[CaseKey], Case | BrokenCase]
 
 
@@ -122,11 +122,11 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCase:
-    """Entry for a case that can be read, with its name in the source."""
+    """Entry of a dataset: a case's name in the source, and a function that reads the case."""
 
     task: str
     name: str
-    #: File and line or name of the case, for messages.
+    #: Origin of the case in messages, such as its file and line.
     where: str
     read: Read
     #: Function that returns the schema as text, for cases that consist only of a schema.
@@ -144,7 +144,7 @@ class SkippedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Dataset with a list of entries, whose cases are read on request."""
+    """Dataset that lists its cases by key; each case is read on request."""
 
     entries: Mapping[CaseKey, ListedCase]
     #: Messages about skipped parts of the source.
@@ -216,7 +216,7 @@ def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbe
     """
     Return a key with this name, or with the first unused one of `name.2`, `name.3`, … if the name is taken.
 
-    `next_numbers` keeps the next number of each name, so that many rows with one name take linear time.
+    `next_numbers` contains the next number for each name, so that many rows with the same name take linear time.
     """
     safe = safe_name(name)
     wanted = CaseKey(task=task, id=safe)

@@ -8,7 +8,7 @@ Parse conditions on cases, such as `keywords:pattern and size<4096`.
                | ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
                | ("size" | "depth") comparison number
 
-A word ends at white space or a parenthesis, or is quoted; `*`, `?` and `[…]` in a task, id or tag match as in a shell.
+A word ends at white space or a parenthesis, or is quoted. In a task, id or tag, `*`, `?` and `[…]` are wildcards.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 _NUMBERS = ("size", "depth")
 _NAMES = ("task", "id")
-#: Valid words for the fields with a fixed vocabulary.
+#: Valid words for each field with a fixed vocabulary.
 _WORDS: Mapping[str, frozenset[str]] = {
     "dialect": frozenset(DIALECTS),
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
-#: Attribute of `SchemaFeatures` that contains the words of a schema, by field.
+#: Fields that test for a word, with the attribute of `SchemaFeatures` in which the word is looked up.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: Field that is a condition by itself, without a value.
+#: Field that has no value.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: Example words for messages.
@@ -258,7 +258,7 @@ class _Parser:
         return self._position == len(self._text)
 
     def _skip(self, word: str) -> bool:
-        """Skip this word or mark if it comes next; return whether it did."""
+        """Skip this word or symbol if it comes next; return whether it was skipped."""
         return self._take(_MARKS[word]) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:

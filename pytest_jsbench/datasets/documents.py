@@ -32,7 +32,7 @@ LARGEST_SCHEMA = 10_000_000
 LARGEST_DOCUMENT = 100_000_000
 YAML_SUFFIXES = (".yaml", ".yml")
 DOCUMENT_SUFFIXES = (".json", *YAML_SUFFIXES)
-#: Number of parsed documents to keep in memory, for cases that share one.
+#: Number of parsed documents to keep in memory, since several cases may refer to the same document.
 _KEPT = 4
 #: Function that returns the document with a URI, or None to leave the URI to the validator; it raises Unreadable if the
 #: document cannot be read.
@@ -40,12 +40,12 @@ Retrieve = Callable[[str], object]
 
 _UNNAMED = re.compile(r"[^\w.-]+")
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
-#: Maximum number of objects in a schema and the schemas that it refers to.
+#: Maximum number of JSON objects in a schema, including the schemas that it refers to.
 _MOST_PARTS = 1_000_000
 #: Keywords to remove from a nested schema once all references are pointers from the root.
 _NAMES = ("$id", "id", "$anchor")
 _OLD = ("draft-04", "draft-06", "draft-07")
-#: URI of an empty resource that no schema refers to.
+#: URI of an empty document, from which `_base_of` looks up the current base URI.
 _ELSEWHERE = "urn:jsbench:elsewhere"
 
 
@@ -57,7 +57,7 @@ class DocumentFolder:
         self._real = real(root)
         self.reader = FileReader(root=root, longest_line=LARGEST_SCHEMA)
         self._files = files
-        #: Return the parsed contents of a file, from a cache if possible.
+        #: Function that returns the parsed contents of a file, from a cache if possible.
         self.document = lru_cache(maxsize=_KEPT)(self._parse)
 
     @classmethod
@@ -90,7 +90,7 @@ class DocumentFolder:
 
     def retrieve(self, uri: str) -> object:
         """
-        Return the document with this URI: the file at that path, or the file with this `$id`.
+        Return the document with this URI: the file at the URI's path, or the file that declares this `$id`.
 
         Return None for other URIs, such as those of published metaschemas. Raise Unreadable if the path is outside of
         the directory or does not exist.
@@ -110,7 +110,7 @@ class DocumentFolder:
 
     @cached_property
     def _by_uri(self) -> dict[str, Path]:
-        """Files of the directory by the URI that each declares as `$id` or `id`."""
+        """Files of the directory by the URI that they declare as `$id` or `id`."""
         paths: dict[str, Path] = {}
         for path in self._files:
             try:
@@ -129,8 +129,9 @@ class DocumentFolder:
 
 def complete(schema: Schema, retrieve: Retrieve, *, uri: str = "") -> Schema:
     """
-    Return the schema with the schemas that it refers to in other documents; raise Unreadable if one
-    cannot be read.
+    Copy all schemas of other documents that the schema refers to into the schema, and return the result.
+
+    Raise Unreadable if a document cannot be read.
     """
     if not has_outside_references(schema):
         return schema
@@ -149,7 +150,7 @@ def _parse(data: bytes, *, path: PurePath, largest: int) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPlace:
-    """The place of a schema: a document, its URI, and the schema, which is the document or a part of it."""
+    """Schema with the document that contains it, which may be the schema itself, and the document's URI."""
 
     document: object
     uri: str
@@ -167,7 +168,7 @@ def has_outside_references(schema: object) -> bool:
 
 def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
     """
-    Return the schema with the schemas that it refers to in other documents; unchanged if it refers to none.
+    Copy all schemas of other documents that the schema refers to into the schema, and return the result.
 
     References become pointers from the root, so that every engine can follow them. References that cannot be resolved
     stay unchanged: the judge knows the published metaschemas, and reports all other such references as unresolvable.
@@ -205,10 +206,10 @@ class _Bundle:
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
         #: Name and contents of each copied schema by its id(). The contents are kept, so that the id() stays unique.
         self._copied: dict[object, tuple[str, Any]] = {}
-        #: Documents of other dialects by their URIs. They are copied whole, and references to them keep these URIs.
+        #: Documents of other dialects by URI. They are copied as a whole, and references to them keep their URI.
         self._foreign: dict[str, Any] = {} if foreign is None else foreign
         self._is_inner = foreign is not None
-        #: Cached targets of references by their full URI, because a lookup takes a millisecond.
+        #: Cache of reference targets by full URI, because a lookup takes a millisecond.
         self._targets: dict[str, tuple[Any, Any] | None] = {}
         self._parts = 0
         self._pending: deque[tuple[str, Any, Any]] = deque()
@@ -241,7 +242,7 @@ class _Bundle:
             uri = next(iter(unbundled))
             bundled.add(uri)
             place = SchemaPlace(document=self._foreign[uri], uri=uri, schema=self._foreign[uri])
-            # bundling a document may add further foreign documents
+            # bundling a document may add other documents to `_foreign`
             whole = _Bundle(place, self._retrieve, self._foreign).schema()
             identifier = "id" if "draft-04" in whole["$schema"] else "$id"
             definitions[self._unused_name(uri)] = {**whole, identifier: uri}
@@ -276,7 +277,7 @@ class _Bundle:
             return value
         self._parts += 1
         if self._parts > _MOST_PARTS:
-            message = f"contains more than {_MOST_PARTS:,} objects, with the documents that it refers to"
+            message = f"contains more than {_MOST_PARTS:,} objects, including the documents that it refers to"
             raise Unreadable(message, reason="too_large")
         if not top:
             resolver = self._resolver_inside(value, resolver)
@@ -299,7 +300,7 @@ class _Bundle:
         if full.partition("#")[0] in self._foreign:
             return full
         if target is None and self._opaque and reference.startswith("#") and not foreign:
-            # report it here, since the judge does not see the document that contains the target
+            # report the reference here, since the judge sees only the schema, and not the whole document
             message = f"refers to {printable(reference, 200)!r}, which does not exist or is not a self-contained schema"
             raise Unreadable(message, reason="unresolvable_reference")
         if target is None:
@@ -315,7 +316,7 @@ class _Bundle:
         return f"#/{self._container}/{self._copied[identity][0]}"
 
     def _resolve(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
-        """Return the schema that the reference leads to, with the resolver for references inside of it."""
+        """Return the target of the reference, with the resolver for references inside of the target."""
         full = joined(_base_of(resolver), reference)
         if full not in self._targets:
             contents, resolver = self._look_up(reference, resolver)
@@ -363,7 +364,7 @@ def _is_dynamic(schema: object) -> bool:
 
 
 def _base_of(resolver: Any) -> str:
-    """Return the resolver's current base URI, which is the innermost URI in the dynamic scope of another document."""
+    """Return the current base URI of a resolver, which has no public attribute for it."""
     return next((uri for uri, _ in resolver.lookup(_ELSEWHERE).resolver.dynamic_scope()), "")
 
 
@@ -381,8 +382,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
     """
-    Yield each object in the value once. For speed, since every file is checked, this does not use
-    the slower `_paths`.
+    Yield each object in the value once.
+
+    This is faster than `_paths`, and is called for every file.
     """
     pending = [value]
     seen = set()

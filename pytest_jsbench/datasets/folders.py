@@ -1,4 +1,4 @@
-"""Find the user's files in a directory, but not those of tools (caches, packages, environments, hidden directories)."""
+"""Find the user's files in a directory, without the files of tools (caches, packages, environments, hidden files)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def has_tool_schemas(folder: Path) -> bool:
-    """Return whether a directory belongs to a tool and so contains no schemas of the user."""
+    """Return whether a directory belongs to a tool, so that its schemas are not the user's."""
     if folder.name.startswith(".") or folder.name in _OF_TOOLS:
         return True
     return any((folder / name).exists() for name in _OF_ENVIRONMENTS)

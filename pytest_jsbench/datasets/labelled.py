@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts.extra_fields import all_names
 
-#: Maximum number of invalid answers per schema that are added again with escaped names.
+#: Maximum number of copies with escaped names per schema.
 _MOST_ESCAPED = 3
 SCHEMAS = "schemas.jsonl"
 INSTANCES = "instances.jsonl"
@@ -36,6 +36,8 @@ _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     SCHEMAS: {"schema_id": str, "task": str, "schema": object},
     INSTANCES: {"id": str | int, "schema_id": str, "valid": bool, "data": object},
 }
+#: Names of the types in messages.
+_TYPES: Mapping[type | UnionType, str] = {str: "text", str | int: "text or a number", bool: "true or false"}
 #: Base URI of the suite's directory `remotes`.
 _SERVER = "http://localhost:1234/"
 _REMOTES = "remotes"
@@ -65,7 +67,7 @@ def open_labelled(selection: Selection) -> Listing:
 
 
 def open_builtin_answers(selection: Selection) -> Listing:
-    """Return the built-in schemas with their valid instances, and with the invalid ones that violate the schema."""
+    """Return the built-in schemas with valid instances, and with the invalid instances that violate the schema."""
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
         data = load_builtin(key)
@@ -78,7 +80,7 @@ def open_builtin_answers(selection: Selection) -> Listing:
 
 def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
-    Return the selected schemas of a directory that have answers.
+    Return the selected schemas that have answers, from the two files of a directory.
 
     One file has lines of `{schema_id, task, schema}`, the other `{id, schema_id, valid, data}`; both may be gzipped.
     """
@@ -122,7 +124,7 @@ def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[In
 
 
 def _escape_names(value: object, names: Collection[str]) -> str:
-    """Write a JSON value with the first character of these names escaped."""
+    """Return a value as JSON text, with the first character of these names escaped."""
     if isinstance(value, list):
         return f"[{', '.join(_escape_names(part, names) for part in value)}]"
     if not isinstance(value, dict):
@@ -149,7 +151,8 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
             raise DatasetError(message, found=row, expected=tuple(expected), where=f"{path}:{line.number}")
         for field, kind in expected.items():
             if not isinstance(row[field], kind):
-                raise DatasetError(f"{path}:{line.number}: {field} is a JSON {json_type(row[field])}")
+                message = f"{field} is a JSON {json_type(row[field])}; expected {_TYPES[kind]}"
+                raise DatasetError(f"{path}:{line.number}: {message}")
         yield row
 
 

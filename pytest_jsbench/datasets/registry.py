@@ -31,8 +31,8 @@ BUNDLED = (BUILTIN, BUILTIN_QUICK)
 #: Built-in schemas: `<task>/<id>.json`.
 _SCHEMAS = files("pytest_jsbench.datasets").joinpath("schemas")
 TASKS = ("simple", "medium", "hard", "very_hard")
-#: Cases of `builtin-quick`: of those that the bundled model answers with the fewest tokens, some that pass and some
-#: that fail in each task (none of very_hard pass), for different keywords, and one whose answer is truncated.
+#: Cases of `builtin-quick`, chosen among the cases that the bundled model answers with the fewest tokens: each task has
+#: cases that pass and cases that fail (in very_hard, all fail), with different keywords. One answer is truncated.
 QUICK: Mapping[str, frozenset[str]] = {
     "simple": frozenset({"dns_aaaa_record", "page_link", "star_rating", "ticket_priority"}),
     "medium": frozenset({"git_branch_name", "web_server_config"}),
@@ -41,7 +41,7 @@ QUICK: Mapping[str, frozenset[str]] = {
 }
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-    "an OpenAPI document, tool definitions, package.module:name, also with @serialization, "
+    "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, "
     "a directory in the hub's layout, or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
 )
 
@@ -84,7 +84,7 @@ def _open_several(selection: Selection) -> Listing:
 
 
 def _label_sources(sources: Sequence[str]) -> dict[str, str]:
-    """Return the shortest unique end of each path, joined with dots; it is the same on every machine."""
+    """Return a label for each source that is the same on every machine: the shortest unique end of its path."""
     labels: dict[str, str] = {}
     for source in sources:
         parts = Path(source).parts
@@ -135,7 +135,7 @@ def _open(selection: Selection) -> Listing:
 
 
 def open_builtin(selection: Selection) -> Listing:
-    """Return the selected built-in schemas, of all or of the quick ones."""
+    """Return the selected cases of `builtin` or `builtin-quick`."""
 
     def read(key: CaseKey) -> Case:
         return Case(key=key, schema=load_builtin(key)["schema"])
@@ -151,7 +151,7 @@ def open_builtin(selection: Selection) -> Listing:
 
 def load_builtin(key: CaseKey) -> Mapping[str, Any]:
     """
-    Return all data of a built-in case: `schema`, `valid` instances, and `invalid` ones with their
+    Return all data of a built-in case: `schema`, `valid` instances, and `invalid` instances with their
     expected verdicts.
     """
     data: Mapping[str, Any] = json.loads(_SCHEMAS.joinpath(key.task, f"{key.id}.json").read_text("utf-8"))
@@ -160,8 +160,8 @@ def load_builtin(key: CaseKey) -> Mapping[str, Any]:
 
 def is_published(source: str) -> bool:
     """
-    Return whether the dataset is published (builtin, the hub's layout, an installed package) and not
-    the user's own.
+    Return whether the dataset is published, and not the user's own: built in, in the hub's layout, or
+    from an installed package.
     """
     path = Path(source).expanduser()
     if path.is_dir():
@@ -231,7 +231,7 @@ def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Listi
 
 
 def _reject_split(selection: Selection) -> None:
-    """Raise DatasetError if a split is set for a source without splits; "all" is accepted for each source."""
+    """Raise DatasetError if a split is set for a source without splits; "all" is accepted for every source."""
     if selection.split not in {Selection().split, "all"}:
         source = printable(selection.source)
         split = printable(selection.split)

@@ -119,19 +119,19 @@ _TEXT = re.compile(r"(?:(?P<number>[1-9]\d{0,5})/|(?P<index>0|[1-9]\d{0,5})of|(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scheduler:
-    """Environment variables by which a job scheduler numbers the jobs of an array."""
+    """Environment variables with which a job scheduler numbers the jobs of a job array."""
 
     #: Name of the variable with the job's number.
     variable: str
     #: Number of the first job, or the name of the variable with this number.
     first: int | str
-    #: Name of the variable with the step between two numbers; empty if the scheduler has none.
+    #: Name of the variable with the step between two numbers; empty if there is no such variable.
     step: str = ""
-    #: Name of the variable with the number of jobs; empty if the scheduler has none.
+    #: Name of the variable with the number of jobs; empty if there is no such variable.
     jobs: str = ""
 
     def number(self, environ: Mapping[str, str]) -> int | None:
-        """Return the shard of this job, from 1; None if the scheduler did not start it."""
+        """Return the number of this job's shard, from 1; None if the scheduler did not start this process."""
         try:
             first = self.first if isinstance(self.first, int) else int(environ[self.first])
             return (int(environ[self.variable]) - first) // int(environ.get(self.step, "1")) + 1
@@ -163,9 +163,9 @@ class Shard:
     @classmethod
     def parse(cls, text: str, environ: Mapping[str, str]) -> Shard:
         """
-        Parse `2/5`, `1of5` (the same, counted from 0) or `auto/5`, which takes the number from the job scheduler.
+        Parse a shard: `2/5`, `1of5` (the same shard, counted from 0), or `auto/5` (with the job scheduler's number).
 
-        Raise ValueError for any other text, and if no scheduler, or more than one, gives a number.
+        Raise ValueError for any other text, and for `auto` unless exactly one scheduler sets a number.
         """
         match = _TEXT.fullmatch(text)
         if match and match["auto"]:
@@ -182,16 +182,16 @@ class Shard:
         if len(numbers) != 1:
             names = " or ".join(job.variable for job in numbers or _SCHEDULERS)
             raise ValueError(
-                f"{text} takes the shard from {names}; expected one of them in the environment, found {len(numbers)}: "
+                f"{text} reads the shard from {names}; expected one of these variables, found {len(numbers)}; "
                 "set the shard, such as 2/5, or 1of5 counted from 0"
             )
         ((job, number),) = numbers.items()
         origin = f"{job.variable}={environ[job.variable]}"
         jobs = environ.get(job.jobs, "")
-        # a single job that was resubmitted has another job count, and its number is not a shard
+        # if a single job is resubmitted, the job count differs, and the job's number is not a shard
         if jobs not in ("", str(count)):
-            message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: set the shard, such as 2/{count}"
-            raise ValueError(message)
+            advice = f"set the shard, such as 2/{count}"
+            raise ValueError(f"{text} with {origin}: the number of jobs is {jobs}; expected {count}; {advice}")
         if not 1 <= number <= count:
             raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")
         return cls(number=number, count=count, origin=origin)
@@ -200,5 +200,5 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def take(self, keys: Sequence[CaseKey]) -> Sequence[CaseKey]:
-        """Return the cases of this shard: every `count`-th, so that each task is spread over all shards evenly."""
+        """Return the shard's cases: every `count`-th case, so that each task is distributed evenly over the shards."""
         return keys[self.number - 1 :: self.count]

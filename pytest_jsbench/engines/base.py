@@ -35,7 +35,7 @@ class Engine(Protocol):
         """The engine's identity, for reports."""
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call without retries; raise CallError with the kind of fault if it fails."""
+        """Make one call without retries; if the call fails, raise CallError with the kind of fault."""
 
     def close(self) -> None:
         """Close the connections; called once, in the process that built the engine."""
@@ -51,7 +51,7 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedAnswer:
-    """A recorded answer to the same request, and the model that gave it."""
+    """A recorded answer to a request, and the model that generated the answer."""
 
     answer: Completion | Declined
     model: str
@@ -59,10 +59,10 @@ class CachedAnswer:
 
 @runtime_checkable
 class CachingEngine(Protocol):
-    """An engine that may have a recorded answer, which needs no call and costs nothing."""
+    """An engine that may have a recorded answer to a request, so that no paid call is needed."""
 
     def remembered(self, request: Request) -> CachedAnswer | None:
-        """Return the recorded answer, or None if a call is needed; raise CallError if the recording cannot be read."""
+        """Return the recorded answer; None if a call is needed. Raise CallError if the recording cannot be read."""
 
 
 @runtime_checkable
@@ -75,15 +75,15 @@ class TextTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """A grammar's decisions on several texts, in the order of the texts."""
+    """A grammar's decision for each of several texts, and the measured times."""
 
     #: For each text, whether the grammar accepts it; None if the model has no tokens for the text.
     accepted: tuple[bool | None, ...]
     #: Time from receiving the schema to the first mask of its grammar, in seconds.
     grammar_compilation: float
-    #: Part of `grammar_compilation` before the first mask is requested, in seconds; None if not measured.
+    #: `grammar_compilation` without the time for the first mask, in seconds; None if not measured.
     compile_time: float | None = None
-    #: Time to compute each mask, in seconds, for each token of the texts; empty if not measured.
+    #: Time to compute the mask for each token of the texts, in seconds; empty if not measured.
     masks: tuple[float, ...] = ()
     #: Name and version of the decoding library; empty if the engine does not report the library.
     library: str = ""
@@ -115,7 +115,7 @@ class EngineConfig:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def public_settings(self) -> dict[str, Any]:
-        """Return the options that may change answers, without values that may contain a secret."""
+        """Return the settings that may affect answers; texts in options are hidden, because they may be secret."""
         values = {
             "engine": self.name,
             "model": self.model and PurePath(self.model).name,
@@ -133,12 +133,12 @@ def _without_texts(value: object) -> object:
     return "…"
 
 
-#: Paths of the APIs whose calls an engine can forward for an application.
+#: Paths of the APIs for which an engine can forward an application's calls.
 FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
 
 
 class EngineFactory(Protocol):
-    """A factory of one engine; its methods raise EngineError, whose message names the next step."""
+    """A factory for one engine; its methods raise EngineError with a message that states how to fix the problem."""
 
     @property
     def concurrency(self) -> int:
@@ -147,7 +147,7 @@ class EngineFactory(Protocol):
     @property
     def shared(self) -> bool:
         """
-        Whether `concurrency` limits the whole run, as for a server that the run starts; otherwise it limits each
+        Whether `concurrency` limits the whole run, because all processes share a server; otherwise, it limits each
         process.
         """
 
@@ -165,14 +165,14 @@ class EngineFactory(Protocol):
         """Describe the engine, without building it."""
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Start what all processes of a run share, such as a server; yield the configuration that `build` needs."""
+        """Start the resources that all processes of a run share, such as a server; yield the config for `build`."""
 
     def build(self, config: EngineConfig) -> Engine:
-        """Build the engine in the process that will call the engine."""
+        """Build the engine; called in each process that makes the engine's calls."""
 
 
 class UnsharedFactory:
-    """Base class of factories whose processes share nothing: each makes up to 16 calls at once."""
+    """Base class for factories without shared resources: each process makes up to 16 concurrent calls."""
 
     shared = False
     max_tokens = 2048
@@ -189,30 +189,30 @@ class UnsharedFactory:
 
 @runtime_checkable
 class PassingFactory(Protocol):
-    """A factory of an engine that forwards calls of an application."""
+    """A factory for an engine that forwards an application's calls."""
 
     @property
     def passes_on(self) -> Sequence[str]:
-        """Paths of the APIs whose calls the engine forwards."""
+        """Paths of the APIs for which the engine forwards an application's calls."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A factory of an engine that does not apply all requested sampling parameters."""
+    """A factory for an engine that does not apply all requested sampling parameters."""
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """
-        Return the sampling parameters that the engine applies if `params` is requested; None means the provider's
-        choice.
+        Return the sampling parameters that the engine applies if `params` is requested; a parameter is None if the
+        provider chooses the value.
         """
 
 
 @runtime_checkable
 class ServingFactory(Protocol):
-    """A factory of an engine that serves a model file on this machine."""
+    """A factory for an engine that serves a model file on this machine."""
 
     def model_file(self, config: EngineConfig) -> Path | None:
-        """Return the model file; None for a configuration from `prepare`, which has only the model's alias."""
+        """Return the model file; None for a configuration from `prepare`, which contains only an alias."""
 
     def slots(self, config: EngineConfig) -> int:
         """Return how many calls the server processes at once; further calls wait, and their timeout keeps running."""
@@ -220,7 +220,7 @@ class ServingFactory(Protocol):
 
 @runtime_checkable
 class GrammarMatcherFactory(Protocol):
-    """A factory of an engine that can also report which answers its grammar accepts."""
+    """A factory for an engine that can also report which answers its grammar accepts."""
 
     def build_matcher(self, config: EngineConfig) -> GrammarMatcher:
         """Build the matcher for the engine's grammar."""
@@ -243,11 +243,11 @@ class BatchState:
     answered: int
     failed: int
     total: int
-    #: Outcome of every request that is missing from the results; None while such requests may still be answered.
+    #: Outcome for each request without a result; None while the batch may still produce results.
     unanswered: Failed | None = None
 
 
-#: Name of a request, and the outcome of that request.
+#: Name of a request in a batch, and the outcome of the request.
 Result = tuple[str, Completion | Declined | Failed]
 
 
@@ -256,15 +256,15 @@ class Batches(Protocol):
 
     @property
     def limits(self) -> BatchLimits:
-        """The provider's limits of one batch."""
+        """The provider's size limits for one batch."""
 
     def line(self, name: str, request: Request) -> bytes:
         """Return the request as one line of a batch, with the same body as a single call."""
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """
-        Upload the requests, which costs nothing; return a function that creates the batch, which costs money, and
-        returns the batch's identifier.
+        Upload the requests free of charge; return a function that starts the paid batch and returns the batch's
+        identifier.
         """
 
     def state(self, batch: str) -> BatchState:
@@ -282,7 +282,7 @@ class Batches(Protocol):
 
 @runtime_checkable
 class BatchFactory(Protocol):
-    """A factory of an engine whose provider has a batch API."""
+    """A factory for an engine whose provider has a batch API."""
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build the client of the batch API."""
@@ -300,11 +300,11 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Parse a URL; raise ValueError if the URL is not an HTTP URL. The error's message does not quote the URL."""
+        """Parse an HTTP URL; for any other text, raise ValueError with a message that does not quote the text."""
         parts = urlsplit(text.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("expected http://host:port/path or https://…")
-        # The rest of a password with an unescaped /, # or ? ends up in the query or fragment.
+        # After an unescaped ? or # in a password, the rest of the URL is parsed as the query or fragment.
         if "@" in parts.query + parts.fragment:
             raise ValueError("found @ after ? or #; in a password, write %40 for @, %3F for ? and %23 for #")
         userinfo, at, place = parts.netloc.rpartition("@")

@@ -59,18 +59,18 @@ class Options:
                 raise EngineError(message, found=name, expected=sorted(known), where=self.engine)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return an option that is true or false."""
+        """Return a boolean option; the default if not given."""
         return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def text(self, name: str, *, default: Text) -> str | Text:
-        """Return a non-empty string; the default if not given."""
+        """Return a string option, which must not be empty; the default if not given."""
         text: str | Text = self._checked(name, default, _is_word, "a non-empty string")
         return text
 
     def required(self, name: str, what: str, remedy: str) -> str:
         """
-        Return a required string; raise MissingRequirement, which states what is expected and how to
-        pass the option.
+        Return a required string option; if it is not given, raise MissingRequirement with `what` and `remedy` in the
+        message.
         """
         text = self.text(name, default=None)
         if text is None:
@@ -78,7 +78,7 @@ class Options:
         return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
-        """Return a member of an enumeration."""
+        """Return an option that must be a member of the enumeration `of`; the default if not given."""
         value = self._values.get(name, default)
         chosen = next((word for word in of if word == value), None)
         if chosen is None:
@@ -89,7 +89,7 @@ class Options:
         return chosen
 
     def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
-        """Return a tuple of at least `least` members of an enumeration; the value may be a list or a single member."""
+        """Return an option that must be a list of at least `least` members of `of`, or a single member."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         words = tuple(word for text in listed for word in of if word == text)
@@ -106,7 +106,7 @@ class Options:
         return self._checked(name, default, lambda value: value is False or _is_word(value), expected) or None
 
     def count(self, name: str, *, default: Count, least: int = 1) -> int | Count:
-        """Return an integer of at least `least`; the default if not given."""
+        """Return an integer option, which must be at least `least`; the default if not given."""
         expected = "a whole number above 0" if least else "a whole number"
         number: int | Count = self._checked(
             name, default, lambda value: type(value) is int and value >= least, expected
@@ -114,28 +114,29 @@ class Options:
         return number
 
     def share(self, name: str) -> float | None:
-        """Return a number greater than 0 and at most 1; None if not given."""
+        """Return a number option, which must be greater than 0 and at most 1; None if not given."""
         expected = "a number above 0 and up to 1"
         number = self._checked(name, None, _is_share, expected)
         return None if number is None else float(number)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Return a JSON object, with values from environment variables filled in; empty if not given."""
+        """Return a JSON object option, with `env:VAR` replaced by the variable's value; empty if not given."""
         value = self._checked(name, {}, lambda value: isinstance(value, dict), "a JSON object")
         resolved: Mapping[str, Any] = self._with_environment(value, name)
         return resolved
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """Return a JSON object of strings."""
+        """Return an option that must be a JSON object of strings; empty if not given."""
         value: Mapping[str, str] = self.mapping(name)
         if not all(isinstance(text, str) for text in value.values()):
             self._reject(name, "a JSON object of strings")
         return value
 
     def identifier(self, name: str, *, default: str) -> str:
-        """Return a name that providers accept for a schema or a tool."""
+        """Return an option that providers accept as the name of a schema or a tool; the default if not given."""
         value = self.text(name, default=default)
-        return value if _IDENTIFIER.fullmatch(value) else str(self._reject(name, "1 to 64 of A-Z a-z 0-9 _ -"))
+        expected = "1 to 64 characters from A-Z a-z 0-9 _ -"
+        return value if _IDENTIFIER.fullmatch(value) else str(self._reject(name, expected))
 
     def _checked(self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str) -> Any:
         """Return the value if it is valid; the default if not given."""
@@ -145,7 +146,7 @@ class Options:
         return value if is_valid(value) else self._reject(name, expected)
 
     def _with_environment(self, value: Any, name: str) -> Any:
-        """Return the value with each `env:VAR` replaced by the variable's value; raise EngineError if it is not set."""
+        """Replace each `env:VAR` in the value by the variable's value; raise EngineError if the variable is not set."""
         match value:
             case str() if value.startswith(FROM_ENVIRONMENT):
                 variable = value.removeprefix(FROM_ENVIRONMENT)
@@ -171,8 +172,8 @@ def choose_format(
     config: EngineConfig, offered: tuple[ResponseFormat, ...], preset: ProviderPreset | None = None
 ) -> ResponseFormat:
     """
-    Return the requested response format, or else the first offered one; raise EngineError for one
-    that is not offered.
+    Return the requested response format, or the first offered format if none is requested; raise EngineError if the
+    requested format is not offered.
     """
     if config.response_format is None:
         return offered[0]
@@ -193,7 +194,7 @@ def choose_format(
 
 
 def _source_and_remedy(preset: ProviderPreset | None, remedy: str) -> str:
-    """Return text for an error message: the source of a preset, and what to do if the preset is out of date."""
+    """Return the end of an error message: a preset's source, and what to do if the preset is out of date."""
     return "" if preset is None else f" ({preset.source}; {remedy})"
 
 
@@ -221,7 +222,7 @@ class RequestedReasoning:
     effort: str | None = None
     #: Maximum number of reasoning tokens.
     budget: int | None = None
-    #: Fields that carry these settings in a request's body, each with its path and value.
+    #: Values of these settings in a request's body, by the path of the body's field.
     fields: Mapping[tuple[str, ...], str | int] = field(default_factory=dict)
 
     @classmethod
@@ -232,7 +233,7 @@ class RequestedReasoning:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Reasoning settings that were given, by option name."""
+        """The reasoning settings that are set, by option name."""
         values = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -248,7 +249,7 @@ class RequestedReasoning:
         return whole
 
     def refuse_duplicates(self, extra_body: Mapping[str, Any], engine: str) -> None:
-        """Raise EngineError if the extra body sets one of the reasoning fields too."""
+        """Raise EngineError if the extra body also sets one of the reasoning fields."""
         for path in self.fields:
             value: object = extra_body
             for name in path:
@@ -281,7 +282,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An API key, empty if none is needed, and the name of the environment variable that contained the key, if any."""
+    """An API key, empty if not needed, and the name of the environment variable from which the key was read, if any."""
 
     value: str = field(repr=False)
     variable: str | None = None
@@ -293,25 +294,25 @@ class Sdk:
 
     #: Name of the package and of its module.
     package: str
-    #: Lowest version that works.
+    #: Lowest supported version.
     minimum: tuple[int, ...]
     #: Name of the client's class.
     client: str
-    #: Attributes that lead from the client to the API, separated by dots.
+    #: Path of attributes from the client to the API, separated by dots.
     resource: str
 
 
 def require_package(
     engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:
-    """Raise MissingRequirement unless the engine's package is installed and new enough; it is not imported."""
+    """Raise MissingRequirement unless a package that the engine requires is installed and new enough."""
     require_package_for(f"engine '{engine}'", package, extra=extra, minimum=minimum, module=module)
 
 
 def require_package_for(
     user: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
 ) -> None:
-    """Do the same for any user of the package; `user` is the subject of the error message."""
+    """Raise MissingRequirement unless the package is installed and new enough; `user` is the subject of the message."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
         raise missing_for(user, f"the package {package}", install, expected=package, where=install)
@@ -324,12 +325,12 @@ def require_package_for(
 
 
 def missing(engine: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
-    """Return the error for an engine that lacks a requirement; `remedy` states how to provide the requirement."""
+    """Return the error for a missing requirement of an engine; `remedy` states how to provide the requirement."""
     return missing_for(f"engine '{engine}'", what, remedy, **facts)
 
 
 def missing_for(user: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
-    """Return the error for any user of a requirement; `user` is the subject of its message."""
+    """Return the error for a missing requirement; `user` is the subject of the message."""
     return MissingRequirement(f"{user} needs {what}: {remedy}", **{"expected": what, **facts})
 
 
@@ -342,7 +343,7 @@ def is_installed(package: str) -> bool:
 
 
 def package_version(package: str) -> str:
-    """Return the installed version, or `unknown` for a package without metadata."""
+    """Return the package's installed version, or `unknown` for a package without metadata."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -376,7 +377,10 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the headers in an SDK's environment variables: `Name: value` lines in one variable, and single values."""
+    """
+    Return the headers that an SDK's environment variables set: `variable` contains lines `Name: value`, and each
+    variable in `named` contains the value of one header.
+    """
     lines = (line.partition(":") for line in os.environ.get(variable, "").splitlines())
     headers = {name: os.environ.get(each, "").strip() for name, each in (named or {}).items()}
     own = {name.strip(): value.strip() for name, colon, value in lines if colon}
@@ -388,13 +392,13 @@ def _checked_key(engine: str, variable: str, value: str) -> str:
         return value
     message = (
         f"engine '{engine}' cannot send the key in {variable}: it contains characters that are not allowed in"
-        " HTTP headers; copy it again"
+        " HTTP headers; copy the key again"
     )
     raise MissingRequirement(message, expected="printable ASCII characters", where=variable)
 
 
 def find_address(config: EngineConfig, variable: str | None) -> Address | None:
-    """Return the server's address from the option or the SDK's variable; None for the provider's own server."""
+    """Return the server's address from --jsbench-base-url or `variable`; None for the provider's server."""
     address = config.base_url or from_environment(variable or "")
     if address is None:
         return None
@@ -408,7 +412,7 @@ def find_address(config: EngineConfig, variable: str | None) -> Address | None:
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
-    """Return the model's name; raise an error if no model is given for a server that is not the provider's own."""
+    """Return the model's name; raise EngineError if no model is given for a server other than the provider's."""
     if config.model:
         return config.model
     if url is None:

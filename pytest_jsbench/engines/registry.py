@@ -94,7 +94,9 @@ def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
     """Raise EngineError unless the engine forwards an application's calls of that API."""
     apis = factory.passes_on if isinstance(factory, PassingFactory) else ()
     if path not in apis:
-        problem = f"engine '{name}' forwards {' and '.join(apis) or 'no calls of applications'}, not {path}"
+        problem = f"engine '{name}' does not forward an application's calls to {path}"
+        if apis:
+            problem += f", only to {' and '.join(apis)}"
         raise _unsupported(problem, name, lambda other: path in getattr(other, "passes_on", ()))
 
 
@@ -161,7 +163,7 @@ class PlainFactory(UnsharedFactory):
         raise EngineError(message, found=number, expected="a whole number above 0", where="concurrency")
 
     def check(self, config: EngineConfig) -> None:
-        """Do nothing: a callable reports what is missing when it is called."""
+        """Do nothing: a callable reports missing requirements when it is called."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Build an engine, return its info with the options that the info does not contain, and close the engine."""
@@ -185,15 +187,15 @@ class PlainFactory(UnsharedFactory):
         return as_threaded(engine)
 
 
-#: A function that returns a text, or what an engine returns. A plain function is called from several threads, a
-#: coroutine function from one.
+#: A function that returns the text of the answer, a Completion or a Declined. A plain function is called from several
+#: threads, a coroutine function from one thread.
 AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str | Completion | Declined]]
 #: Time that a coroutine has to end after being cancelled, in seconds.
 _CANCEL_SECONDS = 2.0
 
 
 class FunctionFactory(UnsharedFactory):
-    """The factory of an engine that calls a function; the function's name is the default model."""
+    """The factory for an engine that calls a function; the function's name is the default model."""
 
     #: Name of the engine.
     name = "function"
@@ -202,7 +204,7 @@ class FunctionFactory(UnsharedFactory):
         self._function = function
 
     def check(self, config: EngineConfig) -> None:
-        """Raise EngineError if there are settings that an engine made of a function cannot use."""
+        """Raise EngineError for settings that have no effect, because the function gets only the request."""
         fields = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
         names = ", ".join((*fields, *config.options))
         if names:
@@ -247,7 +249,7 @@ class _CoroutineFunctionEngine(_FunctionEngine):
 
 
 def _to_answer(result: object, watch: Stopwatch) -> Completion | Declined:
-    """Convert the function's result to an answer; raise CallError if it is not one."""
+    """Convert the function's result to an answer; raise CallError for a result of another type."""
     if isinstance(result, Completion | Declined):
         return result
     if isinstance(result, str):  # a function does not report the finish reason
@@ -257,7 +259,7 @@ def _to_answer(result: object, watch: Stopwatch) -> Completion | Declined:
 
 
 class ApplicationFactory(FunctionFactory):
-    """The factory of the `application` engine, which only raises an error: the application under test answers."""
+    """The factory for the `application` engine, which has no model, because the application under test answers."""
 
     options: frozenset[str] = frozenset()
 
@@ -266,7 +268,7 @@ class ApplicationFactory(FunctionFactory):
         Options(config, self.options)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Describe the engine; its model is the configured one, if any."""
+        """Describe the engine; its model is the configured model, or `unknown`."""
         model = config.model or "unknown"
         return EngineInfo(engine=config.name, model=model, response_format=ResponseFormat.TEXT, streaming=False)
 

@@ -7,9 +7,9 @@ is named `task::id` or `id`; `*` stands for all other cases. An answer is
 * a string, which is the text itself;
 * an object with one of `text`, `instance` (sent as JSON), `decline` (`refusal` or `unsupported_schema`) and `fault` (a
   fault kind). Optional fields are `message`, `finish_reason`, `usage`, and `delay` and `ttft` in seconds. With a fault,
-  they also are `status`, `retry_after` and `times`, the number of tries that fail; later tries return the rest of the
-  answer;
-* a list of such strings and objects, one for each repeat of the case; the last is also used for all further repeats.
+  the fields `status`, `retry_after` and `times` are optional too; `times` is the number of calls that fail, and later
+  calls return the answer in the other fields;
+* a list of such strings and objects, one for each repeat of the case; the last element also answers all later repeats.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
 
 EVERY_OTHER = "*"
-#: Maximum seconds of `delay`, `ttft` and `retry_after`.
+#: Maximum value of `delay`, `ttft` and `retry_after`, in seconds.
 _LONGEST_DELAY = 1e6
 
 
@@ -72,7 +72,7 @@ class Script:
     ttft: float | None = None
     status: int | None = None
     retry_after: float | None = None
-    #: Number of tries that fail; None if all tries fail.
+    #: Number of calls that fail before a call is answered; None if all calls fail.
     times: int | None = None
 
     @classmethod
@@ -100,7 +100,7 @@ def _check_outcomes(value: Mapping[str, Any], where: str) -> None:
     if not outcomes and "fault" not in value:
         raise _script_error(where, "expected one of text, instance, decline, fault")
     if "times" in value and not ("fault" in value and outcomes):
-        raise _script_error(where, "'times' needs a fault and an answer after it (text, instance or decline)")
+        raise _script_error(where, "'times' requires a fault and an answer after the fault (text, instance or decline)")
 
 
 _WORDS: Mapping[str, type[StrEnum]] = {"decline": DeclineReason, "fault": FaultKind, "finish_reason": FinishReason}
@@ -157,7 +157,7 @@ class ScriptFile:
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptFile:
-        """Read the file; raise EngineError, which states the place of the error."""
+        """Read the file; raise EngineError with the position of the error."""
         text = FileReader(root=path.parent, error=EngineError).read_text(path)
         by_case = {}
         for name, values in _entries(text, path):
@@ -291,7 +291,7 @@ def _wait(script: Script, timeout: float, watch: Stopwatch) -> None:
 
 
 class ScriptedFactory(UnsharedFactory):
-    """The factory of the `scripted` engine."""
+    """The factory for the `scripted` engine."""
 
     options = frozenset({"answers"})
 
@@ -306,7 +306,7 @@ class ScriptedFactory(UnsharedFactory):
             engine=config.name,
             model=config.model or "scripted",
             response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
-            # A script may specify the time to the first token.
+            # True, because a script may specify the time to the first token.
             streaming=True,
         )
 

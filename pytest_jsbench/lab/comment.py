@@ -1,4 +1,4 @@
-"""`jsbench comment`: keep one comment on a pull request of GitHub, or a merge request of GitLab, up to date."""
+"""`jsbench comment`: create or update one comment on a GitHub pull request or a GitLab merge request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.generations import CallError
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import require_package_for
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.cli.output import Output
     from pytest_jsbench.engines.http.client import Client
 
-#: First line of what `jsbench compare --comment=NAME` writes.
+#: First line of the output of `jsbench compare --comment=NAME`.
 _MARKER = re.compile(r"<!-- jsbench:[A-Za-z0-9_.+-]{1,100} -->")
-#: Maximum length in characters that GitHub accepts.
+#: Maximum length of a comment on GitHub, in characters.
 _LONGEST = 65_536
 _PER_PAGE = 100
 _MOST_PAGES = 50
-#: Time limit of each request in seconds.
+#: Timeout of each request in seconds.
 _SECONDS = 30.0
 _TOKENS_OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
 _TOKENS_OF_GITLAB = ("JSBENCH_GITLAB_TOKEN", "GITLAB_TOKEN")
@@ -39,20 +39,20 @@ _TOKENS_OF_GITLAB = ("JSBENCH_GITLAB_TOKEN", "GITLAB_TOKEN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discussion:
-    """The comments of one pull or merge request, in the API that its CI names."""
+    """Paths and credentials for the comments of one pull request or merge request, from the variables of the CI job."""
 
     host: str
     address: Address
     headers: Mapping[str, str]
-    #: Token of `headers`, which no message may quote.
+    #: Secret token in `headers`; it is redacted in messages.
     token: str
-    #: Path of all comments, for listing them and adding one.
+    #: Path for listing the comments and for creating one.
     comments: str
-    #: Path of one comment, without its id.
+    #: Path of a single comment, without the comment's id at the end.
     comment: str
-    #: HTTP method that changes a comment.
+    #: HTTP method for updating a comment.
     change: str
-    #: Field of a comment with its author, and the author's field that identifies them.
+    #: Names of two fields: the author of a comment, and the author's login or id.
     author: tuple[str, str]
 
 
@@ -60,17 +60,18 @@ def add_comment(commands: Any) -> None:
     """Declare `jsbench comment`."""
     parser = commands.add_parser(
         "comment",
-        help="write a comparison into the comment of a pull request",
-        description="Create the comment, or update the one with the same hidden first line and author. The pull "
-        "request, the server and the token come from the variables of GitHub Actions or GitLab CI. Outside of a pull "
-        "request nothing is done.",
+        help="write a comparison to a comment on a pull request",
+        description="Create a comment, or update the comment that has the same hidden first line and the same author. "
+        "The pull request, the server and the token come from the environment variables of GitHub Actions or GitLab "
+        "CI. Outside of a pull request, the command does nothing.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="output of `jsbench compare --comment=NAME`")
     parser.add_argument(
         "--author",
         metavar="LOGIN",
         default="github-actions[bot]",
-        help="on GitHub, account of the token, whose comments alone are updated (default: github-actions[bot])",
+        help="on GitHub, login of the token's account; only comments of this account are updated (default: "
+        "github-actions[bot])",
     )
     parser.set_defaults(command=_comment)
 
@@ -84,7 +85,7 @@ def _comment(options: argparse.Namespace, out: Output) -> bool:
         raise ExportError(f"{message}, found {printable(marker, 60)!r}", found=marker, where=options.file)
     discussion = find_discussion(os.environ)
     if discussion is None:
-        out.write("no pull request: nothing to comment on\n")
+        out.write("this job does not run for a pull request: no comment written\n")
         return True
     require_package_for("jsbench comment", "urllib3", extra="calls", minimum=(2, 6))
     from pytest_jsbench.engines.http.client import Client
@@ -105,7 +106,7 @@ def _comment(options: argparse.Namespace, out: Output) -> bool:
 
 
 def find_discussion(environment: Mapping[str, str]) -> Discussion | None:
-    """Return the discussion of the pull request that this job runs for; None if it runs for none."""
+    """Return the discussion of the pull request for which this CI job runs; None outside of a pull request."""
     if environment.get("GITLAB_CI"):
         return _find_merge_request(environment)
     reference = re.fullmatch(r"refs/pull/(\d+)/\w+", environment.get("GITHUB_REF", ""))
@@ -148,7 +149,7 @@ def _find_token(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     for name in names:
         if value := environment.get(name):
             return value
-    message = f"no token to write the comment with: set {names[0]} to one that may write comments on pull requests"
+    message = f"no token found: set {names[0]} to a token with permission to write comments on pull requests"
     raise ExportError(message, expected=names[0])
 
 
@@ -160,13 +161,14 @@ def _address(environment: Mapping[str, str], name: str, default: str) -> Address
 
 
 def _own_comments(client: Client, discussion: Discussion, marker: str, author: object) -> Iterator[int]:
-    """Yield the ids of comments with this first line that this account wrote, the oldest first."""
+    """Yield the ids of comments by `author` whose first line is `marker`, oldest first."""
     author_field, identity = discussion.author
     for page in range(1, _MOST_PAGES + 1):
         query = f"?per_page={_PER_PAGE}&page={page}&sort=asc&order_by=created_at"
         comments = _call(client, discussion, "GET", discussion.comments + query)
         if not isinstance(comments, list):
-            raise ExportError(f"{discussion.host} answered without a list of comments", found=type(comments).__name__)
+            message = f"{discussion.host}: expected a list of comments, found {kind_of(comments)}"
+            raise ExportError(message, found=type(comments).__name__)
         for comment in filter(lambda each: isinstance(each, dict), comments):
             author_of_comment = comment.get(author_field)
             body = comment.get("body")
@@ -181,18 +183,18 @@ def _own_comments(client: Client, discussion: Discussion, marker: str, author: o
 def _call_for_object(
     client: Client, discussion: Discussion, method: str, path: str, body: object = None
 ) -> dict[str, Any]:
-    """Make a call and return the object that it answers with; any other value is an empty object."""
+    """Send a request and return the JSON object in the response; an empty dictionary for any other response."""
     value = _call(client, discussion, method, path, body)
     return value if isinstance(value, dict) else {}
 
 
 def _call(client: Client, discussion: Discussion, method: str, path: str, body: object = None) -> Any:
-    """Make a call and return its JSON value; raise ExportError with the server's reason if it fails."""
+    """Send a request and return the JSON value in the response; raise ExportError with the server's error message."""
     from pytest_jsbench.engines.http.calls import Deadline
 
     data = None if body is None else json.dumps(body).encode()
     what = f"{method} {printable(path.partition('?')[0], 200)}"
-    once = method == "POST"  # a second one would be a second comment
+    once = method == "POST"  # a repeated POST would create a second comment
     try:
         with closing(client.request(method, path, data, deadline=Deadline(_SECONDS), once=once)) as response:
             text = response.read().decode("utf-8", "replace")
@@ -200,7 +202,7 @@ def _call(client: Client, discussion: Discussion, method: str, path: str, body: 
     except (CallError, ValueError) as error:
         raise ExportError(f"{discussion.host}: {what}: {one_line(str(error), secret=discussion.token)}") from None
     if response.status >= 400:
-        step = "; the token may not write comments here" if response.status in {401, 403, 404} else ""
+        step = "; check the permissions of the token" if response.status in {401, 403, 404} else ""
         reason = one_line(text, secret=discussion.token)
         raise ExportError(f"{discussion.host}: {what}: status {response.status}{step}: {reason}", found=response.status)
     return value

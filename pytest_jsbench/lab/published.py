@@ -25,10 +25,10 @@ _LONGEST_LABEL = 26
 PublishedRow = Mapping[str, Cell]
 #: Statistics of a time, in the order of the published rows.
 _SPREAD = ("mean", "p50", "p90", "p99")
-#: MaskBench's TBM and TTFM, by the names of a run's metrics.
+#: Column headings of MaskBench's TBM and TTFM, by the name of the metric in a run.
 _TIMES = {"mask_time": FIGURES["mask_time_p50"].heading, "grammar_compilation": "First mask (ms)"}
 _RATE = FIGURES["pass_rate"]
-#: Settings that all publications share, since their figures are for whole tasks.
+#: Settings that all publications share, since their figures cover whole tasks.
 _WHOLE: Mapping[str, object] = {"limit": None, "sample": None, "where": [], "shard": None}
 #: Settings that affect results and that a publication may leave unstated.
 _DECIDING = (
@@ -46,7 +46,7 @@ class Publication:
     #: Month in which the figures were copied from the source.
     read: str
     notes: tuple[str, ...]
-    #: Settings in the form of a run's metadata; those that the publication does not state are missing.
+    #: Settings in the form of a run's metadata; settings that the publication does not state are missing.
     settings: Mapping[str, Any]
     #: pytest options that reproduce the requests of the publication.
     options: Mapping[str, str] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class Publication:
 @functools.cache
 def published_coverage() -> Publication:
     """
-    Return the table in the JSONSchemaBench paper; `empirical` is a share of all schemas, `compliance` a share of the
-    declared ones.
+    Return the table in the JSONSchemaBench paper; `empirical` is a share of all schemas, and `compliance` a share of
+    the declared schemas.
     """
     data = _published("coverage")
     names = ("declared", "empirical", "compliance")
@@ -90,7 +90,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
     part = replace(run, metrics=run.tasks[task])
     names = ("planned", "cases", "valid", "valid_instances", "invalid_instances")
     planned, cases, valid, *labelled = (part.figures.get(name) or 0 for name in names)
-    # with labelled answers, no answers are generated
+    # a run with labelled answers generates no answers
     of = 0 if any(labelled) else int(planned)
     return {
         "declared": part.rate("declared_coverage"),
@@ -101,7 +101,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
 
 @functools.cache
 def published_masks() -> Publication:
-    """Return the table of MaskBench: the times of masks, and the shares of schemas that are declared and that pass."""
+    """Return MaskBench's table: the times of masks, and the shares of schemas that are declared and that pass."""
     data = _published("masks")
     return Publication(
         **{name: value for name, value in data.items() if name != "engines"},
@@ -120,8 +120,8 @@ def published_masks() -> Publication:
 
 def _masks_of_publication(tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequence[int]) -> PublishedRow:
     """
-    Return a row. `tbm` and `ttfm` are times in µs; `schemas` are numbers of schemas: passed, four kinds without a
-    decision, and two kinds with a wrong decision.
+    Return a row. `tbm` and `ttfm` contain times in µs. `schemas` contains numbers of schemas: one number for passed
+    schemas, four for schemas without a decision, and two for schemas with a wrong decision.
     """
     passed, *undecided = schemas[:5]
     every = sum(schemas)
@@ -163,7 +163,7 @@ def row_to_dict(row: PublishedRow) -> dict[str, Any]:
 class RunCases:
     """Numbers of a run's cases and excluded attempts in one task."""
 
-    #: Number of cases; None if an old file does not contain it.
+    #: Number of cases; None if an old file does not contain the number.
     cases: int | None
     excluded: int
 
@@ -189,7 +189,7 @@ class BesidePublished:
     table: Publication
     #: Rows by task, then by the name of the run or the framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
-    #: Settings that differ; the first value of each setting is that of the publication.
+    #: Settings that differ; the first value of each setting is the publication's value.
     settings: tuple[SettingDifference, ...]
     #: Settings that affect results and that the publication does not state.
     unstated: tuple[SettingDifference, ...] = ()
@@ -217,7 +217,7 @@ class BesidePublished:
         if left_out := ", ".join(map(printable, self.left_out)):
             facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
-            differing = f"{counted(len(self.settings), 'setting')} not the same in the publication and in all runs"
+            differing = f"{counted(len(self.settings), 'difference')} between the publication and the runs"
             facts.append(("settings", differing))
         for setting in self.settings:
             theirs, *ours = setting.shown
@@ -227,7 +227,7 @@ class BesidePublished:
             f"{setting.name} {', '.join(dict.fromkeys(setting.shown[1:]))}" for setting in self.unstated
         ):
             facts.append(
-                ("unstated", f"settings that affect results, but that the publication does not state; here: {unstated}")
+                ("unstated", f"settings that affect results and that the publication does not state: {unstated}")
             )
         for task, runs in self.cases.items():
             for name, cases in runs.items():
@@ -236,13 +236,13 @@ class BesidePublished:
                     facts.append(
                         (
                             "excluded",
-                            f"{printable(name)}: {attempts} in {printable(task)} with invalid schemas, in no figure",
+                            f"{printable(name)}: figures exclude {attempts} in {printable(task)} with invalid schemas",
                         )
                     )
         yield facts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "title": self.table.title,
             "source": self.table.source,
@@ -263,7 +263,7 @@ class BesidePublished:
 
 def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
     """
-    Compare the runs with each published table that contains one of their tasks; raise RecordError if there is no such
+    Compare the runs with each published table that contains a task of the runs; raise RecordError if there is no such
     table.
     """
     runs = dict(zip(names, evaluations, strict=True))
@@ -282,7 +282,8 @@ def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Besi
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
             f"no published figures for the tasks of these runs ({printable(', '.join(tasks), 200) or 'unknown'}): "
-            f"expected one of {', '.join(coverage.tasks)}, or times of masks from a run with --jsbench-instances"
+            f"expected a run with one of the tasks {', '.join(coverage.tasks)}, or a run with --jsbench-instances and "
+            "times of masks"
         )
         raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")
     return tables
@@ -295,8 +296,8 @@ def _beside(
     runs: Mapping[str, Evaluation],
 ) -> Iterator[BesidePublished]:
     """
-    Yield a comparison with the runs above the published rows; `(here)` marks runs that are named
-    like a framework.
+    Yield a comparison in which the runs precede the published rows; `(here)` marks runs that are named
+    like a published framework.
     """
     tasks: dict[str, Mapping[str, PublishedRow]] = {}
     cases: dict[str, Mapping[str, RunCases]] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 
-#: Result of changing a case: a whole case, or its changed parts under the names of a file's fields.
+#: Return value of a function for `Dataset.map`: a case, or a mapping of names of fields to changed values.
 Changed = Case | Mapping[str, Any]
 _IN_MEMORY = "in memory"
 #: Advice for arguments that users may know from other libraries.
@@ -38,7 +38,7 @@ _ADVICE = {
 
 
 def _names_of_sources(source: object) -> list[str]:
-    """Return the names of one or several sources; empty if the object itself contains the cases."""
+    """Return the names of one or several sources; an empty list if the source is an object with cases."""
     parts = list(source) if isinstance(source, list | tuple) else [source]
     names = [fspath(part) if isinstance(part, PathLike) else part for part in parts]
     return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else []
@@ -80,8 +80,8 @@ class Dataset:
 
         The object can be a `datasets.Dataset` (also a streaming one), a pandas DataFrame, a Pydantic model, a mapping
         of names to schemas, or any iterable of cases, rows and schemas. `limit` takes the first cases of each task;
-        `registry` is a directory of schemas to which these may refer. A case with a broken schema is skipped if
-        `skip_invalid` is set, which is the default for published datasets, and otherwise counts as missing.
+        `registry` is a directory of schemas to which the cases' schemas may refer. A case with a broken schema is
+        skipped if `skip_invalid` is set, which is the default for published datasets; otherwise, it counts as missing.
         """
         invalid = None
         if skip_invalid is not None:
@@ -92,8 +92,8 @@ class Dataset:
     @classmethod
     def of(cls, source: object, values: Values) -> Dataset:
         """
-        Select the cases of a source by these options; if it is None, use the `dataset` option or
-        the built-in dataset.
+        Select the cases of a source by these options; if the source is None, use the `dataset` option
+        or the built-in dataset.
         """
         source = fspath(source) if isinstance(source, PathLike) else source
         cases_object = None
@@ -102,7 +102,7 @@ class Dataset:
         if names:
             values["dataset"] = names
         elif source is not None:
-            published = type(source).__module__.partition(".")[0] == "datasets"  # an object of that package
+            published = type(source).__module__.partition(".")[0] == "datasets"  # an object of the package `datasets`
             cases_object = source
             values["dataset"] = [_IN_MEMORY]
             values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
@@ -138,17 +138,17 @@ class Dataset:
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
-        Return the dataset with each case changed by the function; cases keep their names.
+        Return the dataset with each case changed by the function; cases keep their keys.
 
         The function takes a case and returns a case, or a mapping of the parts to change: any of `schema`, `prompt`
-        (the text to send), `messages`, `tags`, `expected` and `reference`. It must be deterministic.
+        (the text to send), `messages`, `tags`, `expected` and `reference`. The function must be deterministic.
         """
         return self._add_step(f"map {_name(function)}()", change=lambda case: _change_case(case, function))
 
     @arguments(size=whole(1), seed=whole(0))
     @argument_names_in_errors()
     def sample(self, size: int, seed: int = 0) -> Dataset:
-        """Return a random sample of this size, proportional over the tasks; a seed gives the same sample everywhere."""
+        """Return a random sample of this size, stratified by task; the same seed always gives the same sample."""
         sample = Sample(size=size, seed=seed)
         return self._add_step(f"sample {size} seed {seed}", lambda source: draw_sample(source.keys(), sample))
 
@@ -157,19 +157,19 @@ class Dataset:
     def prompts(
         self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0
     ) -> Iterator[tuple[Case, Prompt]]:
-        """Return each case that has a schema, with the messages that request its instance."""
+        """Return each case that has a schema, with the messages that a run would send for the case."""
         from pytest_jsbench.prompts import template_of
 
         template = template_of(prompt, shots=shots).render
         return ((case, prompt_of(case, template)) for case in self if isinstance(case, Case))
 
     def to_dict(self) -> dict[str, object]:
-        """Return how the cases were selected, as JSON values for a run's metadata."""
+        """Return the selection and all later steps as JSON values, for a run's metadata."""
         return {**self._choice, **({"steps": list(self._steps)} if self._steps else {})}
 
     @argument_names_in_errors()
     def keys(self) -> Sequence[CaseKey]:
-        """Return the names of the cases, in order."""
+        """Return the keys of the cases, in order."""
         return self.source.keys()
 
     @overload
@@ -180,7 +180,7 @@ class Dataset:
 
     @argument_names_in_errors()
     def __getitem__(self, key: CaseKey | str | int | slice) -> Case | BrokenCase | Dataset:
-        """Return the case with this name (`dataset["simple::order"]`) or position; a dataset for a slice."""
+        """Return the case with this key (`dataset["simple::order"]`) or position; return a dataset for a slice."""
         if isinstance(key, slice):
             parts = (key.start, key.stop, *([] if key.step is None else [key.step]))
             text = ":".join("" if part is None else str(part) for part in parts)
@@ -215,7 +215,7 @@ class Dataset:
 
 
 class _Step:
-    """Cases that are selected from a source on first access, each changed by a function."""
+    """Source of selected and changed cases: selects on first access, and changes each case when it is read."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ def _change_case(case: Case, function: Callable[[Case], Changed]) -> Case:
 
 
 def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
-    """Return the case with these parts replaced; the case keeps its comparers, and those of a new schema are added."""
+    """Return the case with these parts replaced; comparers of a new schema are added to the case's comparers."""
     from pytest_jsbench.datasets.sources.rows import case_of
 
     same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}

@@ -99,7 +99,7 @@ def open_engine(
             raise EngineError(message, found=error.found, expected=names, where="open_engine") from None
 
 
-#: Headers that are not copied from an SDK's client: each call sets its own, or they identify the SDK.
+#: Headers that are not copied from an SDK's client, since each call sets them itself, or since they identify the SDK.
 _CALL_HEADERS = re.compile(r"accept|content-type|user-agent|authorization|(x-)?api-key|x-stainless-.*", re.IGNORECASE)
 
 
@@ -141,7 +141,7 @@ class OpenEngine:
     """
 
     def __init__(self, variant: Variant) -> None:
-        #: Variant with the engine's options; a run may use another prompt.
+        #: Variant with the engine's options. A run with this engine may use another prompt than the variant.
         self.variant = variant
         #: Sampling parameters of calls, including those that the engine is known to add.
         self.params = variant.sampled
@@ -187,7 +187,7 @@ class OpenEngine:
         """
         Make one call, without retries; raise CallError if it fails.
 
-        For a case, the default prompt is the one named `schema`, and the case's schema is adapted.
+        For a case, the default prompt is the built-in prompt `schema`, and the case's schema is adapted.
         """
         self.require_open()
         if isinstance(request, Case):
@@ -221,7 +221,7 @@ class OpenEngine:
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def tokenize(self, text: str) -> Sequence[int]:
-        """Return the model's tokens of a text; raise EngineError if the engine cannot tokenize."""
+        """Return the model's token ids for a text; raise EngineError if the engine cannot tokenize."""
         tokens = self.engine.tokenize(text)
         if tokens is None:
             name = self.variant.engine.name
@@ -242,5 +242,5 @@ class OpenEngine:
 
 
 def _as_prompt(prompt: Prompt | str) -> Prompt:
-    """Return the prompt, or the prompt with this text as its only message."""
+    """Return the prompt unchanged; return a text as a prompt with one message."""
     return prompt if isinstance(prompt, Prompt) else Prompt(messages=(Message(role="user", content=prompt),))

@@ -73,7 +73,7 @@ class CaseEvaluation:
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        # None means that an option is not given; only output=None means that the run is not written to disk.
+        # None means that an option is not given; only output=None has an effect, and keeps the run in memory
         given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
@@ -84,7 +84,7 @@ class CaseEvaluation:
         if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
         elif conflicting := next((name for name in given if name in _DATASET_OPTIONS), None):
-            message = f"evaluate: {conflicting}: the dataset is already loaded; pass it to Dataset.load(…)"
+            message = f"evaluate: {conflicting}: the dataset is already loaded; pass {conflicting} to Dataset.load(…)"
             raise DatasetError(message, found=conflicting, option=conflicting)
         if not dataset.keys():
             raise DatasetError(f"{dataset!r} has no cases to evaluate", found=0)
@@ -133,7 +133,7 @@ class CaseEvaluation:
             return row, factory
         entry.require_open()
         if conflicting := next((option for option in (*row, *given) if option in _ENGINE_OPTIONS), None):
-            message = f"evaluate: {conflicting}: the engine is already open; pass it to open_engine(…)"
+            message = f"evaluate: {conflicting}: the engine is already open; pass {conflicting} to open_engine(…)"
             raise EngineError(message, found=conflicting, option=conflicting)
         self._engines[name] = entry.engine
         return {**row, "engine": entry.variant.engine.name}, entry.variant
@@ -189,7 +189,7 @@ class CaseEvaluation:
         if decision.gates:
             ending = Ending(failures=tuple(state.failures))
             evaluated = replace(evaluated, verdict=decide(ending, summary.total, decision.gates))
-        else:  # without a verdict, the failures are warnings
+        else:  # without gates, there is no verdict, and failures are warnings
             evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
         page = self._plan.report
@@ -226,7 +226,7 @@ def _with_options(function: F) -> F:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=EVALUATION_DEFAULTS[name],
-            annotation=kind.__forward_arg__,  # the type as it is written
+            annotation=kind.__forward_arg__,  # the type as in the source code
         )
         for name, kind in EvaluationOptions.__annotations__.items()
     ]

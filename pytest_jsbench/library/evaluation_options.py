@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.variants import Values
 
-#: Arguments whose names differ from those of their options.
+#: Names of options, with the names of their arguments if these differ.
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
 #: Options without an argument of the same name: the argument has another name, or only pytest has the option.
 _EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
@@ -35,7 +35,7 @@ Text = str | PathLike[str]
 class EvaluationOptions(TypedDict, total=False):
     """Options of an evaluation; each has the meaning of the plugin's option of the same name in docs/options.md."""
 
-    #: A name, a Jinja2 file, `package.module:function`, or a function that takes a case.
+    #: Name of a built-in prompt, a Jinja2 file, `package.module:function`, or a function that takes a case.
     prompt: Text | Template | Callable[[Case], object]
     shots: int
     context: int
@@ -47,14 +47,14 @@ class EvaluationOptions(TypedDict, total=False):
     batch: Literal["wait", "leave", True]
     #: Directory of all runs, each in its own subdirectory; None to keep the run in memory only.
     output: Text | None
-    #: Run to resume; True for the newest in `output` with the same engine and settings, if there is one.
+    #: Run to resume; True for the newest run in `output` with the same engine and settings, if any.
     resume: Text | bool
     limits: RateLimits | None
     rpm: float
     tpm: float
     max_cost: float
     patience: float
-    #: How to judge answers; the following options override it.
+    #: Policy for judging answers; the following options override parts of the policy.
     policy: JudgePolicy | None
     extra_fields: str | Iterable[str]
     duplicate_keys: Literal["note", "fail"]
@@ -66,17 +66,17 @@ class EvaluationOptions(TypedDict, total=False):
     judge_timeout: float
     #: Classifiers: names, or functions that take a record.
     classify: Iterable[str | Callable[[Record], str | None]]
-    #: How to compare the values of a field: in words, or by a function of the expected and the actual value.
+    #: Comparer of each field: a text such as `tolerance:1%`, or a function of the expected and the actual value.
     comparers: Mapping[str, str | Callable[[Any, Any], object]]
-    #: Conditions on the run, which decide its verdict.
+    #: Conditions on metrics, such as `pass_rate>=0.9`, which decide the run's verdict.
     gates: Iterable[str]
     min_pass_rate: float
     max_regression: float
     baseline: Text
-    #: Directory in which each answer is kept as a readable file.
+    #: Directory in which each answer is recorded as a readable file.
     record: Text | None
     record_mode: Literal["all", "new"]
-    #: Recorded answers, or the directory of a run, which replace the engine (None).
+    #: Directory of recorded answers, or of a run, to use instead of an engine; the engine is then None.
     replay: Text
     replay_strict: bool
     #: Whether to write digests instead of prompts, schemas and answers.
@@ -84,7 +84,7 @@ class EvaluationOptions(TypedDict, total=False):
     export: Mapping[str, Text]
     #: Path to which the run's HTML page is written.
     report: Text
-    #: This and the following options are for an engine given by name, not for an open one.
+    #: This and the following options are for an engine given by name, not for an open engine.
     model: Text
     base_url: str
     api_key_env: str
@@ -97,7 +97,7 @@ class EvaluationOptions(TypedDict, total=False):
     engine_option: Mapping[str, Any]
     #: Names of variants in pyproject.toml, if the engine is None.
     variants: str | Iterable[str]
-    #: This and the following options are for a dataset given by name, not for a loaded one.
+    #: This and the following options are for a dataset given by name, not for a loaded dataset.
     instances: Text
     preset: str
     tasks: str | Iterable[str]

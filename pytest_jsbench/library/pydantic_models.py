@@ -37,16 +37,16 @@ def _to_integer(value: object) -> object:
 Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_to_integer)]
 Share = Annotated[float, Field(ge=0, le=1)] | None
 Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
-#: Value of a metric without its own field: a figure, a group, interval bounds (of a metric <name>_ci), or text.
+#: Value of a metric without its own field: a number, a group of numbers, bounds of an interval (`<name>_ci`), or text.
 OtherMetric = (
     Figure | dict[str, Figure | None] | Annotated[list[Figure], Field(min_length=2, max_length=2)] | str | bool | None
 )
-#: Metrics that a file must contain together if it contains one of the counts among them.
+#: Metrics that a file must all contain if it contains one of the counts `num_…` or `coord_error_count`.
 _TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_count", "episode_success_rate")
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Add checks to the JSON Schema that the model's fields cannot express."""
+    """Add checks that the model's fields cannot express to its JSON Schema."""
     schema["additionalProperties"] = TypeAdapter(OtherMetric).json_schema()
     schema["minProperties"] = 1
     counts = ("num_episodes", "num_steps", "coord_error_count")
@@ -58,7 +58,7 @@ class EvalMetrics(BaseModel):
     Metrics of an evaluation, as published in `evaluation.schema.json`; None means not applicable.
 
     Further metrics are kept, and are attributes too: `metrics.pass_rate`. A retired metric, written as -1, is read as
-    None. Metrics that count episodes, steps or clicks require the others of their group.
+    None. Metrics that count episodes, steps or clicks require all metrics of their group.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True, json_schema_extra=_publish)
@@ -98,8 +98,8 @@ class EvalMetrics(BaseModel):
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
         """
-        Check other metrics, and that metrics which belong together are all present; the fields
-        cannot express this.
+        Check rules that the fields cannot express: valid values of other metrics, and the presence of
+        all metrics that belong together.
         """
         if problems := run_json.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
@@ -125,7 +125,7 @@ class EvalOutput(BaseModel):
     dsl_mode: str = "coord"
     """How actions are specified: `coord` (the default) or `som`; written by other projects, not used here."""
     metrics: EvalMetrics
-    """Figures by name; an object of figures is a group. The documented names have a fixed meaning; others depend on
+    """Metrics by name; an object of numbers is a group. Documented names have a fixed meaning; other names depend on
     the project."""
 
 

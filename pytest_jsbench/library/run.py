@@ -44,7 +44,7 @@ class RunSummary(Summary):
         return html_table(run_report.main_table(self.run, self))
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with a row for each task, and one for all: `total`."""
+        """Return a DataFrame with a row for each task, and a row `total` for all tasks."""
         return tables.summary_to_pandas(self)
 
 
@@ -110,7 +110,7 @@ class EvaluatedRun(Run):
         tasks = {key.task for key in self.planned}
         wanted = [Gate.parse(text, self.summary.total.scores).resolve(tasks, self.variants) for text in gates]
         if baseline is None and (relative := next((gate.text for gate in wanted if gate.name.baseline), None)):
-            message = f"{relative}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
+            message = f"{relative} needs a baseline; expected run.check(…, baseline=RUN)"
             raise GateError(message, found=relative, where="baseline")
         return check_all(wanted, self.summary, None if baseline is None else self._compare_with(baseline))
 
@@ -120,14 +120,14 @@ class EvaluatedRun(Run):
         comparisons = self._compare_with(baseline)
         if "" not in comparisons:
             message = (
-                f"compare: the run has variants ({printable(', '.join(comparisons))}); expected one of them, as in "
+                f"compare: the run has variants ({printable(', '.join(comparisons))}); select one, as in "
                 f"EvaluatedRun.of_run(run.of_variant({printable(repr(next(iter(comparisons))))})).compare(…)"
             )
             raise RecordError(message, found=list(comparisons), where="compare")
         return comparisons[""]
 
     def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
-        """Return the comparison with another run for each variant; without variants, the only key is an empty name."""
+        """Return the comparison with another run for each variant; without variants, the only key is an empty text."""
         from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
         with argument_names_in_errors():
@@ -139,7 +139,7 @@ class EvaluatedRun(Run):
 
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:
-        """Return a matplotlib Figure of these metrics, by default the main ones; with a bar for each variant."""
+        """Return a matplotlib Figure of these metrics, by default the main metrics, with a bar for each variant."""
         parts: Mapping[str, Run] = self.each() or {self._title: self}
         return plot_runs(parts, metrics)
 
@@ -156,14 +156,14 @@ class EvaluatedRun(Run):
 
     @property
     def _lines(self) -> list[str]:
-        """Lines above the metrics, with the reasons for attempts without an answer."""
+        """Lines to show above the metrics: the run, its verdict, attempts without an answer, and warnings."""
         decided = [] if self.verdict is None else [self.verdict.text]
         warnings = (printable(with_argument_names(line), 600) for line in (*self._without_answer, *self.warnings))
         return [repr(self), *decided, *warnings]
 
     @property
     def _without_answer(self) -> Iterator[str]:
-        """Number of failed calls, and of attempts without a record, each with the reason of the first."""
+        """Lines with the number of failed calls and of missing records, and the reason for the first of each."""
         broken = [outcome for outcome in self.outcomes if outcome.failed]
         if broken:
             record = broken[0].read()
@@ -187,7 +187,7 @@ class EvaluatedRun(Run):
 
 def _runs_by_name(value: object) -> object:
     if not isinstance(value, Mapping) or not value or not all(isinstance(run, Run) for run in value.values()):
-        raise ValueError("a mapping of names to one run or more, such as {'first': run}")
+        raise ValueError("a mapping of names to runs, such as {'first': run}")
     return value
 
 

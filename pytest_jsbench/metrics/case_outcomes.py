@@ -27,13 +27,13 @@ MISSING = "missing"
 #: Outcomes that give no information about the model.
 UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
 _ENDS = (PASSED, MISSING, *FailureType)
-#: Outcome of an attempt; attempts at a case without a schema have no outcome here.
+#: Outcome of an attempt: passed, missing or a failure type; cases with a broken schema have no outcomes.
 End = Annotated[
     str, msgspec.Meta(extra_json_schema={"enum": [end for end in _ENDS if end != FailureType.INVALID_SCHEMA]})
 ]
 _DIGEST = 12
 
-#: Names of the measurements that are compared as ratios, each with the name of its figure.
+#: Measurements that are compared as ratios, with their names in `figures.FIGURES`.
 MEASURES = {
     **{name: f"{name}_p50" for name in ("ttft", "tpot", "tgt", "gct")},
     **{name: name for name in ("input_tokens", "output_tokens", "cost")},
@@ -42,11 +42,12 @@ MEASURES = {
 #: of cached tokens differ.
 CACHED = "cached_tokens"
 MEASURED = (*MEASURES, CACHED)
-#: For each name, the measurements of a case's attempts, in order; None for an attempt without a measurement.
+#: Measurements by name, each with one value per attempt in order; None for an attempt without a measurement.
 Measures = Mapping[str, tuple[Annotated[float, msgspec.Meta(ge=0, le=2**53)] | None, ...]]
-#: Value match of each attempt at a case, in order; None if it is unknown.
+#: For each attempt, the comparison of its values with the expected values; None if no values were compared.
 Matches = tuple[Match | None, ...]
-#: For each attempt, whether the project's own test passed; None if the test did not end or its call failed.
+#: For each attempt, whether the project's test that made the call passed; None if the test did not end or the call
+#: failed.
 Ends = tuple[bool | None, ...]
 
 
@@ -57,11 +58,11 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: str = written("")
     #: Outcome of each attempt: passed, missing or a failure type.
     attempts: Annotated[tuple[End, ...], msgspec.Meta(min_length=1)]
-    #: For each attempt, the number of right values per field, as in `match` in records.jsonl without the differences,
-    #: or null if the number is unknown; absent if no values are expected.
+    #: For each attempt, the number of right values per field: `match` of records.jsonl without `differences`. Null if
+    #: the number is unknown; absent if no values are expected.
     matches: Matches = msgspec.field(default=(), name="values")
-    #: For each attempt, whether the project's own test that made it passed, or null if unknown; absent if no such test
-    #: made calls.
+    #: For each attempt, the result of the project's test that made the call: true if the test passed, null if the
+    #: result is unknown; absent if no test made calls.
     tests: Ends = ()
     #: For each attempt, the measurements by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens,
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
@@ -119,12 +120,13 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         except ValueError as error:
             raise RecordError(f"not the outcome of a case: {error}") from error
         if unknown := [end for end in outcome.attempts if end not in _ENDS]:
-            message = f"no attempt ends in {printable(repr(unknown[0]), 40)}; expected passed, missing or a failure"
-            raise RecordError(f"{message} type", found=unknown[0], expected=list(_ENDS))
+            message = f"unknown outcome of an attempt: {printable(repr(unknown[0]), 40)}; expected passed, missing or a"
+            raise RecordError(f"{message} failure type", found=unknown[0], expected=list(_ENDS))
         lists = {"values": outcome.matches, "tests": outcome.tests, **outcome.measures}
         for name, each in lists.items():
             if len(each) not in {0, len(outcome.attempts)}:
-                message = f"{printable(name, 40)} of a case: {len(each)}; expected one for each of its attempts"
+                found = f"{printable(name, 40)} of a case: found {len(each)}"
+                message = f"{found}; expected {len(outcome.attempts)}, one per attempt"
                 raise RecordError(message, found=len(each), expected=len(outcome.attempts))
         return outcome
 
@@ -136,7 +138,7 @@ def outcomes(
     Return the outcome of each case, in the order of the plan, without the cases that have a broken schema.
 
     Measurements are included if `costs` is given, even if some or all costs are unknown. If an application makes
-    several calls for the same answer, only the last call counts, in the place of the first.
+    several calls for the same answer, only the last call counts, as an attempt at the case of the first call.
     """
     plan = Counter(planned)
     made = list(attempts)
@@ -181,7 +183,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
 
 
 def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
-    """Return the measurements of an attempt; empty if its answer was taken from recordings."""
+    """Return the measurements of an attempt; empty without an answer, or if the answer is from a recording."""
     timing = attempt.timing
     usage = attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.json_values import Fraction, to_json
+
+# Natural is the type of inherited fields, which msgspec resolves in this module on Python 3.14.
+from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: F401
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.statistics import (
@@ -27,8 +29,8 @@ from pytest_jsbench.records.setting_differences import SettingDifference, differ
 if TYPE_CHECKING:
     from pytest_jsbench.records.setting_differences import Setting
 
-#: Largest relative difference in times that two runs of the same setup may have, even if all cases differ in the same
-#: direction; also the largest difference between their shares of cached tokens.
+#: Largest relative difference between the times of two runs that is attributed to drift of the machine or provider.
+#: Also the largest difference between the shares of cached tokens for which times are comparable.
 _DRIFT = 0.05
 
 
@@ -48,16 +50,16 @@ class ValueFigures(DifferenceOfSeveral):
 
 
 class OwnTestFigures(DifferenceFigures):
-    """Comparison of how the project's own tests ended in two runs, as written to files."""
+    """Comparison of the results of the project's own tests in two runs, as written to files."""
 
-    #: Names of the cases in which a smaller share of the answers passes its test than in the other run.
+    #: Names of the cases in which a smaller share of the answers passes the test than in the other run.
     worse: list[str]
     #: Result of the comparison in one sentence.
     sentence: str
 
 
 class ComparisonFigures(DifferenceFigures):
-    """Comparison with another run over the cases that both have, as written to files."""
+    """Comparison with another run over the common cases, as written to files."""
 
     #: File or directory of the other run.
     source: str
@@ -65,21 +67,21 @@ class ComparisonFigures(DifferenceFigures):
     newly_failing: list[str]
     #: Names of the cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
-    #: Names of the cases that both runs have and that are undecided in at least one of them.
+    #: Names of the common cases that are undecided in at least one of the runs.
     undecided: NotRequired[list[str]]
-    #: Names of the cases that both runs have with different schemas.
+    #: Names of the common cases whose schemas differ between the runs.
     changed: NotRequired[list[str]]
     #: Settings that differ between the runs, as far as both runs record them.
     settings: NotRequired[list[SettingDifference]]
     #: Result of the comparison in one sentence.
     sentence: str
-    #: Comparison of the share of answers in which every value is right and none is invented, over the cases for which
-    #: both runs expect the same values; absent if one of the runs expects no values.
+    #: Comparison of the share of answers in which every value is right and no value is invented, over the cases
+    #: for which both runs expect the same values; absent if one of the runs expects no values.
     values: NotRequired[ValueFigures]
-    #: Comparison of the share of answers that pass the project's own test, over the cases for which both runs know how
-    #: the test ended; absent if there are no such cases.
+    #: Comparison of the share of answers that pass the project's own test, over the cases with a test result in both
+    #: runs; absent if there are no such cases.
     tests: NotRequired[OwnTestFigures]
-    #: For each quantity that both runs measured, the median over cases of the ratio of this run to the other run.
+    #: Ratio of this run to the other run for each quantity that both runs measured, as a median over cases.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
 
@@ -100,7 +102,7 @@ class PairFigures(ComparisonFigures):
 class ValueComparison:
     """Comparison of the values in two runs' answers by case; p-values are adjusted for the number of tests."""
 
-    #: Difference in the share of answers in which every value is right and none is invented.
+    #: Difference in the share of answers in which every value is right and no value is invented.
     difference: PairedDifference
     #: For each field, the difference in the share of answers in which all values of the field are right.
     fields: Mapping[str, PairedDifference]
@@ -110,8 +112,7 @@ class ValueComparison:
     better: tuple[CaseKey, ...]
     #: Cases for which the runs expect different values, or compare values in different ways.
     changed: tuple[CaseKey, ...]
-    #: Number of cases for which the first run knows whether every value is right, but the second run does not know this
-    #: for each answer.
+    #: Number of cases whose values were compared in the first run, but not for every attempt in the second run.
     undecided_now: int
 
     @property
@@ -122,7 +123,7 @@ class ValueComparison:
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """Name and text of each sentence: whole answers have an empty name, and each field that differs follows."""
+        """Sentence on whole answers, with an empty name, and a sentence on each field that differs, with its name."""
         tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
         whole = f"{difference_sentence(self.difference, does='have every value right', same='no change in any')}{tests}"
         right = {
@@ -144,19 +145,19 @@ class ValueComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOfTests:
-    """Comparison of how the project's own tests ended in two runs, case by case."""
+    """Comparison of the results of the project's own tests in two runs, case by case."""
 
     #: Difference in the share of answers that pass their test; the p-value is adjusted for the number of comparisons.
     difference: PairedDifference
     #: Cases in which a smaller share of the answers passes its test in the second run.
     worse: tuple[CaseKey, ...]
-    #: Number of cases whose test ended in the first run, but not for each attempt in the second run.
+    #: Number of cases with a test result in the first run, but not for every attempt in the second run.
     undecided_now: int
 
     @property
     def sentence(self) -> str:
         """Result of the comparison in one sentence."""
-        return difference_sentence(self.difference, does="pass their test", same="the same end of the test")
+        return difference_sentence(self.difference, does="pass their test", same="the same test result in each")
 
     def to_dict(self) -> OwnTestFigures:
         """Return the comparison of tests as JSON values."""
@@ -171,22 +172,21 @@ class Comparison:
     difference: PairedDifference
     #: Difference if every undecided attempt in the second run counts as a failure.
     worst: PairedDifference
-    #: Number of cases that are decided in the first run, but not in each attempt of the second run.
+    #: Number of cases that are decided in the first run, but have undecided attempts in the second run.
     undecided_now: int
     #: Cases in which a smaller share of the attempts passes in the second run.
     newly_failing: tuple[CaseKey, ...]
     #: Cases in which a larger share of the attempts passes in the second run.
     newly_passing: tuple[CaseKey, ...]
-    #: Cases that both runs have and that are undecided in at least one of them.
+    #: Common cases that are undecided in at least one of the runs.
     undecided: tuple[CaseKey, ...]
-    #: Cases that both runs have with different schemas.
+    #: Common cases whose schemas differ between the runs.
     changed: tuple[CaseKey, ...]
     #: Number of cases that only the first run has.
     first_alone: int
     #: Number of cases that only the second run has.
     second_alone: int
-    #: Number of cases with more attempts in one run than in the other; only as many attempts as both runs have are
-    #: compared.
+    #: Number of cases with more attempts in one run than in the other; the surplus attempts are not compared.
     shortened: int
     #: Settings that differ between the runs, as far as both runs record them.
     settings: tuple[SettingDifference, ...] = ()
@@ -199,7 +199,7 @@ class Comparison:
     #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
     #: not report this.
     cached: tuple[float, float] | None = None
-    #: Whether both runs shared one machine at the same time; their times are then not compared.
+    #: Whether two variants ran at the same time on one machine, so that their times are not compared.
     at_once: bool = False
 
     def without_times(self) -> Comparison:
@@ -208,21 +208,21 @@ class Comparison:
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """Return whether the second run is shown not to be worse by the margin; None if no case is comparable."""
+        """Return whether the interval shows that the second run is not worse by the margin; None if unknown."""
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
     def no_worse_sentence(self, margin: float) -> str:
-        """Describe whether the second run is shown not to be worse by the margin, with the lower bound."""
+        """Describe whether the interval shows that the second run is not worse by the margin."""
         low = self.difference.ci_low
         if low is None:
-            return "no case was decided in both: nothing can be compared"
+            return "no case was decided on both sides: nothing can be compared"
         worst = f"at worst {low:+.3f}, the lower bound of the 95 % interval"
         return f"{'shown' if self.no_worse(margin) else 'not shown'} for a margin of {margin:g} ({worst})"
 
     @property
     def ratio_sentences(self) -> list[tuple[str, str]]:
         """
-        Ratios and notes on them in sentences, each with a heading; ratios over too few cases are left out.
+        Sentences on ratios, and notes, each with a heading; ratios over too few cases are left out.
 
         A time is called longer or shorter only if its whole interval is outside of the range by which two runs of the
         same setup may differ.
@@ -235,7 +235,7 @@ class Comparison:
             shares = " → ".join(f"{100 * share:.0f} %" for share in self.cached)
             facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not comparable"))
         if self.at_once:
-            facts.append(("note", "both ran at the same time on one machine: their times are not compared"))
+            facts.append(("note", "the variants ran at the same time on one machine: their times are not compared"))
         return facts
 
     @property
@@ -250,7 +250,7 @@ class Comparison:
 
     @property
     def changes(self) -> dict[str, tuple[CaseKey, ...]]:
-        """Cases that pass less often or more often than before, under a word for each change that occurred."""
+        """Cases that pass less often or more often than in the first run, by a word for the change."""
         words = ("down", "up") if self.difference.repeated else ("broke", "fixed")
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
@@ -279,7 +279,7 @@ class Comparison:
 
 
 def beyond_drift(ratio: PairedRatio) -> int:
-    """Return 1 if the whole interval is above the drift of two runs of the same setup, -1 if below, else 0."""
+    """Return 1 if the whole interval of the ratio is above the range of drift, -1 if it is below, otherwise 0."""
     if ratio.ci_low is None or ratio.ci_high is None:
         return 0
     return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
@@ -303,12 +303,12 @@ def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
 
 
 def difference_sentence(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
-    """Return the difference in one sentence; `does` is the verb for what a successful attempt does."""
+    """Return the difference in one sentence; `does` is the verb for success, `same` the words for no change."""
     if change.value is None:
-        return "no case was decided in both: nothing can be compared"
+        return "no case was decided on both sides: nothing can be compared"
     cases = counted(change.n, "case")
     if not (change.fell or change.rose):
-        return f"as many attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
+        return f"the same number of attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
     ups = ""
     if change.repeated:
         more = "the same"
@@ -317,7 +317,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
         words = f"the share of attempts that {does} is {more} over {cases}"
         ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
     elif change.value == 0:
-        words = f"as many of {cases} {does}"
+        words = f"equally many of {cases} {does}"
     else:
         words = f"{abs(change.rose - change.fell)} {'more' if change.value > 0 else 'fewer'} of {cases} {does}"
     interval = f"({change.value:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}{ups})"
@@ -355,7 +355,7 @@ def compare(
     second: Mapping[CaseKey, CaseOutcome],
     settings: Sequence[SettingDifference] = (),
 ) -> Comparison:
-    """Compare the second run with the first, over common cases and as many attempts per case as both made."""
+    """Compare the second run with the first over common cases; surplus attempts in one of the runs are ignored."""
     shared = [key for key in second if key in first]
     schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
     most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
@@ -461,7 +461,7 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust p-values for the number of tests made together: of verdicts, of values, and of own tests."""
+    """Adjust the p-values of several comparisons, separately for verdicts, values and the project's own tests."""
     by_cases = adjusted([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
@@ -478,8 +478,8 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return adjusted_comparisons
 
 
-#: Maximum number of runs that are compared in all pairs; in a larger group, each run is compared only with the first
-#: run of the group, which was not chosen by its results.
+#: Maximum size of a group in which all pairs of runs are compared. In a larger group, each run is compared only with
+#: the first run, since this choice does not depend on results.
 _MOST_PAIRED = 4
 
 
@@ -505,7 +505,7 @@ def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
     """
     Compare the runs of each group in pairs, with p-values adjusted for the number of all pairs.
 
-    In a large group, each run is compared only with the first.
+    In a large group, each run is compared only with the first run of the group.
     """
     chosen_pairs = itertools.chain.from_iterable(
         zip(itertools.repeat(group[0]), group[1:]) if len(group) > _MOST_PAIRED else itertools.combinations(group, 2)

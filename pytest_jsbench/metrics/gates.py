@@ -1,7 +1,7 @@
 """
 Check the gates of a run, which are conditions on its figures, and decide the run verdict.
 
-The module with the names of metrics is imported only if a run has gates.
+The module `metric_names` is imported only if a run has gates.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> Gate:
-        """Parse `METRIC OP VALUE`; raise GateError if invalid, with suggestions that include `own` metrics."""
+        """Parse `METRIC OP VALUE`; raise GateError if invalid. `own` are custom metrics, which an error may suggest."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         parts = _EXPRESSION.fullmatch(text)
@@ -128,8 +128,8 @@ def check_all(
     """
     Check gates against the summary of a run, and against its comparisons with a baseline.
 
-    `comparisons` are by variant, or under an empty name. A gate on the baseline that names no variant applies to each
-    variant that the baseline has too.
+    `comparisons` are by variant, with an empty key in a run without variants. A gate on the baseline that names no
+    variant applies to each variant that the baseline also has.
     """
     by_variant = comparisons or {}
     return tuple(
@@ -147,8 +147,8 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     """
     Check a gate against the summary of a run; a gate on a metric that was not measured is not met.
 
-    If calls failed or attempts are missing, the gate is met only if no possible outcome of these attempts could change
-    this.
+    If calls failed or attempts are missing, the gate is met only if it is met for every possible outcome of these
+    attempts.
     """
     from pytest_jsbench.metrics.metric_names import read_metric
 
@@ -167,7 +167,7 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     # Limits of the metric's possible range that could violate the gate.
     ends = {">": [metric.low], "<": [metric.high], "=": [metric.low, metric.high]}[gate.sign[0]]
     if not all(end is not None and holds(end, gate.value) for end in ends):
-        problem = "the run is incomplete, and attempts without an answer could change it"
+        problem = "the run is incomplete, and attempts without an answer could change the result"
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET, {problem}", undecided=True)
     certain = "" if metric.certain else " for any outcome of the attempts without an answer"
     return GateResult(gate=gate, met=True, message=f"{words}: met{certain}")
@@ -203,8 +203,8 @@ class Ending:
     failures: tuple[str, ...] = ()
     #: One line for each reason why the run is incomplete.
     lacking: tuple[str, ...] = ()
-    #: Names of the project's tests whose calls have no schema, so that no answer is judged; they make a run with gates
-    #: incomplete.
+    #: Names of the project's tests whose calls have no schema, so that no answer is judged. A run with gates and such
+    #: tests is incomplete.
     not_judged: tuple[str, ...] = ()
     #: Number of deselected tests that use an engine.
     deselected: int = 0
@@ -215,7 +215,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     Return the run verdict.
 
     Gates decide only about answers; without gates, a test that failed because of an answer fails the run. Missing
-    attempts make a run incomplete, unless all gates are met nevertheless.
+    attempts make a run incomplete, unless all gates are met for any outcome of these attempts.
     """
     # pytest also counts the tests without an answer as failed
     by_answers = "failed by its answer" if len(ending.answers) == 1 else "failed by their answers"
@@ -234,7 +234,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
             lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
         if total.planned and not (total.passed or wrong or lacking):  # each failure was excused by xfail or check=False
             none = f"0 of {counted(total.planned, 'attempt')} passed, though no test failed"
-            lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
+            lacking.append(f"{none}; to allow this, set a gate such as pass_rate>=0")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
         return RunVerdict.of(RunStatus.PASSED, exit_status, [*_describe_success(total, gates, ending)])
@@ -257,7 +257,7 @@ def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *,
 
 
 def _describe_unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
-    """Describe the gates that are not met: those that missing attempts leave undecided, or all others."""
+    """Describe the unmet gates: with `undecided`, those that missing attempts could decide, otherwise the others."""
     names = [result.gate.text for result in gates if not result.met and result.undecided is undecided]
     if not names:
         return

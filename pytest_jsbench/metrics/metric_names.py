@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
-from pytest_jsbench.metrics.figures import FIGURES, MOST_K, RATES_OF_FIELD, SCORES, SPREAD, Kind, named
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
+from pytest_jsbench.metrics.figures import FIGURES, SCORES, named
+from pytest_jsbench.metrics.metrics import MOST_K, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS
@@ -35,10 +36,10 @@ _BASELINE_METRICS = frozenset(
 )
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
-#: Prefixes by which a name is that of a variant or of a task.
+#: Prefixes that mark the next part of a name as a variant or as a task.
 _VARIANTS = "variants."
 _TASKS = "tasks."
-#: Names of metrics of a keyword, a field or a baseline; only the name of a variant can precede them.
+#: Name of a metric of a keyword, a field or a baseline, which may follow the name of a variant.
 _GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
 _RATIO = ".ratio"
@@ -48,19 +49,17 @@ _FEWEST = {"p90": 10, "p95": 20, "p99": 100}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Value of a metric, with its smallest and largest possible value if the undecided attempts were decided."""
+    """Value of a metric, with its smallest and largest possible value after all attempts are decided."""
 
     #: Value of the metric; None if nothing was measured.
     value: float | None
     low: float | None
     high: float | None
-    #: Value as text, or the reason why there is none.
+    #: Value as text, or the reason why the value is missing.
     shown: str
 
     def less(self, other: Reading) -> Reading:
-        """Return the difference between two readings of one metric; the value is missing if one of the readings has
-        none.
-        """
+        """Return this reading minus another reading of the metric; without a value if one of them has no value."""
         if self.value is None or other.value is None:
             return _no_value(self.shown if self.value is None else other.shown)
         low = None if self.low is None or other.high is None else self.low - other.high
@@ -93,9 +92,9 @@ class MetricName:
     @classmethod
     def parse(cls, text: str, own: Collection[object] = ()) -> MetricName:
         """
-        Parse the name of a metric; raise a GateError with a suggestion, which may be one of `own`.
+        Parse the name of a metric; raise a GateError with a suggestion, which may be an `own` (custom) metric.
 
-        A prefix is considered the name of a task until `resolve` is called with the names of variants.
+        A prefix is treated as the name of a task until `resolve` is called with the names of variants.
         """
         ending = _BOUND.search(text)
         bound = ending and ending.group(1)
@@ -124,7 +123,7 @@ class MetricName:
 
     @property
     def is_rate(self) -> bool:
-        """Whether the metric is between 0 and 1, or a difference between such values, and has an interval."""
+        """Whether the metric is a rate, or a difference between rates, with an interval."""
         if (row := named(self.metric)) is not None:
             return row.is_rate
         return self.metric in {"difference", "values.difference", "tests.difference", *RATES_OF_FIELD}
@@ -139,7 +138,7 @@ class MetricName:
         longest = sorted(variants, key=len, reverse=True)
         variant = next((name for name in longest if before.startswith(f"{name}.")), None)
         if variant is None or self.text.startswith(_TASKS):
-            if self.field is not None and self.variant is not None:  # each task has its own fields
+            if self.field is not None and self.variant is not None:  # the prefix of a field may also be a task
                 task = self.variant.removeprefix(_TASKS)
                 names = frozenset((task,) if tasks is None else (*tasks, *variants))
                 return replace(self, task=_require_known(task, names, self.text, "task or variant"), variant=None)
@@ -178,7 +177,7 @@ def _tail(path: str, metrics: frozenset[str]) -> str:
 
 
 def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
-    """Return the error for an unknown metric; it suggests a metric of the project or of the same group."""
+    """Return the error for an unknown metric, which suggests a custom metric or a metric of the same group."""
     *before, name = path.split(".")
     group = next((part for part in ("keywords", "fields") if part in before), before[-1] if before else "")
     if group in {"pass_at", "pass_hat"}:
@@ -203,7 +202,7 @@ def _require_known(name: str, names: frozenset[str], text: str, kind: str) -> st
 def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateError:
     close = [match for word in (name, name.lower()) for match in difflib.get_close_matches(word, sorted(names), n=1)]
     examples = _SUGGESTIONS if names is METRICS else sorted(names)[:4]
-    offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(examples)}"
+    offer = f"did you mean '{close[0]}'?" if close else f"expected a name such as {', '.join(examples)}"
     if "-" in name:  # names may contain hyphens, so the minus of a difference needs spaces
         offer += "; a difference needs spaces around the minus"
     message = f"{'' if text == name else f'{text!r}: '}no {kind} {name!r}: {offer}"
@@ -211,7 +210,7 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
 
 
 def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Reading:
-    """Return the reading of a metric; `comparisons` with a baseline are by variant, or under an empty name."""
+    """Return the reading of a metric; `comparisons` are by variant, with an empty key in a run without variants."""
     if name.baseline:
         return _read_baseline(name, (comparisons or {}).get(name.variant or ""))
     if name.variant is not None:
@@ -253,7 +252,7 @@ def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
 
 
 def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Reading:
-    """Return the reading of a rate if `more` counted and `unseen` uncounted attempts may still succeed."""
+    """Return the reading of a rate; `more` attempts in the denominator and `unseen` others may still succeed."""
     n = rate.n + unseen
     if rate.value is None:
         return _no_value("nothing judged")
@@ -272,7 +271,7 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
     if value is None:
         of_k = name.metric.startswith(("pass_at.", "pass_hat."))
         unmeasured = "a case has fewer attempts" if of_k else "nothing judged"
-        return _no_value(unmeasured if rate.value is None else "a single document has no interval")
+        return _no_value(unmeasured if rate.value is None else "a single case has no interval")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"
@@ -301,7 +300,7 @@ def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
 
 
 def _read_sum(value: float | None, *, complete: bool) -> Reading:
-    """Return the reading of a sum; an attempt without a report may have used any amount."""
+    """Return the reading of a sum; an attempt that did not report may have used any amount."""
     if value is None:
         return _no_value("nothing reported")
     return Reading(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
@@ -319,7 +318,7 @@ def _read_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metri
     if metrics is None or metrics.pass_rate.n == 0 or total.judged == 0:
         return _no_value("nothing judged")
     if name.metric == "pass_rate":
-        # Failed calls are already counted, while a missing attempt may belong to any case.
+        # The denominator includes failed calls, but not missing attempts, which may belong to any case.
         return _range(name, metrics.pass_rate, more=total.failed + total.unjudged, unseen=total.missing)
     if name.metric == "decisions":
         return _read_count(metrics.wrong_decisions.n)

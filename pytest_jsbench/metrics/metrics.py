@@ -1,252 +1,498 @@
-"""Define the metrics of a set of attempts. docs/metrics.md has each formula."""
+"""
+Define the metrics of a set of attempts: one method per figure, which computes it from the attempts.
+
+The decorator of a method describes the figure; tables, gates, plots, exports and histories read it from there. A method
+added here adds a figure to all of them. docs/metrics.md has each formula.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 
-from pytest_jsbench.core.generations import FaultKind, Usage
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, RATES_OF_FIELD, SPREAD, TIMES, TOKENS
-from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, mean_rate, proportion
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.attempt_groups import by_case, clustered_by_case
+from pytest_jsbench.metrics.figure import (
+    COUNT,
+    GRAMMAR_RUNS,
+    GRAMMARS,
+    RATE,
+    RUNS,
+    TASKS,
+    VALUES,
+    VARIANTS,
+    Better,
+    Display,
+    FieldMetrics,
+    metric,
+)
+from pytest_jsbench.metrics.measurements import Measurements
+from pytest_jsbench.metrics.statistics import (
+    Proportion,
+    Rate,
+    clustered,
+    mean_rate,
+    pass_at_k,
+    pass_hat_k,
+    proportion,
+)
+from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Cause, MissingReason
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldMetrics:
-    """Metrics of the values in one field, over all answers whose values were compared."""
-
-    #: Right values / expected values.
-    accuracy: Proportion
-    #: Right values / values in the answers, and the harmonic mean of precision and accuracy; both are over nothing if
-    #: the number of values in the answers is unknown.
-    precision: Proportion
-    f1: Proportion
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of values in the field that are right, that are expected, and that answers have."""
-        return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
-
-    def to_dict(self) -> dict[str, float | None]:
-        """Return the metrics as JSON values; a rate with denominator 0 is None."""
-        return self.counts | {
-            f"{name}{end}": value for name in RATES_OF_FIELD for end, value in _with_bounds(getattr(self, name))
-        }
+#: Largest k for pass@k and pass^k.
+MOST_K = 32
+#: Failure types that are counted; attempts with a broken schema are excluded instead.
+COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
+_OPEN = ("errors", "unjudged")
+_UNREPORTED = ("errors", "unreported")
+_LOWER = Better.LOWER
 
 
-def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
-    """Return the rate and its bounds, each with the suffix of its name."""
-    return ("", rate.value), ("_ci_low", rate.ci_low), ("_ci_high", rate.ci_high)
+def _each_k(title: str) -> dict[str, Display]:
+    """Return the display of pass@k, or of pass^k, for each k."""
+    return {str(k): {"words": f"{title}{k}"} for k in range(1, MOST_K + 1)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+#: Failure types with their display: of these counts, only failures of the model can change as attempts are decided.
+_FAILURES: dict[str, Display] = {
+    kind: {"counted_open": () if kind in NOT_THE_MODELS else _OPEN} for kind in COUNTED_FAILURES
+}
+
+
+class Metrics(Measurements):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
-
-    #: Number of planned attempts, without attempts that have a broken schema.
-    planned: int
-    #: Number of planned cases.
-    cases: int
-    #: Attempts without information about the model (failed calls and missing attempts) / planned attempts.
-    error_rate: Proportion
-    #: Number of attempts with a broken schema.
-    excluded: int
-    completions: int
-    declined: int
-    #: Number of failed calls.
-    failed: int
-    #: Number of planned attempts without a record.
-    missing: int
-    #: For each reason, the number of planned attempts that have no record for this reason; attempts without a known
-    #: reason are not included.
-    missing_reasons: Mapping[MissingReason, int]
-    unjudged: int
-    disputed: int
-    declared_coverage: Proportion
-    declared_coverage_excluding_errors: Proportion
-    empirical_coverage: Proportion
-    pass_rate: Proportion
-    #: Pass rate over the cases that no constant answer passes.
-    pass_rate_nontrivial: Proportion
-    #: Cases that the best constant answer ({}, [], "", 0, true or null) passes / cases for which this is known.
-    floor: Proportion
-    #: For each constant answer, the number of cases that it passes, in descending order.
-    trivial_counts: Mapping[str, int]
-    #: Cases with at least one passed attempt / cases.
-    pass_at_k: Proportion
-    #: Cases in which all attempts passed / cases.
-    pass_hat_k: Proportion
-    #: For each k up to the smallest number of attempts per case, the mean over cases of the probability that at least
-    #: one of k attempts passes; bounds are named `k_ci_low` and `k_ci_high`; empty without repeats.
-    pass_at: Mapping[int, Rate]
-    #: For each k, the mean over cases of the probability that all k attempts pass.
-    pass_hat: Mapping[int, Rate]
-    #: Conforming answers whose properties are in the order of the schema / conforming answers with an object that has
-    #: at least two properties of the schema; does not affect verdicts.
-    order_kept: Proportion
-    failure_counts: Mapping[FailureType, int]
-    #: For each code from the project's own classifiers, the number of attempts with it, in descending order; only codes
-    #: that occurred.
-    code_counts: Mapping[str, int]
-    #: For each custom metric in use, its rate over the counts of all answers; bounds are named `name_ci_low` and
-    #: `name_ci_high`; empty without custom metrics.
-    scores: Mapping[str, Proportion]
-    #: For each of the judge's notes, the number of attempts with it; notes do not affect verdicts.
-    note_counts: Mapping[Note, int]
-    #: Number of calls of an application that were followed by another call for the same answer; only the last call
-    #: counts.
-    called_again: int
-    #: Number of calls that failed and were made again.
-    retries: int
-    #: For each kind of fault, the number of failed calls; only kinds that occurred.
-    fault_counts: Mapping[FaultKind, int]
-    #: Valid labelled answers that the grammar rejects / valid labelled answers about which it decided.
-    over_constraint: Proportion
-    #: Invalid labelled answers that the grammar accepts / invalid labelled answers about which it decided.
-    under_constraint: Proportion
-    #: Right values / expected values; None if no values are expected.
-    value_accuracy: Proportion
-    #: Right values / expected values, over the answers that conform.
-    value_accuracy_conforming: Proportion
-    #: Mean over answers of the share of expected values that are right; all answers have the same weight.
-    value_accuracy_mean: Rate
-    #: Right values / values in the answers.
-    value_precision: Proportion
-    #: Harmonic mean of `value_precision` and `value_accuracy`.
-    value_f1: Proportion
-    #: Answers in which every value is right and none is invented / answers with expected values.
-    exact_match: Proportion
-    #: For each expected field, named as in `items.*.amount`: the counts `.right`, `.expected` and `.given`, and the
-    #: rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given));
-    #: bounds are named as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
-    fields: Mapping[str, FieldMetrics]
-    #: Number of values in answers that are not expected.
-    invented: int
-    #: Project's own tests that passed / own tests that ended, without tests whose calls all failed.
-    tests_passed: Proportion
-    #: For each cause, the number of answered attempts whose own test failed.
-    test_failures: Mapping[Cause, int]
-    #: Number of answers whose values could not be compared, because the user's comparer raised an error or the values
-    #: nest too deeply.
-    uncompared: int
-    ttft: Distribution
-    tpot: Distribution
-    tgt: Distribution
-    gct: Distribution
-    reasoning_time: Distribution
-    grammar_compilation: Distribution
-    #: Part of `grammar_compilation` before the first mask is computed.
-    compile_time: Distribution
-    #: Seconds between two successive masks of a grammar, for each token of labelled answers.
-    mask_time: Distribution
-    #: Seconds that an attempt waited in the queue before it was sent.
-    queue: Distribution
-    tokens: Usage
-    #: Number of attempts that reported their number of tokens.
-    reported: int
-    #: Number of answers that did not report their number of tokens.
-    unreported: int
-    #: Cost in US dollars over the attempts whose cost is known, at the prices published on the day of the run; None if
-    #: no cost is known.
-    cost: float | None
-    #: Number of attempts whose cost is known.
-    priced: int
-    #: Number of answers from a paid provider whose cost is unknown.
-    unpriced: int
-
-    def figure(self, name: str) -> Rate | float | None:
-        """Return the figure with this name in `figures.FIGURES`; None if the figure is not applicable."""
-        group, _, kind = name.partition(".")
-        time, _, part = name.rpartition("_")
-        value: Rate | float | None
-        if group == "failure_rates":
-            return self.failure_rate(FailureType(kind))
-        if group == "failure_counts":
-            return self.failure_counts[FailureType(kind)]
-        if group == "test_failures":
-            return self.test_failures[Cause(kind)]
-        if group == "scores":
-            return self.scores.get(kind, proportion(0, 0))
-        if group in {"pass_at", "pass_hat"}:
-            rates: Mapping[int, Rate] = getattr(self, group)
-            return rates.get(int(kind), mean_rate([]))
-        if time in TIMES:
-            value = getattr(getattr(self, time), part)
-        else:
-            value = getattr(self.tokens if name in TOKENS else self, name)
-        return value
-
-    @property
-    def errors(self) -> int:
-        """Number of attempts without information about the model: failed calls and missing attempts."""
-        return self.failed + self.missing
-
-    def failure_rate(self, kind: FailureType) -> Proportion:
-        """
-        Return the share of planned attempts that ended with this failure.
-
-        The denominator is 0 if no attempt was judged and only a judged attempt can have this failure.
-        """
-        if not self.judged and kind not in NOT_THE_MODELS:
-            return proportion(0, 0)
-        return proportion(self.failure_counts[kind], self.planned, design_effect=self.error_rate.design_effect)
-
-    @property
-    def judged(self) -> int:
-        """Number of attempts that the engine answered or declined and that the judge could decide."""
-        return self.completions + self.declined - self.unjudged
-
-    @property
-    def nontrivial(self) -> int:
-        """Number of planned attempts at cases that are known to pass with no constant answer."""
-        return self.pass_rate_nontrivial.n
-
-    @property
-    def passed(self) -> int:
-        """Number of attempts that passed."""
-        return self.pass_rate.successes
-
-    @property
-    def valid(self) -> int:
-        """Number of answers that conform to their schema."""
-        return self.empirical_coverage.successes
 
     @property
     def complete(self) -> bool:
         """Whether every planned attempt was answered or declined, and judged."""
         return not (self.errors or self.unjudged)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the metrics by their names in docs/metrics.md; a rate with denominator 0 is None."""
-        figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
-        figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
-        figures["valid_instances"] = self.over_constraint.n
-        figures["valid_rejected"] = self.over_constraint.successes
-        figures["invalid_instances"] = self.under_constraint.n
-        figures["invalid_accepted"] = self.under_constraint.successes
-        figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}
-        for name in RATES:
-            figures |= {f"{name}{end}": value for end, value in _with_bounds(getattr(self, name))}
-        for name in ("pass_at", "pass_hat"):
-            of_k: Mapping[int, Rate] = getattr(self, name)
-            figures[name] = {f"{k}{end}": value for k, rate in of_k.items() for end, value in _with_bounds(rate)}
-        figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
-        figures["failure_rates"] = {kind.value: self.failure_rate(kind).value for kind in COUNTED_FAILURES}
-        figures["fields"] = {
-            f"{name}.{part}": value for name, field in self.fields.items() for part, value in field.to_dict().items()
+    def __repr__(self) -> str:
+        """Return the main counts."""
+        return f"<Metrics: {self.passed} of {self.planned} attempts passed>"
+
+    # Rates, in the order of their columns.
+
+    @metric(
+        RATE,
+        of="planned",
+        counted_open=_OPEN,
+        is_main=True,
+        tables=VARIANTS | RUNS | GRAMMARS,
+        wide_only=TASKS | GRAMMAR_RUNS,
+    )
+    def pass_rate(self) -> Proportion:
+        """Passed attempts / planned attempts."""
+        groups = self._groups
+        return clustered((groups.passed[key], n) for key, n in groups.decided_plan.items())
+
+    @metric(
+        RATE,
+        words="Pass rate on cases that no constant answer passes",
+        of="nontrivial",
+        counted_open=_OPEN,
+        left_out=("missing",),
+    )
+    def pass_rate_nontrivial(self) -> Proportion:
+        """Pass rate over the cases that no constant answer passes."""
+        groups = self._groups
+        return clustered(
+            (groups.passed[key], n) for key, n in groups.decided_plan.items() if groups.trivial.get(key) == ()
+        )
+
+    @metric(
+        RATE,
+        words="Share of cases that the best constant answer passes",
+        better_when=Better.NEITHER,
+        of="cases",
+        left_out=("missing",),
+        heading="Floor",
+        tables=RUNS,
+        wide_only=TASKS | VARIANTS,
+    )
+    def floor(self) -> Proportion:
+        """Cases that the best constant answer ({}, [], "", 0, true or null) passes / cases for which this is known."""
+        groups = self._groups
+        return proportion(max(groups.constants.values(), default=0), len(groups.trivial))
+
+    @metric(RATE, words="Pass@k", of="cases", counted_open=_OPEN)
+    def pass_at_k(self) -> Proportion:
+        """Cases with at least one passed attempt / cases."""
+        groups = self._groups
+        return proportion(sum(groups.passed[key] > 0 for key in groups.decided_plan), len(groups.decided_plan))
+
+    @metric(RATE, words="Pass^k", of="cases", counted_open=_OPEN, tables=VARIANTS)
+    def pass_hat_k(self) -> Proportion:
+        """Cases in which all attempts passed / cases."""
+        groups = self._groups
+        all_passed = sum(groups.passed[key] == n for key, n in groups.decided_plan.items())
+        return proportion(all_passed, len(groups.decided_plan))
+
+    @metric(
+        RATE,
+        of="planned",
+        counted_open=("errors",),
+        is_main=True,
+        short="Decl. cov.",
+        tables=TASKS | VARIANTS | GRAMMARS | GRAMMAR_RUNS,
+    )
+    def declared_coverage(self) -> Proportion:
+        """Answered attempts / planned attempts."""
+        return clustered((self._answered[key], n) for key, n in self._groups.informative_plan.items())
+
+    @metric(RATE, left_out=("errors",))
+    def declared_coverage_excluding_errors(self) -> Proportion:
+        """Answered attempts / attempts whose call did not fail."""
+        return clustered((self._answered[key], n) for key, n in self._groups.reached.items())
+
+    @metric(
+        RATE,
+        of="completions",
+        counted_open=("unjudged",),
+        left_out=("errors",),
+        is_main=True,
+        short="Emp. cov.",
+        tables=TASKS | VARIANTS,
+    )
+    def empirical_coverage(self) -> Proportion:
+        """Answers that conform to their schema / answers."""
+        completions = self._groups.completions
+        valid = by_case(attempt for attempt in completions if attempt.valid is True)
+        return clustered((valid[key], n) for key, n in by_case(completions).items())
+
+    @metric(RATE, better_when=_LOWER, of="planned")
+    def error_rate(self) -> Proportion:
+        """Attempts without information about the model (failed calls and missing attempts) / planned attempts."""
+        groups = self._groups
+        return clustered((n - groups.reached[key], n) for key, n in groups.plan.items())
+
+    @metric(RATE, counted_open=_OPEN)
+    def order_kept(self) -> Proportion:
+        """
+        Conforming answers whose properties are in the order of the schema / conforming answers with an object that has
+        at least two properties of the schema; does not affect verdicts.
+        """
+        completions = self._groups.completions
+        kept = by_case(attempt for attempt in completions if attempt.order_kept)
+        ordered = by_case(attempt for attempt in completions if attempt.order_kept is not None)
+        return clustered((kept[key], n) for key, n in ordered.items())
+
+    @metric(
+        RATE,
+        words="Valid answers rejected",
+        better_when=_LOWER,
+        of="valid_instances",
+        is_main=True,
+        counted_open=_OPEN,
+        heading="Valid, rejected",
+        counted=True,
+        tables=GRAMMARS | GRAMMAR_RUNS,
+    )
+    def over_constraint(self) -> Proportion:
+        """Valid labelled answers that the grammar rejects / valid labelled answers with a decision."""
+        return clustered_by_case((key, made.valid_rejected, made.valid) for key, made in self._groups.decisions)
+
+    @metric(
+        RATE,
+        words="Invalid answers accepted",
+        better_when=_LOWER,
+        of="invalid_instances",
+        is_main=True,
+        counted_open=_OPEN,
+        heading="Invalid, accepted",
+        counted=True,
+        tables=GRAMMARS | GRAMMAR_RUNS,
+    )
+    def under_constraint(self) -> Proportion:
+        """Invalid labelled answers that the grammar accepts / invalid labelled answers with a decision."""
+        return clustered_by_case((key, made.invalid_accepted, made.invalid) for key, made in self._groups.decisions)
+
+    @metric(VALUES, is_main=True, heading="Values right", tables=TASKS | VARIANTS | RUNS)
+    def value_accuracy(self) -> Proportion:
+        """Right values / expected values; None if no values are expected."""
+        return self._groups.compared_counts(lambda match: (match.right, match.expected))
+
+    @metric(VALUES, is_main=True)
+    def value_accuracy_conforming(self) -> Proportion:
+        """Right values / expected values, over the answers that conform."""
+        return self._groups.compared_counts(lambda match: (match.right, match.expected), conforming=True)
+
+    @metric(VALUES)
+    def value_accuracy_mean(self) -> Rate:
+        """Mean over answers of the share of expected values that are right; all answers have the same weight."""
+        shares: dict[CaseKey, list[float]] = {}
+        for attempt, match in self._groups.compared:
+            if match.expected:
+                shares.setdefault(attempt.key, []).append(match.right / match.expected)
+        return mean_rate(shares.values())
+
+    @metric(VALUES)
+    def value_precision(self) -> Proportion:
+        """Right values / values in the answers."""
+        return self._groups.compared_counts(lambda match: (match.right, match.given))
+
+    @metric(VALUES, words="Value F1")
+    def value_f1(self) -> Proportion:
+        """Harmonic mean of `value_precision` and `value_accuracy`."""
+        return self._groups.compared_counts(lambda match: (2 * match.right, match.expected + match.given))
+
+    @metric(VALUES, is_main=True)
+    def exact_match(self) -> Proportion:
+        """Answers with every value right and no invented value / answers with expected values."""
+        return self._groups.compared_counts(lambda match: (int(match.exact), 1))
+
+    @metric(RATE, left_out=("errors",))
+    def tests_passed(self) -> Proportion:
+        """Project's own tests that passed / own tests that ended, without tests whose calls all failed."""
+        return clustered_by_case((key, int(passed), 1) for key, passed in self._groups.test_results)
+
+    # Counts.
+
+    @metric(COUNT, words="Attempts at cases that no constant answer passes")
+    def nontrivial(self) -> int:
+        """Number of planned attempts at cases that, as far as is known, no constant answer passes."""
+        return self.pass_rate_nontrivial.n
+
+    @metric(COUNT)
+    def cases(self) -> int:
+        """Number of planned cases."""
+        return len(self._groups.plan)
+
+    @metric(COUNT)
+    def excluded(self) -> int:
+        """Number of attempts at cases with a broken schema."""
+        return len(self._groups.excluded)
+
+    @metric(COUNT)
+    def completions(self) -> int:
+        """Number of attempts with an answer, or with decisions about labelled answers."""
+        return len(self._groups.answered)
+
+    @metric(COUNT)
+    def declined(self) -> int:
+        """Number of attempts that the engine declined."""
+        return sum(attempt.generation == "declined" for attempt in self._groups.counted)
+
+    @metric(COUNT)
+    def disputed(self) -> int:
+        """Number of answers on which the two validators disagree."""
+        return sum(attempt.disputed for attempt in self._groups.counted)
+
+    @metric(COUNT)
+    def judged(self) -> int:
+        """Number of attempts that the engine answered or declined and that the judge could decide."""
+        return self.completions + self.declined - self.unjudged
+
+    @metric(COUNT)
+    def called_again(self) -> int:
+        """
+        Number of calls of an application that were followed by another call for the same answer; only the last call
+        counts.
+        """
+        return sum(bool(attempt.called_again) for attempt in self._groups.attempts)
+
+    @metric(COUNT, counted_open=_OPEN)
+    def passed(self) -> int:
+        """Number of attempts that passed."""
+        return self.pass_rate.successes
+
+    @metric(COUNT, counted_open=_OPEN)
+    def valid(self) -> int:
+        """Number of answers that conform to their schema."""
+        return self.empirical_coverage.successes
+
+    @metric(COUNT, better_when=_LOWER)
+    def failed(self) -> int:
+        """Number of failed calls."""
+        return self._groups.failed.total()
+
+    @metric(COUNT, better_when=_LOWER)
+    def missing(self) -> int:
+        """Number of planned attempts without a record."""
+        return self._groups.plan.total() - len(self._groups.counted)
+
+    @metric(COUNT, better_when=_LOWER)
+    def unjudged(self) -> int:
+        """Number of answers that the judge could not judge."""
+        return self._groups.failure_types[FailureType.UNJUDGED]
+
+    @metric(COUNT, better_when=_LOWER)
+    def uncompared(self) -> int:
+        """
+        Number of answers whose values could not be compared, because the user's comparer raised an error or the values
+        nest too deeply.
+        """
+        return len(self._groups.matches) - len(self._groups.compared)
+
+    @metric(COUNT, better_when=_LOWER)
+    def invented(self) -> int:
+        """Number of values in answers that are not expected."""
+        return sum(match.invented for _, match in self._groups.compared)
+
+    @metric(COUNT, heading="Attempts", tables=RUNS | GRAMMAR_RUNS)
+    def planned(self) -> int:
+        """Number of planned attempts, without attempts at cases with a broken schema."""
+        return self._groups.plan.total()
+
+    @metric(COUNT, better_when=_LOWER, tables=TASKS | VARIANTS | GRAMMARS)
+    def errors(self) -> int:
+        """Number of attempts without information about the model: failed calls and missing attempts."""
+        return self.failed + self.missing
+
+    @metric(COUNT)
+    def valid_instances(self) -> int:
+        """Number of valid labelled answers with a decision."""
+        return self.over_constraint.n
+
+    @metric(COUNT, better_when=_LOWER)
+    def valid_rejected(self) -> int:
+        """Number of valid labelled answers that the grammar rejects."""
+        return self.over_constraint.successes
+
+    @metric(COUNT)
+    def invalid_instances(self) -> int:
+        """Number of invalid labelled answers with a decision."""
+        return self.under_constraint.n
+
+    @metric(COUNT, better_when=_LOWER)
+    def invalid_accepted(self) -> int:
+        """Number of invalid labelled answers that the grammar accepts."""
+        return self.under_constraint.successes
+
+    # Groups; their members are named as in `failure_rates.truncated`.
+
+    @metric(RATE, counted_open=_OPEN, members=_each_k("Pass@"), absent=mean_rate(()))
+    def pass_at(self) -> Mapping[int, Rate]:
+        """
+        For each k up to the smallest number of attempts per case, the mean over cases of the probability that at least
+        one of k attempts passes; bounds are named `k_ci_low` and `k_ci_high`; empty without repeats.
+        """
+        return self._mean_for_each_k(pass_at_k)
+
+    @metric(RATE, counted_open=_OPEN, members=_each_k("Pass^"), absent=mean_rate(()))
+    def pass_hat(self) -> Mapping[int, Rate]:
+        """For each k, the mean over cases of the probability that all k attempts pass."""
+        return self._mean_for_each_k(pass_hat_k)
+
+    @metric(RATE, better_when=_LOWER, of="planned", members=_FAILURES, has_bounds=False)
+    def failure_rates(self) -> Mapping[FailureType, Proportion]:
+        """
+        Attempts that ended with each failure type / planned attempts.
+
+        If no attempt was judged, the denominator is 0, except for failures that can occur without a verdict.
+        """
+        effect = self.error_rate.design_effect
+        return {
+            kind: proportion(self.failure_counts[kind], self.planned, design_effect=effect)
+            if self.judged or kind in NOT_THE_MODELS
+            else proportion(0, 0)
+            for kind in COUNTED_FAILURES
         }
-        figures["scores"] = {
-            f"{name}{end}": value for name, rate in self.scores.items() for end, value in _with_bounds(rate)
+
+    @metric(COUNT, better_when=_LOWER, members=_FAILURES)
+    def failure_counts(self) -> Mapping[FailureType, int]:
+        """Number of attempts that ended with each failure type."""
+        return {kind: self._groups.failure_types[kind] for kind in COUNTED_FAILURES}
+
+    @metric(COUNT, better_when=_LOWER, counted_open=("errors",), members={cause: {} for cause in Cause})
+    def test_failures(self) -> Mapping[Cause, int]:
+        """Number of answered attempts for which the project's own test failed, by cause."""
+        causes = self._groups.test_causes
+        return {cause: causes[cause] for cause in Cause}
+
+    @metric(VALUES, members={}, absent=proportion(0, 0))
+    def scores(self) -> Mapping[str, Proportion]:
+        """
+        Rate of each custom metric in use, computed from the summed counts of all answers; bounds are named
+        `name_ci_low` and `name_ci_high`; empty without custom metrics.
+        """
+        counted = self._groups.counted
+        return {
+            name: clustered_by_case(
+                (attempt.key, *attempt.scores[name]) for attempt in counted if name in attempt.scores
+            )
+            for name in dict.fromkeys(name for attempt in counted for name in attempt.scores)
         }
-        figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
-        figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
-        figures["trivial_counts"] = dict(self.trivial_counts)
-        figures["code_counts"] = dict(self.code_counts)
-        for name in TIMES:
-            spread: Distribution = getattr(self, name)
-            figures |= {f"{name}_{part}": getattr(spread, part) for part in SPREAD}
-        figures |= {name: getattr(self.tokens, name) for name in TOKENS}
-        figures["cost"] = self.cost
-        return figures
+
+    @metric(VALUES, members={})
+    def fields(self) -> Mapping[str, FieldMetrics]:
+        """
+        For each expected field, named as in `items.*.amount`: the counts `.right`, `.expected` and `.given`, and the
+        rates `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given));
+        bounds are named as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
+        """
+        return _fields(self._groups.compared)
+
+    @metric(COUNT, members={})
+    def missing_reasons(self) -> Mapping[MissingReason, int]:
+        """
+        Number of planned attempts without a record, by reason; attempts that are missing for an unknown reason are not
+        included.
+        """
+        return {reason: self._groups.missing_reasons.get(reason, 0) for reason in MissingReason}
+
+    @metric(COUNT, members={})
+    def fault_counts(self) -> Mapping[FaultKind, int]:
+        """Number of failed calls by kind of fault; only kinds that occurred."""
+        faults = Counter(attempt.fault for attempt in self._groups.counted)
+        return {kind: faults[kind] for kind in FaultKind if faults[kind]}
+
+    @metric(COUNT, members={})
+    def note_counts(self) -> Mapping[Note, int]:
+        """Number of attempts with each of the judge's notes; notes do not affect verdicts."""
+        notes = Counter(note for attempt in self._groups.counted for note in attempt.notes)
+        return {note: notes[note] for note in Note}
+
+    @metric(COUNT, members={})
+    def code_counts(self) -> Mapping[str, int]:
+        """
+        Number of attempts with each code from the project's own classifiers, in descending order; only codes that
+        occurred.
+        """
+        return dict(Counter(code for attempt in self._groups.counted for code in attempt.codes).most_common())
+
+    @metric(COUNT, members={})
+    def trivial_counts(self) -> Mapping[str, int]:
+        """For each constant answer, the number of cases that it passes, in descending order."""
+        return dict(self._groups.constants.most_common())
+
+    @cached_property
+    def _answered(self) -> Counter[CaseKey]:
+        """Number of answered attempts per case."""
+        return by_case(self._groups.answered)
+
+    def _mean_for_each_k(self, chance: Callable[[int, int, int], float]) -> dict[int, Rate]:
+        """Return, for each k, the mean over cases of `chance` for k attempts at a case; empty without repeats."""
+        groups = self._groups
+        most = min(groups.decided_plan.values(), default=1)
+        if most == 1:
+            return {}
+        return {
+            k: mean_rate([[chance(n, groups.passed.get(key, 0), k)] for key, n in groups.decided_plan.items()])
+            for k in range(1, min(most, MOST_K) + 1)
+        }
+
+
+def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, FieldMetrics]:
+    """Return the metrics of each field that is expected in any case, in the order of first occurrence."""
+    by_field: dict[str, list[tuple[CaseKey, int, int, int | None]]] = {}
+    for attempt, match in compared:
+        for name in dict.fromkeys((*match.fields, *(match.surplus or ()))):
+            right, expected = match.fields.get(name, (0, 0))
+            given = None if match.surplus is None else expected + match.surplus.get(name, 0)
+            by_field.setdefault(name, []).append((attempt.key, right, expected, given))
+    return {
+        name: FieldMetrics(
+            accuracy=clustered_by_case((key, right, expected) for key, right, expected, _ in counts),
+            precision=clustered_by_case((key, right, given) for key, right, _, given in counts if given is not None),
+            f1=clustered_by_case(
+                (key, 2 * right, expected + given) for key, right, expected, given in counts if given is not None
+            ),
+        )
+        for name, counts in by_field.items()
+        if any(expected for _, _, expected, _ in counts)
+    }

@@ -51,8 +51,8 @@ class Design:
         Return the power to detect this difference; a larger difference or more cases never lower the power.
 
         The model is that some cases change their rate, all by the same amount, while attempts at other cases differ by
-        chance. The test compares the sum of differences with the square root of the sum of their squares. It also
-        requires one step more, since sums are discrete, and a minimum number of cases that differ.
+        chance. The test compares the sum of differences with the square root of the sum of their squares. Since sums
+        are discrete, the sum has to exceed this limit by one attempt. A minimum number of cases also has to differ.
         """
         change = abs(difference)
         correlated = self.correlation
@@ -71,7 +71,7 @@ class Design:
         """
         Return the number of cases that are needed to detect this difference with this power.
 
-        With this number, two equal runs also show that the second is not worse by more than the difference (Piaggio and
+        The number also suffices to show that the second of two equal runs is not worse by this difference (Piaggio and
         others, JAMA 308 (2012), 2594-2604), since the lower bound of a two-sided interval has to be above the margin.
         """
         most = 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
 
-#: Names that genai-prices gives to conditions on a service tier; Anthropic's fast mode is called a speed there.
+#: Conditions in genai-prices that depend on the service tier; Anthropic's fast mode is the condition `speed`.
 _TIER_CONDITIONS = ("service_tier", "speed")
 #: Function that returns the cost of a usage in US dollars; None if the cost is unknown.
 Price = Callable[[Usage], float | None]
@@ -31,14 +31,14 @@ class Costs:
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
     #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
-    #: Reason why no cost is known although a paid provider was called; empty if there is no such reason.
+    #: Reason why no cost is known although a paid provider was called; otherwise empty.
     problem: str = ""
 
 
 def costs(run: Run) -> Costs:
     """Return the costs of a run's attempts; empty if no provider with published prices was called."""
     ours = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
-    run_asked = run.metadata.engine_asked  # for a record whose variant is not one of the run
+    run_asked = run.metadata.engine_asked  # for records with a variant that the run does not have
     with_engine = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in with_engine if who.provider is not None]
     if not paid:
@@ -68,7 +68,7 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
     """
     Return the price of answers from the run's engine or from another engine; raise PriceError if it is unknown.
 
-    With `batch`, this is the provider's price for batches, or its ordinary price if it has none.
+    With `batch`, return the batch price if the provider has one, otherwise the ordinary price.
     """
     return price_at(metadata.started_at, who or metadata.engine_asked, batch=batch)
 
@@ -103,8 +103,8 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
 
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    # Cached and newly cached tokens are parts of the input, but some providers report larger numbers than for the
-    # input.
+    # Tokens that are read from or written to a cache are part of the input tokens, but some providers report larger
+    # numbers for them.
     read = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
     used = Used(

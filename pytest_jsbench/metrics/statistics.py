@@ -34,7 +34,7 @@ _MOST_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate or a median with its 95 % interval; a value over no items and an unknown bound are None."""
+    """A rate or a median with its 95 % interval; the value is None without items, a bound is None if unknown."""
 
     value: float | None
     ci_low: float | None
@@ -53,12 +53,12 @@ class Proportion(Rate):
 
     successes: int
     n: int
-    #: Variance relative to that with `n` independent attempts; 1 if each attempt is its own cluster.
+    #: Variance relative to the variance of `n` independent attempts; 1 if each attempt is its own cluster.
     design_effect: float = 1.0
 
 
 def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proportion:
-    """Return the proportion and its 95 % interval, which is that for `n / design_effect` attempts."""
+    """Return the proportion and its 95 % interval, computed for `n / design_effect` attempts."""
     if n == 0:
         return Proportion(successes=successes, n=0, value=None, ci_low=None, ci_high=None)
     low, high = exact_interval(successes / n, n / design_effect)
@@ -72,7 +72,7 @@ def exact_interval(rate: float, n: float) -> tuple[float, float]:
     Return the exact 95 % interval of a rate over n independent trials; its coverage is at least 95 %.
 
     The interval of the complementary rate is its mirror image, and a higher rate never lowers a bound. The interval is
-    also valid for the mean of any values from 0 to 1, since no such values vary more than a proportion. Sources:
+    also valid for the mean of any values from 0 to 1, since their variance is at most that of a proportion. Sources:
     Clopper and Pearson, Biometrika 26 (1934), 404-413; for fractional n, Korn and Graubard, Survey Methodology 24
     (1998), 193-201.
     """
@@ -96,7 +96,7 @@ def _lower_bound(successes: float, n: float) -> float:
         x = math.exp(log_x)
         rest = -math.expm1(log_x)
         front = math.exp(scale + a * log_x + b * math.log(rest))
-        # this series is the shorter one for any n
+        # of the two equivalent series, use the one that converges faster
         below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
         step = math.log(below / _TAIL) * below * rest / front
         log_x -= step
@@ -225,7 +225,7 @@ class DifferenceFigures(TypedDict):
 
 
 class DifferenceOfSeveral(DifferenceFigures):
-    """Paired difference that is tested together with others."""
+    """Paired difference that is tested together with other differences."""
 
     #: p-value adjusted for the number of tests that are made together (Holm).
     p_value_adjusted: Fraction
@@ -248,7 +248,7 @@ class PairedDifference:
     ci_high: float | None
     #: Two-sided p-value; 1 if no share differs.
     p_value: float
-    #: p-value adjusted for the number of comparisons, as by `adjusted`.
+    #: p-value adjusted for the number of comparisons by `adjusted`.
     p_adjusted: float
     comparisons: int = 1
 
@@ -283,7 +283,7 @@ class PairedRatio(
     kw_only=True,
     rename={"value": "ratio", "ci_low": "ratio_ci_low", "ci_high": "ratio_ci_high"},
 ):
-    """Median over n subjects of the mean measurement in the second run divided by that in the first run."""
+    """Median over n subjects of the mean measurement in the second run divided by the mean in the first run."""
 
     #: Number of subjects; each subject is a case.
     n: Natural
@@ -320,7 +320,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     Return the difference between shares over all subjects that have attempts in both runs.
 
     The test is `sign_flips`, which is McNemar's exact test if each subject has one attempt. The interval is Student's
-    if subjects have several attempts and enough subjects differ; otherwise it is that of `combined`, as if all attempts
+    if subjects have several attempts and enough subjects differ; otherwise `combined` computes it, as if all attempts
     of a subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
@@ -364,7 +364,7 @@ def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     Return the 95 % interval of the difference between two disjoint shares of the same n.
 
     The interval is conservative, since it combines the exact interval of each share. The correlation between the shares
-    is that between two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
+    is estimated from two counts of one multinomial, with half a count added to each. Source: Zou and Donner, Statistics
     in Medicine 27 (2008), 1693-1702.
     """
     low, high = exact_interval(rose, n)
@@ -386,9 +386,9 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     Return Student's 95 % interval of the mean of differences from -1 to 1, with pseudo-observations added.
 
     Half an observation at -1, half at 1 and one at 0 keep the interval from being too narrow when a few differences
-    agree by chance. Sources: Agresti and Min, Statistics in Medicine 24 (2005), 729-740, who add the same to the cells
-    of two paired proportions; for the quantile, Fisher and Cornish, Technometrics 2 (1960), 209-225, whose error is
-    below 1 % from 2 degrees of freedom, the number for a single case.
+    agree by chance. Sources: Agresti and Min, Statistics in Medicine 24 (2005), 729-740, who add these to the cells
+    of two paired proportions; for the quantile, Fisher and Cornish, Technometrics 2 (1960), 209-225. The error of the
+    quantile is below 1 % from 2 degrees of freedom, the minimum, which a single case has.
     """
     n = len(differences) + 2
     mean = math.fsum(differences) / n
@@ -406,7 +406,7 @@ _DRAWS = 10_000
 
 def sign_flips(differences: Sequence[int]) -> float:
     """
-    Return the two-sided p-value of the sign-flip test: the chance that random signs give a sum as far from 0.
+    Return the two-sided p-value of the sign-flip test: the chance that random signs give a sum at least as extreme.
 
     The p-value is exact if the sums can be enumerated; otherwise it is estimated from deterministic draws. If all
     differences have the same size, the test is that of McNemar, Psychometrika 12 (1947), 153-157, by the binomial
@@ -436,9 +436,10 @@ def sign_flips(differences: Sequence[int]) -> float:
 
 def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
     """
-    Return the probability of at least this many successes in the first (successes, n) if both have the same rate.
+    Return the probability of at least as many successes in the first sample if both samples have the same rate.
 
-    Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
+    Samples are (successes, n). Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact
+    test, one-sided.
     """
     count, n = first
     others, m = second

@@ -70,7 +70,7 @@ def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
-        raise PromptError(f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less") from None
+        raise PromptError(f"prompt {name} cannot be {doing} {exceeded}; simplify the template") from None
     except (CallBroke, ChildNotStarted) as error:
         kind, _, problem = str(error).partition(": ")
         if kind == PromptError.__name__:
@@ -174,4 +174,6 @@ def _check_blocks(name: str, tree: nodes.Template) -> None:
         parts = node.nodes if isinstance(node, nodes.Output) else [node]
         blank = all(isinstance(part, nodes.TemplateData) and not part.data.strip() for part in parts)
         if not isinstance(node, nodes.Block) and not blank:
-            raise PromptError(f"prompt {name}, line {node.lineno}: text outside of the blocks is never sent")
+            raise PromptError(
+                f"prompt {name}, line {node.lineno}: text outside of the blocks is never sent; move it into a block"
+            )

@@ -206,7 +206,7 @@ def _load(kind: str) -> tuple[Example, ...]:
 
 def with_shots(template: Template, shots: int) -> Template:
     """
-    Return the template with examples before the case's own messages; their schemas resemble the task's schemas.
+    Return the template with examples before the case's messages; the examples' schemas resemble the task's schemas.
 
     Each example is a user message like that of the case, followed by an assistant message with a conforming instance.
     """

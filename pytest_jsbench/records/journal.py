@@ -74,8 +74,8 @@ def new_folder(parent: Path, name: str) -> Path:
 
 def _keep_order(folder: Path) -> None:
     """
-    Write the names of earlier runs to a file if the clock was set back, so that the new run's name
-    would sort first.
+    If the clock was set back and the new run's name would sort too early, write the names of
+    earlier runs to a file.
     """
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
@@ -102,9 +102,9 @@ class Journal:
     A records file that several threads append to, one line per record, without buffering.
 
     Each worker creates a journal for its own file and opens the file before any call. The threads that make the
-    attempts append each record as soon as it exists; the first of them also writes the header line. At the end the
-    worker redirects late records to another file (`continue_in`) and closes the journal. A record that comes even later
-    is still written, and the file is then closed again.
+    attempts append each record as soon as it exists; the first call of `append` also writes the header line. At the end
+    the worker redirects late records to another file (`continue_in`) and closes the journal. A record that is appended
+    after `close` is still written, and the file is closed again.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -182,7 +182,7 @@ def read(path: Path) -> JournalContent:
     The record of a project's own test is written again when the test has ended; only the later record counts.
 
     Raise RecordError if a line is JSON but does not conform to the published format, or if more lines are damaged than
-    intact: such a file is not a damaged records file, but no records file at all.
+    intact, because the file is then probably not a records file.
     """
     metadata: RunMetadata | None = None
     outcomes: dict[object, AttemptOutcome] = {}
@@ -275,16 +275,14 @@ def find_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if not (runs := find_runs(path)):
-        message = (
-            f"no run in {path}, which is {describe_content(path)}; expected records.jsonl, or directories with one"
-        )
-        raise JournalError(message, expected="records.jsonl, or directories with one", where=path)
+        message = f"no run in {path}, which is {describe_content(path)}; expected records.jsonl, or run directories"
+        raise JournalError(message, expected="records.jsonl, or run directories", where=path)
     return _files(runs[-1])
 
 
 def find_runs(folder: Path) -> list[Path]:
     """
-    Return the directories of runs in a directory, newest last; if it is itself the directory of a run, return only it.
+    Return the run directories in `folder`, newest last; if `folder` is itself a run directory, return only `folder`.
 
     Runs without any answer come first.
     """
@@ -296,8 +294,8 @@ def find_runs(folder: Path) -> list[Path]:
 
 def list_runs(folder: Path) -> list[Path]:
     """
-    Return the same as `find_runs`, with links to other directories included; the content of these
-    must not be read.
+    Return the run directories as `find_runs` does, but include links that lead out of `folder`,
+    which must not be read.
     """
     if _files(folder):
         return [folder]
@@ -332,7 +330,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """Return the metadata of a run from its newest records file; the path is the same as for `read_run`."""
+    """
+    Return the metadata of a run from its newest records file; `path` may be a file or a directory,
+    as for `read_run`.
+    """
     files = find_files(path)
     file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
     first = next(_lines(file), None)

@@ -51,14 +51,14 @@ class Merged:
     absent: tuple[str, ...]
     #: Number of attempts that more than one of the merged runs made.
     twice: int
-    #: Attempts that passed in one of the merged runs and not in another.
+    #: Attempts that passed in one merged run and did not pass in another.
     disagreeing: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     path: Path
-    #: One variant of the part, or the whole part if it has no variants.
+    #: The run at `path`, reduced to one variant if it has variants.
     run: Run
 
 
@@ -68,7 +68,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     of_variants = _by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
     if attempts > MOST_ATTEMPTS:
-        message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
+        message = f"the runs to merge plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
     twice = 0
@@ -80,7 +80,7 @@ def merge(paths: Sequence[Path]) -> Merged:
             made[outcome.attempt] = outcome
         if before is None:
             continue
-        # the salt of redacted prompts differs between runs
+        # digests of redacted prompts cannot be compared, because each run has its own salt
         same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not same_question or before.schema_digest != outcome.schema_digest:
             raise MergeError(
@@ -104,7 +104,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is missing: the figures are incomplete" for shard in absent]
-    # the merged uuid does not depend on the order of the parts, and differs from theirs
+    # the merged run gets a new uuid, which does not depend on the order of the parts
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
@@ -125,11 +125,13 @@ def merge(paths: Sequence[Path]) -> Merged:
 
 
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
-    """Describe which records of repeated attempts are kept, and how many of these attempts have different verdicts."""
-    first = counted(twice - replaced, "time")
-    note = f"of these, the record of the first given run that has one was kept {first}"
-    note += f", and a later one, because the first call had failed, {counted(replaced, 'time')}" if replaced else ""
-    note += f"; {len(disagreeing)} passed in one run and not in another"
+    """
+    Describe which records are kept for attempts in several runs, and how many of these attempts
+    differ in verdict.
+    """
+    note = f"records kept for attempts in more than one run: {twice - replaced} from the run given first"
+    note += f", {replaced} from a later run, because the first call had failed" if replaced else ""
+    note += f"; {counted(len(disagreeing), 'attempt')} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
     return f"{note}: {names}{more}" if names else note
@@ -157,14 +159,14 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
             then = value_of(theirs)
             now = value_of(ours)
             if then != now:
-                raise _question_error(part, parts[0], f"{name} {json.dumps(then)}, that one {json.dumps(now)}")
+                raise _question_error(part, parts[0], f"{name} {json.dumps(then)}, this run {json.dumps(now)}")
         for name, run in (part.run.each() or {theirs.variant: part.run}).items():
             of_variant = by_variant.setdefault(name, [])
             of_variant.append(_Part(path=part.path, run=run))
             first = of_variant[0].run.metadata
             otherwise = difference(run.metadata, first)
             if not otherwise and run.metadata.prompt != first.prompt:
-                otherwise = f"prompt {json.dumps(run.metadata.prompt)}, that one {json.dumps(first.prompt)}"
+                otherwise = f"prompt {json.dumps(run.metadata.prompt)}, this run {json.dumps(first.prompt)}"
             if otherwise:
                 raise _question_error(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
     if "" in by_variant and len(by_variant) > 1:

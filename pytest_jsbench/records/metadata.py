@@ -47,7 +47,7 @@ class Sampling(TypedDict, total=False):
 class ChosenCases(TypedDict, total=False):
     """The cases of a run, and how they were selected."""
 
-    #: Dataset, as for --jsbench-dataset; for a run without a dataset, the project's own tests.
+    #: Dataset, as for --jsbench-dataset; `own tests` for a run without a dataset.
     source: str
     #: Number of cases.
     cases: Annotated[int, msgspec.Meta(ge=0)]
@@ -59,13 +59,13 @@ class ChosenCases(TypedDict, total=False):
     limit: int | None
     #: Digest of the names and schemas of the cases; only in run.json.
     digest: Digest
-    #: Shard of the cases that the run was given.
+    #: Shard of the cases, as for --jsbench-shard; None for all cases.
     shard: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None
     #: Digest of the names of all cases, including those in other shards.
     cases_digest: Digest
     #: Whether a grammar decided about labelled answers (--jsbench-instances), so that no model was called.
     labelled: bool
-    #: As for --jsbench-invalid-schemas: whether invalid schemas fail or are skipped.
+    #: Whether invalid schemas fail or are skipped, as for --jsbench-invalid-schemas.
     invalid_schemas: Literal["fail", "skip", "strict"]
     #: Conditions on the cases, as for --jsbench-where.
     where: list[str]
@@ -82,21 +82,21 @@ class ChosenCases(TypedDict, total=False):
 class Strictness(TypedDict, total=False):
     """Policy of the judge; the fields are named after its options."""
 
-    #: As for --jsbench-extra-fields.
+    #: Policy for extra fields, as for --jsbench-extra-fields.
     extra_fields: Literal["fail", "allow"]
     #: Names of fields that never count as hallucinations.
     ignored_fields: list[str]
     #: Policy for duplicate keys, as for --jsbench-duplicate-keys.
     duplicate_keys: Literal["note", "fail"]
-    #: As for --jsbench-fences.
+    #: Policy for code fences around answers, as for --jsbench-fences.
     fences: Literal["strip", "forbid"]
-    #: As for --jsbench-reasoning.
+    #: Policy for reasoning before answers, as for --jsbench-reasoning.
     reasoning: Literal["keep", "strip"]
-    #: As for --jsbench-formats.
+    #: Whether the keyword `format` is asserted, as for --jsbench-formats.
     formats: Literal["assert", "ignore"]
-    #: Dialect of schemas that declare none.
+    #: Dialect of schemas without `$schema`.
     default_dialect: str
-    #: As for --jsbench-validator.
+    #: Validators that judge answers, as for --jsbench-validator.
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     #: Time limit in seconds for each schema or answer.
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
@@ -144,7 +144,7 @@ class RunMetadata:
     provider: str | None = None
     #: Versions of the engine's libraries, settings that affect answers, and the SHA-256 of a local model file.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: Sampling parameters: those that were requested, and those that the engine adds.
+    #: Sampling parameters that were requested, with parameters that the engine adds.
     params: Mapping[str, Any] = field(default_factory=dict)
     #: Sampling parameters that were requested; None if not recorded.
     asked_params: Mapping[str, Any] | None = None
@@ -187,8 +187,8 @@ class RunMetadata:
     host: Mapping[str, Any] = field(default_factory=dict)
     #: Variant that these metadata describe; empty for a whole run.
     variant: str = ""
-    #: Metadata of the run's variants in order; empty if there is only one. If a variant's plan is None, it has the plan
-    #: of the run.
+    #: Metadata of the run's variants in order; empty for a run without variants. If a variant's plan is None, the run's
+    #: plan applies.
     variants: Annotated[tuple[RunMetadata, ...], msgspec.Meta(max_length=1000)] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class RunMetadata:
 
     @property
     def engine_asked(self) -> AnsweredBy:
-        """Engine, model and provider of each attempt that does not record its own."""
+        """Engine, model and provider of the run, for attempts whose records do not name them."""
         return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
 
     @classmethod
@@ -263,8 +263,7 @@ class RunMetadata:
         try:
             if not isinstance(data, dict):
                 raise ValueError(f"expected an object, found {data!r:.40}")
-            # a variant lists only its own fields; the file is untrusted, so that any of these values may have a wrong
-            # type
+            # a variant lists only its own fields; the file is untrusted, so any of these values may have a wrong type
             shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
             variants = data.get("variants", [])
             if isinstance(variants, list):

@@ -35,7 +35,7 @@ from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 _REPEATED = 24
 _TIMES = 4
 _MOST_KEYWORDS = 3
-#: Keywords that engines often do not enforce (docs/decoding-results.md), each with another way to express it.
+#: Keywords that engines often do not enforce (docs/decoding-results.md), each with an alternative to suggest.
 _RESTATED = {
     "format": "a pattern",
     **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
@@ -48,7 +48,7 @@ _RESTATED = {
 #: Keywords that may contain the violated keyword; an engine that ignores them also ignores everything in them.
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-#: Keywords of an object that llama.cpp ignores next to keywords with branches, and these keywords with branches.
+#: Keywords that llama.cpp ignores in a schema that also has branches, and the keywords that define branches.
 _NEXT_TO_BRANCHES = frozenset({"properties", "required", "additionalProperties"})
 _BRANCHES = frozenset({"anyOf", "oneOf"})
 #: First word of the name that the engine `local` gives its grammar library.
@@ -60,7 +60,7 @@ _LETTERED = re.compile(r"\\[dDwWsS]")
 _LOOK_AROUND = re.compile(r"\(\?<?[=!]")
 #: Keywords that may be violated because an enclosing `prefixItems` was not enforced.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
-#: Length in characters from which a text that is repeated at the end of an answer is no longer searched for.
+#: Length in characters from which repetitions of a text at the end of an answer are not detected.
 _LONGEST_UNIT = 40
 #: Keywords and types by which an answer is recognized as a schema, and the maximum length of answers that are checked.
 _SCHEMA_KEYWORDS = ("properties", "required", "enum", "items", "$defs", "description")
@@ -69,7 +69,7 @@ _LONGEST_CHECKED = 20_000
 
 
 _SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
-_ALONE = "ask in the prompt for nothing but the document, or send the schema: --jsbench-response-format=json_schema"
+_ALONE = "ask in the prompt for the JSON document only, or send the schema: --jsbench-response-format=json_schema"
 _REASONING = "--jsbench-reasoning=strip judges only the text after the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
 #: For each reason of a syntax error, what the user can change.
@@ -79,22 +79,22 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.FENCE_NOT_JSON: _ALONE,
     SyntaxReason.TOO_DEEP: "bound the recursion in the schema, or ask for less in the prompt",
     SyntaxReason.EMPTY: "raise --jsbench-max-tokens if the model reasons first; -v shows the prompt",
-    SyntaxReason.BOM: "report it to the server: RFC 8259 forbids a byte order mark",
+    SyntaxReason.BOM: "report it to the server's developers: RFC 8259 forbids a byte order mark",
     SyntaxReason.NAN_OR_INFINITY: "allow null or a text in the schema for values that no JSON number can express",
     SyntaxReason.NUMBER_OUT_OF_RANGE: "bound the number in the schema (minimum, maximum), or ask for it as a text",
-    SyntaxReason.LONE_SURROGATE: "report it to the server: half of a character was cut off or escaped by itself",
+    SyntaxReason.LONE_SURROGATE: "report it to the server's developers: half a character was cut off or escaped alone",
     SyntaxReason.UNCLOSED_REASONING: "raise --jsbench-max-tokens, or turn reasoning off in the engine's options",
     SyntaxReason.REASONING_PREAMBLE: _REASONING,
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
-    SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
+    SyntaxReason.SEVERAL_DOCUMENTS: "ask for one document in the prompt, or make the schema an array of documents",
     SyntaxReason.TRAILING_TEXT: _ALONE,
     SyntaxReason.INCOMPLETE: "check why the server stopped early: it reported no token limit; -v shows the prompt",
     SyntaxReason.WHITE_SPACE: _STRICT_JSON,
     SyntaxReason.MALFORMED: _STRICT_JSON,
     SyntaxReason.PROSE: _ALONE,
-    SyntaxReason.DUPLICATE_KEYS: "--jsbench-duplicate-keys=note accepts them, and the last one counts",
+    SyntaxReason.DUPLICATE_KEYS: "--jsbench-duplicate-keys=note accepts duplicate keys and uses the last value",
     FinishReason.REJECTED: "`jsbench probe` shows what the provider checks; or try another response format",
-    IN_REASONING: "turn reasoning off in the engine's options, or use a server that separates it from the answer",
+    IN_REASONING: "turn reasoning off in the engine's options, or use a server that returns reasoning separately",
 }
 _RESUME = "check that the server answers; then rerun the case, or all failed calls with --jsbench-resume"
 _BREAKS_LIBRARY = (
@@ -103,7 +103,7 @@ _BREAKS_LIBRARY = (
 )
 #: For each kind of fault, what the user can change after a failed call.
 _AFTER_FAULT: Mapping[str, str] = {
-    FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
+    FaultKind.RATE_LIMITED: "limit the rate with --jsbench-rpm, or lower --jsbench-concurrency",
     FaultKind.AUTH: "check the API key, and that it may use this model and address",
     FaultKind.QUOTA: "raise the account's quota or balance; --jsbench-resume then makes only the missing calls",
     FaultKind.BAD_REQUEST: "check the model's name and the engine's options against the server's message",
@@ -141,7 +141,7 @@ def next_step(
         case FailureType.UNKNOWN_TOOL:
             return "declare the tool in the request, or list the declared tools in the prompt"
         case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
-            return "report it to the server, which should allow only one call; or allow several (parallel_tool_calls)"
+            return "report it to the server's developers, or allow several calls (parallel_tool_calls)"
         case FailureType.WRONG_TOOL:
             return "allow the tool in tool_choice, or explain in each tool's description when to call it"
         case FailureType.WRONG_DECISION:
@@ -206,7 +206,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     return step
 
 
-#: Reasons of syntax errors that cannot occur if the engine was asked for JSON.
+#: Reasons of syntax errors that a response format for JSON prevents.
 _REASONS_IN_TEXT_FORMAT = frozenset(
     {
         SyntaxReason.FENCE_NOT_JSON.value,
@@ -224,7 +224,7 @@ _REASONS_IN_TEXT_FORMAT = frozenset(
 
 def _after_no_judgment(verdict: Verdict) -> str:
     if verdict.reason == "endless_reference":
-        return "fix the schema: its references form an endless cycle; put a property between two of them"
+        return "fix the schema: its references form an endless cycle; put a property between two references"
     if verdict.reason == "timeout":
         return "--jsbench-judge-timeout gives the judge more time"
     return "report this with the schema and the answer; until then, try --jsbench-judge-timeout or a smaller case"
@@ -233,7 +233,7 @@ def _after_no_judgment(verdict: Verdict) -> str:
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if verdict.valid is False:  # the schema already forbids these fields
         return _after_violation(verdict, generation, schema)
-    return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
+    return "forbid such fields with additionalProperties: false, or accept them: --jsbench-extra-fields=allow"
 
 
 def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
@@ -267,13 +267,13 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
-        return f"{keywords} was left out for the engine: state it in the prompt, or try --jsbench-adapt=verbatim"
+        return f"not sent to the engine: {keywords}; state this in the prompt, or try --jsbench-adapt=verbatim"
     if Note.NOT_ENFORCED in verdict.notes:
         return "send the schema with the request: the engine or an adapter left it out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
-        return f"state in the prompt what {keywords} allows, or add an example answer; -v shows the prompt"
+        return f"state in the prompt which values conform to {keywords}, or add an example answer; -v shows the prompt"
     library = _library(generation)
     # with a grammar, an answer that is a schema is the fault of the grammar and not of the model
     if not library and isinstance(generation, Completion) and _is_schema(generation.text, schema):
@@ -342,8 +342,8 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
 
 def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
     """
-    Return whether the violated keyword is one that llama.cpp ignores next to `anyOf` or `oneOf`, or
-    in such a branch.
+    Return whether llama.cpp may ignore the violated keyword, because a schema on its path has both keywords of objects
+    and `anyOf` or `oneOf`.
     """
     tokens = tokens_of(violation.schema_path)
     for length, keyword in enumerate(tokens):
@@ -356,11 +356,11 @@ def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
 
 
 def _unenforced_keyword(violation: Violation) -> str:
-    """Return the keyword that was not enforced: the violated one, or the outermost keyword that contains it."""
+    """Return the keyword that was not enforced: the violated keyword, or the outermost keyword that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]
-    within.sort(key="allOf".__eq__)  # engines support allOf more often than the others
+    within.sort(key="allOf".__eq__)  # engines support allOf more often than the other keywords
     return printable((*within, violation.keyword)[0], 40)
 
 

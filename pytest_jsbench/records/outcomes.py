@@ -80,7 +80,7 @@ class DecisionCounts:
         )
 
 
-#: Fields that an outcome copies from its record, and from the verdict in it.
+#: Fields that an outcome copies from its record, and fields that it copies from the record's verdict.
 _COPIED_FROM_RECORD = (
     *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
     *("answered_by", "called_again", "scores"),
@@ -101,8 +101,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     reason: str | None
     valid: bool | None
     disputed: bool
-    #: Keywords that the answer violates, in the order of the violations; for a grammar, those that wrongly accepted
-    #: labelled answers violate.
+    #: Keywords that the answer violates, in the order of the violations; for a grammar, the keywords violated by
+    #: labelled answers that it wrongly accepted.
     broken: tuple[str, ...]
     notes: tuple[Note, ...]
     codes: tuple[str, ...]
@@ -121,7 +121,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     started_at: str | None
     asked_by: AskedBy | None
     answered_by: AnsweredBy | None
-    #: For an answer from recordings, the settings that differ from the recorded ones.
+    #: For an answer from recordings, the settings that were different when the answer was recorded.
     asked_otherwise: str | None
     #: Whether the answer came from a provider's batch.
     batch: bool
@@ -129,13 +129,13 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     variant: str = ""
     #: Whether properties in a conforming answer are in the schema's order; None if not applicable.
     order_kept: bool | None = None
-    #: Constant answers that conform to the schema; None if unknown.
+    #: Constant answers, such as `{}`, that would pass in place of the attempt's answer; None if unknown.
     trivial: tuple[str, ...] | None = None
     #: Counts from the comparison with the expected values; None if no values are expected or there is no answer.
     match: Match | None = None
     #: Outcome of the project's own test that made the call, without messages; None without a test or before it ends.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the application's last call for the same answer; empty if this call is the last.
+    #: Id of the last call with which the application repeated this call; empty if it did not repeat the call.
     called_again: str = ""
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
@@ -386,7 +386,7 @@ class Run:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of the run's variants in order; empty if there is only one."""
+        """Names of the run's variants in order; empty for a run without variants."""
         return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:

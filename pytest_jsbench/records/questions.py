@@ -38,16 +38,16 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
         then = getattr(theirs, name)
         now = getattr(ours, name)
         if then != now:
-            return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
+            return f"{name} {json.dumps(then)}, this run {json.dumps(now)}"
     for name in _PARAMS:
         then = _requested_params(theirs).get(name)
         now = _requested_params(ours).get(name)
         if then != now:
-            return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
+            return f"{name} {json.dumps(then)}, this run {json.dumps(now)}"
     then = engine_settings(theirs)
     now = engine_settings(ours)
     if then != now:
-        return f"the engine options {json.dumps(then)}, this one {json.dumps(now)}"
+        return f"the engine options {json.dumps(then)}, this run {json.dumps(now)}"
     return ""
 
 
@@ -99,11 +99,12 @@ def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
 
 def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """
-    Map each variant of another run to our variant with the same questions; a run without variants has one, named "".
+    Map each variant of another run to our variant with the same questions; a run without variants counts as one, named
+    "".
 
-    A variant is matched at most once, with the most similar variant. If several are equally similar, the variant of the
-    same name is chosen, or else none, since the records do not contain what distinguishes them, such as a server's
-    address.
+    A variant is matched at most once, with the most similar variant. If several are equally similar, the variant with
+    the same name is chosen. If the names differ too, no variant is chosen, because the records do not contain the
+    difference, such as a server's address.
     """
     by_likeness: dict[tuple[bool, bool, bool], list[tuple[str, str]]] = {}
     for their, our in itertools.product(each(theirs), each(ours)):
@@ -131,7 +132,7 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
 
 
 def unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
-    """Return, for each of our variants without a match in the other run, a phrase about the difference."""
+    """Map each of our variants without a match in the other run to a phrase that describes the difference."""
     matched = frozenset(match(theirs, ours).values())
     return {
         variant.variant: _describe_mismatch(theirs, variant) for variant in each(ours) if variant.variant not in matched

@@ -86,7 +86,7 @@ class Attempt(NamedTuple):
     variant: str = ""
 
     def name(self, *, several: bool) -> str:
-        """Return the name for display, `task::id[variant-2]`; with `several` attempts it includes the number."""
+        """Return the name for display, `task::id[variant-2]`; if `several` is set, the name includes the number."""
         parts = [*([self.variant] if self.variant else []), *([str(self.repeat + 1)] if several else [])]
         return f"{self.key}[{'-'.join(parts)}]" if parts else str(self.key)
 
@@ -110,7 +110,7 @@ class End(StrEnum):
     FAILED = "failed"
     #: The test was skipped after it had made a call.
     SKIPPED = "skipped"
-    #: The test failed, as a marker of the project expected.
+    #: The test failed, as the project's xfail marker expected.
     XFAILED = "xfailed"
 
 
@@ -222,7 +222,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     """
     An attempt with its question, its answer and its verdict.
 
-    The caller provides the digest of the schema; metrics rely on the digest that a record in a file contains.
+    The digest of the schema is not checked against the schema: for a record from a file, metrics use the file's digest.
     """
 
     #: Task of the case.
@@ -233,7 +233,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     repeat: Times
     #: SHA-256 digest of the schema in canonical JSON; None without a schema.
     schema_digest: Digest | None
-    #: Schema of the case, by which the answer is judged; None for a dataset row without JSON.
+    #: Schema of the case, by which the answer is judged; None for a dataset row without a readable schema.
     schema: Schema | None
     #: Prompt that was sent; None for an excluded case, for which no call was made.
     written_prompt: WrittenPrompt | None = msgspec.field(name="prompt")
@@ -251,7 +251,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     changes: tuple[Change, ...] = written(())
     #: The project's own test that made the call; None for a case of the dataset.
     asked_by: AskedBy | None = written(None)
-    #: Engine and model that answered; None for those of the run.
+    #: Engine and model that answered; None if the run's engine and model answered.
     answered_by: AnsweredBy | None = written(None)
     #: Length of the prompt as known before the call; None if no call was to be made.
     prompt_length: PromptLength | None = written(None)
@@ -259,7 +259,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     params: GenerationParams | None = written(None)
     #: Notes of the dataset on the correct answer; these are never compared.
     reference: Any = written(None)
-    #: Expected instance; absent if none is expected.
+    #: Expected answer; absent if the case has no expected answer.
     expected: Expected | None = None
     #: Comparison of the answer's values with the expected values, which is not part of the verdict; absent if no values
     #: are expected or there is no answer.
@@ -277,13 +277,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     variant: str = ""
     #: How the project's own test ended; absent for a case of the dataset, or if the test has not ended.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the application's last call for the same answer, which counts in place of this call; absent if this is the
-    #: last.
+    #: Id of the last call with which the application repeated this call, and which counts instead; absent if it did not
+    #: repeat the call.
     called_again: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
-        _ = self.key, self.prompt  # both raise ValueError if they are invalid
+        _ = self.key, self.prompt  # these properties raise ValueError if they are invalid
         check_variant(self.variant)
         for comparer in () if self.expected is None else self.expected.comparers.values():
             Comparer.of(comparer)
@@ -307,7 +307,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def prompt(self) -> Prompt | None:
-        """Prompt that was sent, without fields that later versions added; None if there is none."""
+        """Prompt that was sent, without fields that later versions added; None if no prompt was sent."""
         if self.written_prompt is None:
             return None
         return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.written_prompt.messages))
@@ -319,7 +319,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def prompt_digest(self) -> str | None:
-        """Digest of the prompt; None if there is none."""
+        """Digest of the prompt; None if no prompt was sent."""
         return None if self.written_prompt is None else self.written_prompt.digest
 
     @property

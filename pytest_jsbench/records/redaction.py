@@ -2,8 +2,8 @@
 Redact records: remove what may be private before a record is written, sent or shown.
 
 An answer is replaced by a digest with a key that is not kept, so that guesses of the answer cannot be tested. A prompt
-is replaced by a digest with a salt that is part of the digest, so that a later run can detect whether its prompt is
-equal.
+is replaced by a digest with a salt that is part of the digest, so that a later run can detect that it has the same
+prompt.
 """
 
 from __future__ import annotations

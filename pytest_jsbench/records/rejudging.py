@@ -29,7 +29,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     Return the verdict on the engine's result, with notes about the answer.
 
     Notes are added if the answer quoted a secret, differs from a listed value only in case, violates a keyword that was
-    not sent to the engine, was not constrained by a schema, or did not come as text.
+    not sent to the engine, was not constrained by a schema, or was not received as text.
     """
     verdict = decide(generation, schema, judge)
     schema_of_text = judged_by(generation, verdict.tool, schema)
@@ -46,7 +46,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         verdict,
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
-        # the judge computes this only for answers that came as text
+        # the judge computes this only for answers that were received as text
         trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,
     )
 
@@ -95,8 +95,8 @@ def judge_again(
     """
     Return the record with the verdict of this judge; codes are removed if the attempt passes.
 
-    A record without an answer or a schema is returned unchanged. Values are compared again, by these comparers, if
-    `compare` is set or if the new verdict differs in whether the answer conforms.
+    A record without an answer or a schema is returned unchanged. Values are compared again with these comparers if
+    `compare` is set, or if only one of the two verdicts considers the answer valid.
     """
     if record.generation is None or record.schema is None:
         return record

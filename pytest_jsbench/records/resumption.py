@@ -16,6 +16,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate,
 from pytest_jsbench.core.errors import JSBenchError, ResumeError
 from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
@@ -33,7 +34,7 @@ class Resumption:
     folder: Path
     #: Metadata of the earlier run; None if it was killed before it wrote anything.
     metadata: RunMetadata | None = None
-    #: Answers to the questions of this run, for each variant with the same questions.
+    #: Reused answers to the suite's cases, for each variant whose questions are the same in both runs.
     answers: tuple[AttemptOutcome, ...] = ()
     #: Answers to calls of the project's own tests; an answer is reused if its test asks the same question.
     project_answers: tuple[AttemptOutcome, ...] = ()
@@ -69,8 +70,8 @@ class Recorded:
 
     def of_test(self, first: Attempt) -> list[Record]:
         """
-        Return the records of one run of a project's own test, in the order of its calls, given the attempt of the first
-        call.
+        Return the records of a project's own test, in the order of its calls; `first` is the
+        attempt of its first call.
         """
         candidates = self._of_task.get((first.key.task, first.repeat, first.variant), ())
         attempts = [attempt for attempt in candidates if attempt.key.is_of_test(first.key)]
@@ -116,7 +117,7 @@ def resume(
     """
     # a run in this directory was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
-        warning = f"{path} is empty, as after a run that was killed at its start: nothing is reused"
+        warning = f"{path} is empty, probably because its run was killed at the start: no answers are reused"
         return Resumption(source=path, folder=path, warnings=(warning,))
     content = journal.read_run(path)
     folder = journal.find_files(path)[0].parent
@@ -129,7 +130,7 @@ def resume(
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
     redacted = _check_redaction(path, theirs, metadata)
-    # a test that got its answer by itself does so again
+    # answers that an application got without the run's engine are not reused: the test gets them again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
         structs.replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names
@@ -139,7 +140,7 @@ def resume(
     keys = frozenset(planned)
 
     def is_asked(record: Record) -> bool:
-        """Return whether the question in the record is a question of this run."""
+        """Return whether the record's case, schema and prompt are the same in this run."""
         if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
             return False
         case = load(record.key)
@@ -153,11 +154,9 @@ def resume(
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
     anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
-    if asked_by_tests and redacted:  # such a test needs the answer itself, not its digest
-        warnings = (
-            *warnings,
-            f"{len(asked_by_tests)} answers to the project's own tests are redacted: the calls are made again",
-        )
+    if asked_by_tests and redacted:  # a project's own test needs the answer itself, not its digest
+        answers_of_tests = counted(len(asked_by_tests), "redacted answer") + " to the project's own tests"
+        warnings = (*warnings, f"{answers_of_tests} cannot be reused: the calls are made again")
         asked_by_tests = ()
     return Resumption(
         source=path,
@@ -191,6 +190,6 @@ def _check_redaction(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool
         # compared as JSON, since the earlier metadata were read from JSON
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
-            message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
+            message = f"{path}: its run judged with {name} {then}, this run with {now}; redacted answers cannot be "
             raise ResumeError(message + f"judged again: use the same {name}, or drop --jsbench-resume")
     return True

@@ -25,7 +25,8 @@ class Bearing(StrEnum):
     TIMES = "times"
 
 
-#: Paths of settings in a run's metadata, by the part of the run that they affect; the most distinguishing come first.
+#: Paths of settings in a run's metadata, by the part of the run that they affect; the settings that best distinguish
+#: runs come first.
 _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     Bearing.ANSWERS: (
         *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
@@ -58,7 +59,7 @@ RECORDED = ("replay", "recorded")
 ON_THIS_MACHINE = frozenset({"local", "llguidance", "outlines", "xgrammar"})
 #: Engine name in records of answers that were taken from recordings.
 REMEMBERED = "recorded"
-#: Engine name in records of answers that an application got by itself; such answers are never replayed.
+#: Engine name in records of answers that an application got without the run's engine; these answers are never replayed.
 HANDED_IN = "application"
 #: Settings that select a part of the cases; if they are None, all cases are used.
 _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
@@ -94,7 +95,10 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """Text for the setting in a run's label; engine, model and response format need no name there."""
+        """
+        Text for the setting in a run's label: its name and value, or only its value for engine, model and response
+        format.
+        """
         if self.name in {"engine", "model", "response_format"}:
             return self.shown
         return f"{self.name.rpartition('.')[2]} {self.shown}"
@@ -104,7 +108,7 @@ class Setting:
 class SettingDifference:
     """A setting in which runs differ, with its value in each run."""
 
-    #: Name of the setting; settings of the engine have the prefix `engine.`, and those of the judge the prefix
+    #: Name of the setting; names of the engine's settings begin with `engine.`, names of the judge's settings with
     #: `judge.`.
     name: str
     #: Part of the run that the setting affects.

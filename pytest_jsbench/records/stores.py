@@ -30,8 +30,8 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
     """
     Copy the runs at URLs to a temporary directory; yield the local path for each place, and the URL of each copy.
 
-    A URL with `*` means all matching directories that have records. Errors inside the context name the URL and not the
-    copy.
+    A URL with `*` refers to all matching directories that contain records. Errors inside the context name the URL and
+    not the copy.
     """
     paths = list[Path]()
     originals = dict[str, str]()
@@ -84,14 +84,14 @@ def _without_secrets(text: str, url: str) -> str:
 
 
 def _local_paths(url: str) -> list[Path] | None:
-    """Return the local paths that a `file://` URL means; None for any other URL."""
+    """Return the local paths that match a `file://` URL; None for any other URL."""
     scheme, _, place = url.partition("://")
     if scheme.lower() not in {"file", "local"}:
         return None
     host, slash, path = place.partition("/")
     if host not in {"", "localhost"} or not slash:
         raise MergeError(f"{redact_url(url)}: expected file:///PATH", where=redact_url(url), expected="file:///PATH")
-    # the path is not quoted, as in fsspec
+    # the path is used without unquoting, as in fsspec
     start = Path(f"/{path}")
     if "*" not in path:
         return [start]
@@ -109,7 +109,7 @@ def originally(text: str, originals: Mapping[str, str]) -> str:
 
 
 def _fetch(url: str, into: Path) -> list[Path]:
-    """Copy the records in each directory that the URL means, each to its own directory; return these directories."""
+    """Copy the records of each directory that matches the URL to a separate directory; return the new directories."""
     try:
         import fsspec
     except ImportError:

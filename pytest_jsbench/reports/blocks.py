@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import mode
 
-from pytest_jsbench.metrics.figures import Figure, HasFigures, Kind, Shown, columns
+from pytest_jsbench.metrics.figure import Figure, HasFigures, Kind, Shown
+from pytest_jsbench.metrics.figures import columns
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 
 NOT_APPLICABLE = "n/a"

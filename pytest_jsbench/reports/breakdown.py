@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.run_json import Evaluation
 
-#: Keywords in a case's schema, by the case and the first digits of its schema's digest.
+#: Keywords in the schema of each case, by case and by the first digits of the schema's digest.
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
 _Outcomes = Mapping["CaseKey", CaseOutcome]
 DEFAULT_METRIC = "pass_rate"
@@ -50,8 +50,8 @@ class CaseGroup:
     #: Number of different cases in this group, over all runs.
     cases: int
     rates: tuple[Rate, ...]
-    #: Comparison of each run with its reference run, with p-values adjusted for the whole table; None for the reference
-    #: run itself, and if no case was decided in both runs.
+    #: Comparison of each run with its reference run, with p-values adjusted for the whole table; None for a reference
+    #: run, and if no case was decided in both runs.
     against_first: tuple[Comparison | None, ...]
 
 
@@ -85,7 +85,7 @@ class Breakdown:
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         if self.metric in MEASURES:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
-            return f"{medians}; * differs from {first} by more than 5 % and chance, case by case"
+            return f"{medians}; * differs from {first} by more than 5 %, case by case (whole interval of the ratio)"
         rates = "rates with 95 % intervals"
         if (over := FIGURES[self.metric].of) is not None and self.metric != DEFAULT_METRIC:
             return f"{rates}, each followed by its denominator: {FIGURES[over].title.lower()}"
@@ -93,7 +93,7 @@ class Breakdown:
             return rates
         tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
-        return f"{rates}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
+        return f"{rates}; {marked} (test over common cases; p-values adjusted for {tests}, Holm)"
 
     def table(self, names: Sequence[str]) -> TableBlock:
         """Return the breakdown as a table with a row per group, a column per run and a total."""
@@ -209,11 +209,11 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
         upper = {key: next(end for end in ends if end is not None and tokens[key] <= end) for key in shortest}
         if upper:
             return {key: f"to {end:,.0f} tokens" for key, end in upper.items()}
-    raise RecordError("no run reports the tokens of its prompts, so there are no prompt lengths", option="by")
+    raise RecordError("--by=length: no run reports the number of prompt tokens; use --by=task", option="by")
 
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
-    """Return the median over cases of the mean measurement of a case."""
+    """Return the median over cases; the value of a case is the mean of its measurements."""
     means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
     return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))
@@ -223,7 +223,7 @@ def _by_group(
     evaluation: Evaluation, by: Grouping, keywords: KeywordsOfCases, lengths: Mapping[CaseKey, str]
 ) -> dict[str, _Outcomes]:
     if evaluation.outcomes is None:
-        message = f"{evaluation.source} has no outcomes of cases, which --by={by} needs"
+        message = f"{evaluation.source} has no outcomes of cases, which --by={by} needs: name the directory of a run"
         raise RecordError(message, where=evaluation.source)
     groups: dict[str, dict[CaseKey, CaseOutcome]] = {}
     for key, outcome in evaluation.outcomes.items():

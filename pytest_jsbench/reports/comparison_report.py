@@ -13,7 +13,8 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
-from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
+from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, distinguishing
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
@@ -30,7 +31,7 @@ _MOST_NAMED_AT_ALL = 1000
 _MOST_FIELDS = 5
 _LONGEST_LABEL = 22
 _LONGEST_METRIC = 40
-#: Maximum length in characters of a metric's name that is never truncated.
+#: Length in characters up to which the name of a metric is never truncated.
 _LONGEST_WHOLE_METRIC = 60
 #: Maximum length in characters of a label that contains the file's name.
 _LONGEST_PLACE = 200
@@ -85,8 +86,8 @@ def comparison_markdown(
     """
     Return the report on several runs as GitHub Markdown, with untrusted text in code spans.
 
-    `comment` is the name of a comment that a workflow updates; it begins with what the comparison found, and `link` is
-    the address of the run's files. Sections that exceed its length are omitted, with a note.
+    `comment` is the name of a comment that a workflow updates. A comment begins with the result of the comparison and a
+    link to the run's files at the address `link`. Sections that do not fit are omitted, with a note.
     """
     newest = evaluations[-1]
     variants = sum(run.variant != "" and run.source == newest.source for run in evaluations)
@@ -109,13 +110,13 @@ def comparison_markdown(
 
 
 def _lead(evaluations: Sequence[Evaluation], names: Sequence[str], link: str | None) -> Iterator[str]:
-    """Yield the first lines of a comment: what the comparison of two runs found, and the link to the files."""
+    """Yield the first lines of a comment: the result of a comparison of two runs, and the link to the files."""
     compared = pairs(evaluations, names)
     if len(compared) == 1:
         (pair,) = compared
         change = pair.comparison.difference.value
         if change is None:
-            found = "not comparable, since no case is in both runs"
+            found = "not comparable, since no case was decided in both runs"
         elif not pair.comparison.real:
             found = "no difference beyond chance"
         else:
@@ -131,7 +132,9 @@ def _lead(evaluations: Sequence[Evaluation], names: Sequence[str], link: str | N
 def marker(name: str) -> str:
     """Return the hidden first line by which a workflow finds its comment; raise ExportError for an invalid name."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
-        message = f"invalid name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
+        message = (
+            f"invalid name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single hyphens"
+        )
         raise ExportError(message, found=name, option="comment")
     return f"<!-- jsbench:{name} -->"
 
@@ -148,7 +151,7 @@ def _blocks(
     margin: float | None,
     more: Sequence[Block],
 ) -> Iterator[Block]:
-    """Yield the blocks of the report, the most important first, since the last ones may be omitted from a comment."""
+    """Yield the blocks of the report, the most important first, since a comment may omit the last blocks."""
     ours = all("pass_rate" in run.figures for run in evaluations)
     settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
@@ -184,7 +187,7 @@ def _blocks(
 
 
 def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
-    """Return a table with one row per run, for grammars if all runs decided about labelled answers."""
+    """Return a table with one row per run; the columns are for grammars if all runs have labelled answers."""
     labelled = [run.figures.get("valid_instances") or run.figures.get("invalid_instances") for _, run in rows]
     return table_of_figures("Run", rows, GRAMMAR_RUNS if all(labelled) else RUNS)
 
@@ -230,7 +233,7 @@ def facts_of_pairs(
     """
     Return the comparison of each pair of runs or variants.
 
-    `each` is the noun for what is compared. At most `most` changed cases are listed per pair.
+    `each` is the noun for a run or a variant. At most `most` changed cases are listed per pair.
     """
     facts: list[Fact] = []
     for pair in compared:
@@ -282,7 +285,7 @@ def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
-            yield "worse", f"answers no longer pass their test in {_list_cases(comparison.tests.worse, most)}"
+            yield "worse", f"answers no longer pass their test in {_list_cases(comparison.tests.worse, most, 'case')}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences
@@ -298,10 +301,10 @@ def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
         yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
     for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
-            yield word, f"{more} values right in {_list_cases(keys, most)}"
+            yield word, f"{more} values right in {_list_cases(keys, most, 'case')}"
     if values.changed:
         cases = counted(len(values.changed), "case")
-        yield "not shared", f"{cases} with different expected values or comparers: left out of the values"
+        yield "not shared", f"{cases} with different expected values or comparers: values not compared"
 
 
 def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
@@ -318,13 +321,14 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
     count = comparison.shortened
     if count:
         cases = "1 case was" if count == 1 else f"{count} cases were"
-        yield "repeats", f"{cases} attempted more often in one {each}: only as many first attempts are compared"
+        yield "repeats", f"{cases} attempted more often in one {each}: the additional attempts are not compared"
 
 
-def _list_cases(keys: Sequence[CaseKey], most: int) -> str:
-    """Return the number and the names of cases, at most `most` names."""
+def _list_cases(keys: Sequence[CaseKey], most: int, noun: str = "") -> str:
+    """Return the number of cases, with a noun if given, and the names of at most `most` cases."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
-    return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
+    number = counted(len(keys), noun) if noun else str(len(keys))
+    return f"{number}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
@@ -368,7 +372,7 @@ def _text(value: object) -> str:
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """
-    Return the comparisons of runs with known outcomes in pairs; in a large group, each run only with the first.
+    Compare the runs with known outcomes in pairs; in a large group, compare each run only with the first run.
 
     If all runs have the same variants, a variant is compared only with the variant of the same name in other runs.
     """
@@ -392,8 +396,8 @@ def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     """Yield a warning if the metrics of the runs are not computed over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
-        why = "the figures above are not all over the same cases with the same schemas"
-        yield "warning", f"{why}: only the comparisons of pairs are over their common cases"
+        why = "not all figures above are over the same cases and schemas"
+        yield "warning", f"{why}: only the comparisons of pairs are over common cases"
 
 
 def to_dict(

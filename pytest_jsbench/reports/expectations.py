@@ -55,7 +55,7 @@ class Expectations:
     @classmethod
     def of(cls, plan: Plan, *, more_tasks: bool = False) -> Expectations:
         """
-        Read the baseline and check the gates; raise JSBenchError if one of them does not match the cases of the run.
+        Read the baseline and check the gates; raise JSBenchError if either does not match the cases of the run.
 
         With `more_tasks`, the run may have tasks outside its dataset, and a gate may name any task.
         """
@@ -90,7 +90,7 @@ class Expectations:
             keys: the cases of the run.
             variants: names of the run's variants.
             metrics: names of the custom metrics in use.
-            repeats: number of attempts per case; None if cases may have more attempts.
+            repeats: number of attempts per case; None if the number is unknown before the run.
             more_tasks: whether the run may have tasks that are not among `keys`.
 
         """
@@ -107,7 +107,7 @@ class Expectations:
             baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         if not more_tasks and outcomes.keys().isdisjoint(keys):
-            message = f"--jsbench-baseline: {path} has none of this run's cases; choose a run of this dataset"
+            message = f"--jsbench-baseline: {path} has no case of this run; choose a run of this dataset"
             raise JSBenchError(message, option="baseline")
         alone = (
             f"variant {name} is not compared: {baseline.source} has no variant of this name"

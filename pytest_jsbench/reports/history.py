@@ -81,8 +81,8 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     #: Attempts that give no information about the model, as bits like `passed`: the call failed, the attempt is
     #: missing, or the answer could not be judged.
     undecided: _Bits
-    #: Times, tokens and cost by name: for each case, the mean of its attempts, or null if there is none; absent with
-    #: more than 20,000 cases.
+    #: Times, tokens and cost by name: for each case, the mean of its attempts, or null without measurements; absent
+    #: with more than 20,000 cases.
     measures: Mapping[str, tuple[_Number | None, ...]] = {}
 
     @classmethod
@@ -129,8 +129,8 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         """
         Return the number of cases that pass more often than before, and the number of cases that pass less often.
 
-        As many attempts per case as both runs made are compared. This takes a tenth of the time of a full comparison,
-        since every line of a table needs it.
+        Additional attempts in one of the runs are ignored. This is ten times as fast as a full comparison, which would
+        be too slow for every line of a table.
         """
         most = min(self.attempts, before.attempts)
         pairs = zip(before.shares(most), self.shares(most), strict=True)
@@ -198,7 +198,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     label: Annotated[str, Meta(min_length=1)]
     #: Variant of the run; empty in a run without variants.
     variant: str = written("")
-    #: Settings of the run as in run.json, as far as later runs are compared by them.
+    #: Settings of the run, as in run.json, that are compared with the settings of later runs.
     run: Mapping[str, Any]
     #: Metrics by the names in run.json.
     metrics: Mapping[str, _Number]
@@ -330,7 +330,7 @@ class Series:
     label: str
     lines: tuple[HistoryLine, ...]
     #: Comparisons of the newest line with the last and with the first earlier line that have the same cases; empty if
-    #: no earlier line has them.
+    #: no earlier line has the same cases.
     since: tuple[SinceBefore, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -355,8 +355,8 @@ class History:
         """
         Read a history file; damaged lines are skipped, with a warning that counts them.
 
-        Raise RecordError if the file cannot be read, or is not a history: if a JSON line has another format, or more
-        lines are damaged than intact.
+        Raise RecordError if the file cannot be read or is not a history. A file is not a history if a JSON line has
+        another format, or if more lines are damaged than intact.
         """
         lines: dict[tuple[object, ...], HistoryLine] = {}
         damaged: list[RecordError] = []
@@ -406,9 +406,9 @@ def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
 
 def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
     """
-    Add a line for each new run; return the added lines, and the history before.
+    Add a line for each new run; return the added lines, and the earlier history.
 
-    The file is locked meanwhile. Raise JournalError if it cannot be written.
+    The file is locked while lines are added. Raise JournalError if it cannot be written.
     """
     try:
         with locked(path) as file:
@@ -428,10 +428,10 @@ def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], Hi
     return added, before
 
 
-#: Formats of a time, the shortest first; the last one is also used in run ids.
+#: Formats of a time, the shortest first; the last format is also used in run ids.
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 #: Explanation of the column with the changes.
-_LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
+_LEGEND = "cases that pass more often, and cases that pass less often, than in the last line with the same cases"
 
 
 def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
@@ -457,7 +457,7 @@ def _table(series: Series, last: int) -> TableBlock:
 
 
 def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
-    """Return the start time of each line, as short as possible to be distinct."""
+    """Return the start time of each line, in the shortest format in which all times differ."""
     times: list[str] = []
     for form in forms:
         times = [f"{line.started_at:{form}}" for line in lines]
@@ -496,6 +496,6 @@ def _newest(series: Series) -> Iterator[Fact]:
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
         yield from since.comparison.ratio_sentences
-        # settings that changed since the line before are already listed below the table
+        # settings that changed since the previous line are already listed below the table
         settings = since.comparison.settings
         yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

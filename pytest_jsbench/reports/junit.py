@@ -81,7 +81,7 @@ def complete(
         path: the JUnit XML file.
         properties: the properties of the test suite.
         costs: cost in US dollars by the name of the attempt.
-        details: place of the full records of a large run; if set, each case in the file is reduced to its name,
+        details: location of the full records of a large run; if set, each case in the file is reduced to its name,
             time, failure type and a short message.
         hide: function that removes secrets from texts that tests have written.
 
@@ -105,10 +105,7 @@ def complete(
 def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
-    """
-    Write each completed case to a file; return the rest of the document, and the number of
-    failures made errors.
-    """
+    """Write each completed case to a file; return the remaining document, and how many failures became errors."""
     moved = 0
     opened = list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
@@ -125,10 +122,7 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """
-    Complete a case; return 1 if its failure was made an error because it is not the model's
-    fault, otherwise 0.
-    """
+    """Complete a case; return 1 if its failure was changed to an error, since the model is not at fault, else 0."""
     group = case.find("properties")
     if group is None:
         return 0

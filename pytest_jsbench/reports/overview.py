@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED
 from pytest_jsbench.metrics.comparison import beyond_drift
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES
+from pytest_jsbench.metrics.figures import FIGURES, TIMES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.metrics.statistics import quantile
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.reports.blocks import Cell, Column, Row, TableBlock
@@ -36,7 +37,7 @@ _MOST_CASES = 24
 _RATIOS = ("ttft", "tgt", "output_tokens", "cost")
 #: Heading of the count in the table of failures.
 ATTEMPTS = FIGURES["planned"].heading
-#: Conclusion of a comparison whose difference is more than chance.
+#: Conclusion of a comparison with a significant difference.
 REAL = "a real difference"
 #: Conclusion of any other comparison.
 NOT_REAL = "not distinguishable"
@@ -52,7 +53,7 @@ def table_of_failures(total: Metrics) -> TableBlock:
 
 
 def table_of_spread(time: str, summary: Summary) -> TableBlock:
-    """Return the quantiles of a time and its number of measurements, a row per variant, or per task and in all."""
+    """Return the quantiles and the count of a time, with a row per variant, or per task and for the total."""
     parts = {name: part.total for name, part in summary.variants.items()} or {**summary.tasks, "total": summary.total}
     columns = (*(Column.of(TIMES[time], heading) for heading in _QUANTILES.values()), Column(heading="n"))
     rows: list[Row] = []
@@ -78,7 +79,12 @@ def matrix_of_cases(summary: Summary) -> TableBlock:
 
 
 def _groups(summary: Summary, more: int) -> Iterator[Row]:
-    """Yield a row for the other cases that differ, and for cases that all variants pass, none passes, or some lack."""
+    """
+    Yield a row for each group of cases without a row of their own.
+
+    The groups are cases that differ, cases that all variants pass, cases that no variant passes, and cases that are
+    missing or undecided in a variant.
+    """
     differing = frozenset(summary.differing)
     variants = len(summary.variants)
     groups = Counter[str]()
@@ -97,7 +103,7 @@ def _groups(summary: Summary, more: int) -> Iterator[Row]:
     if count := groups["failed"]:
         yield f"{counted(count, 'case')} that none passes", ("failed",) * variants
     if count := groups[""]:
-        yield f"{counted(count, 'case')} not answered in all", ("",) * variants
+        yield f"{counted(count, 'case')} not answered in all variants", ("",) * variants
 
 
 def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> TableBlock:

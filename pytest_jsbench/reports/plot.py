@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Figure, Kind, named
+from pytest_jsbench.metrics.figure import Better, Figure, Kind
+from pytest_jsbench.metrics.figures import FIGURES, RATES, named
 from pytest_jsbench.reports.run_json import settings_apart
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _empty_figure(width: float, height: float) -> Any:
 
 
 def _png(figure: Any) -> bytes:
-    """Return the figure as PNG; a function of the module, since figures can be pickled and nested functions cannot."""
+    """Return the figure as PNG; not a nested function, since figures have to be picklable."""
     output = io.BytesIO()
     figure.savefig(output, format="png")
     return output.getvalue()
@@ -156,7 +157,7 @@ def _columns(panels: int) -> int:
 
 
 def _row(metric: str) -> Figure:
-    """Return the figure with this name; for a metric of another tool, a figure that is guessed from its name."""
+    """Return the figure with this name; for a metric of another tool, guess a figure from the name."""
     if (row := named(metric)) is not None:
         return row
     if _COUNT.search(metric):
@@ -177,8 +178,8 @@ def _direction(row: Figure) -> str:
 
 def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[str]:
     """
-    Return the metrics to draw: the selected ones, the main ones of our runs, or all if a file is
-    from another tool.
+    Return the metrics to draw: the selected metrics, otherwise the main metrics, or all metrics if a file
+    is from another tool.
     """
     all_names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
     drawable = [name for name in all_names if not name.endswith(("_ci_low", "_ci_high"))]

@@ -105,7 +105,7 @@ class RunFile(EvaluationHead, VariantFigures):
     #: For each variant, the highest pass rate first, the fields `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
     #: `baseline` of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
-    #: Comparisons of the variants in pairs, with the fields of `baseline` and further ones; with more than four
+    #: Comparisons of the variants in pairs, with the fields of `baseline` and further fields; with more than four
     #: variants, each is compared only with the variant declared first; absent in a run without variants.
     comparisons: NotRequired[list[PairFigures]]
     #: Cases that some variants pass and others fail, the most evenly divided first; absent in a run without variants.
@@ -124,8 +124,8 @@ def run_to_dict(
     """
     Return the content of a run's `run.json` as JSON values.
 
-    `comparisons` with the baseline are by variant, or under an empty name. `baseline` is the file or directory of the
-    baseline.
+    `comparisons` with the baseline are by variant, with an empty key in a run without variants. `baseline` is the file
+    or directory of the baseline.
     """
     compared = {name: comparison.to_dict(source=baseline) for name, comparison in (comparisons or {}).items()}
     cases = ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
@@ -257,7 +257,7 @@ class Evaluation:
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
     def _interval_of_count(self, name: str) -> list[float | None]:
-        """Return the bounds for a failure rate, computed from its count, and over cases if their outcomes are known."""
+        """Return the bounds of a failure rate from its count, or from the outcomes of the cases if they are known."""
         group, _, kind = name.partition(".")
         counts = self.metrics.get("failure_counts")
         planned = self.metrics.get("planned")
@@ -288,7 +288,7 @@ def is_figure(value: object) -> bool:
 
 
 def read(path: Path) -> Evaluation:
-    """Read the evaluation in a file or in a run's directory; raise JSBenchError if there is none."""
+    """Read the evaluation in a file or in a run's directory; raise JSBenchError if this fails."""
     if path.is_dir():
         return _read_folder(path)
     if path.suffix == ".jsonl":
@@ -370,7 +370,7 @@ def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """Return the problems with the metrics in an evaluation; rates with the name of our rates are checked like them."""
+    """Return the problems with the metrics in an evaluation, including other tools' rates with the names of ours."""
     wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
     ours = metrics if OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
     return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
@@ -451,13 +451,13 @@ def _measurements(metadata: RunMetadata, summary: Summary, *, source: str) -> Ev
 
 
 def read_run(path: Path) -> Run:
-    """Read the run in a records.jsonl or in a run's directory; raise JSBenchError if there is none."""
+    """Read the run in a records.jsonl or in a run's directory; raise JSBenchError if this fails."""
     run = journal.read_run(path).run(path)
     return replace(run, verdict=RunVerdict.from_run_json(_data_of(path, run.metadata.run_id)))
 
 
 def read_gates(path: Path, run: Run) -> list[GateFigures]:
-    """Read the results of the run's gates from the run.json next to its records; RecordError if that fails."""
+    """Read the results of the run's gates from the run.json next to its records; raise RecordError if invalid."""
     try:
         return from_json(list[GateFigures], _data_of(path, run.metadata.run_id).get("gates", []))
     except ValueError as error:
@@ -465,7 +465,7 @@ def read_gates(path: Path, run: Run) -> list[GateFigures]:
 
 
 def _data_of(path: Path, run_id: str) -> Mapping[str, Any]:
-    """Return the content of the run.json next to a run's records; empty if there is none of this run."""
+    """Return the content of the run.json next to a run's records; empty if the file is missing or of another run."""
     file = journal.find_files(path)[0].with_name("run.json")
     data = load(file) if file.is_file() else {}
     run = data.get("run")
@@ -482,7 +482,7 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))
 
 
-#: Fields of `run` by which later runs are compared with a run.
+#: Fields of `run` that are compared with the fields of later runs.
 _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
@@ -491,7 +491,7 @@ _KEPT = (
 
 
 def kept_of_run(evaluation: Evaluation, *more: str) -> dict[str, Any]:
-    """Return the settings of a run by which later runs are compared with it."""
+    """Return the settings of a run that are compared with the settings of later runs."""
     return {name: evaluation.run[name] for name in (*_KEPT, *more) if name in evaluation.run}
 
 
@@ -540,30 +540,30 @@ def _cases_to_text(cases: Mapping[str, Any]) -> str:
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
     """
-    Return the part of the baseline for each variant of a run, by name; an empty name if the run has no variants.
+    Return the part of the baseline for each variant of a run by name; the name is empty without variants.
 
     A baseline without variants is used for each variant. Raise RecordError if it is unclear which part to use.
     """
     theirs = ", ".join(baseline.variants)
     if not variants:
         if baseline.variants:
-            message = f"{baseline.source} has variants ({theirs}), and this run has none: choose a run without variants"
+            message = f"{baseline.source} has variants ({theirs}), but this run has no variants: choose another run"
             raise RecordError(message, found=list(baseline.variants), where=baseline.source)
         return {"": baseline}
     if not baseline.variants:
         return dict.fromkeys(variants, baseline)
     compared = {name: baseline.variants[name] for name in variants if name in baseline.variants}
     if not compared:
-        message = f"{baseline.source} has the variants {theirs}, but none of this run's: {', '.join(variants)}"
+        message = f"{baseline.source} has the variants {theirs}; expected a variant of this run: {', '.join(variants)}"
         raise RecordError(message, found=list(baseline.variants), expected=list(variants), where=baseline.source)
     return compared
 
 
 def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
     """
-    Return, for each evaluation, the index of the evaluation that it is compared with, which is the first.
+    Return, for each evaluation, the index of its reference, which is the first evaluation.
 
-    If all variants occur in several runs, it is the first evaluation of the same variant.
+    If all variants occur in several runs, the reference is the first evaluation of the same variant.
     """
     variants = [evaluation.variant for evaluation in evaluations]
     have_counterparts = all(name and variants.count(name) > 1 for name in variants)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
-from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
+from pytest_jsbench.metrics.figure import GRAMMARS, TASKS, VARIANTS, FieldMetrics, Figure, Kind
+from pytest_jsbench.metrics.figures import FIGURES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
@@ -35,7 +36,7 @@ _MOST_COLUMNS = 5
 _MOST_FOLDED = 50
 #: Maximum length in characters of a variant's name in a sentence.
 _LONGEST_NAME = 40
-#: Maximum waiting time in seconds from which the report mentions the queue.
+#: Waiting time in seconds; if a call waited at least as long, the report mentions the queue.
 _LONG_QUEUE = 60.0
 
 
@@ -180,7 +181,7 @@ def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
     if summary.differing:
         yield differing_cases(summary)
     if summary.keywords:
-        yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By keyword of the schema")
+        yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By schema keyword")
     if summary.total.fields:
         yield table_of_fields(summary)
     if failing := run.failed():
@@ -262,10 +263,7 @@ def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
 
 
 def _end(outcome: CaseOutcome) -> str:
-    """
-    Return the outcome of a case as text: one word if all attempts are equal, otherwise also how
-    many of them passed.
-    """
+    """Return the outcome of a case as text, with the number of passed attempts if the attempts ended differently."""
     different = dict.fromkeys(outcome.attempts)
     if len(different) <= 1:
         return next(iter(different), MISSING)
@@ -382,9 +380,9 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
 
 
 def _facts_of_recordings(run: Run) -> Iterator[Fact]:
-    """Yield facts about recorded answers and about settings that differ from the recorded ones."""
+    """Yield facts about recorded answers and about settings that differ from those of the recordings."""
     if run.metadata.engine in RECORDED:
-        yield "recorded", "answers and times are those of the recording: no calls were made"
+        yield "recorded", "answers and times are from the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
         answers_made = sum(outcome.made for outcome in run.outcomes)
         yield "recorded", f"{count} of {counted(answers_made, 'answer')} from recordings, without calls and cost"
@@ -404,7 +402,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
         yield "retries", f"{counted(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         calls = counted(total.queue.count, "call")
-        yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
+        yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more; longest wait {longest:.1f} s"
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
@@ -412,7 +410,7 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
 
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
-    """Yield facts about what the metrics do not include."""
+    """Yield facts about cases, answers and calls that the metrics do not include."""
     total = summary.total
     if total.excluded:  # the count includes all repeats in all variants, so cases are counted below
         excluded = {
@@ -423,7 +421,7 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
         if broken := len(excluded) - sum(excluded.values()):
             yield "excluded", f"{counted(broken, 'case')} with a broken schema (skipped)"
         if free := sum(excluded.values()):
-            yield "excluded", f"{counted(free, 'answer')} to an application without a schema"
+            yield "excluded", f"{counted(free, 'answer')} to an application's call without a schema"
     if total.called_again:
         calls = counted(total.called_again, "call")
         yield "again", f"{calls} followed by another call for the same answer: only the last call counts"
@@ -456,7 +454,7 @@ _MISSING = {
     MissingReason.STOPPED: "not run, stopped",
     MissingReason.WORKER_DIED: "worker died",
     MissingReason.SCHEMA: "not run, schema broken",
-    MissingReason.ERROR: "test broke",
+    MissingReason.ERROR: "error in the test",
 }
 
 
@@ -464,8 +462,8 @@ def _values(total: Metrics) -> str:
     """Return the number of correct values, and the fields with the lowest accuracy."""
     right = total.value_accuracy
     conforming = _share(total.value_accuracy_conforming)
-    parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
-    parts.append(f"{_share(total.exact_match)} answers right in all")
+    parts = [f"{_share(right)}{_interval(right)} right, {conforming} in answers that conform"]
+    parts.append(f"{_share(total.exact_match)} answers entirely right")
     precision = total.value_precision.value
     f1 = total.value_f1.value
     if precision is not None and f1 is not None:
@@ -509,7 +507,7 @@ def _sampling(metadata: RunMetadata) -> str:
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
-    """Return the cases in which only some attempts passed, those nearest to one half first."""
+    """Return the cases in which only some attempts passed, the most evenly divided first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
     return f"{counted(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
@@ -549,5 +547,5 @@ def _tokens(total: Metrics) -> str:
 
 
 def _share_of_answers(known: int, unknown: int) -> str:
-    """Return how many answers a sum includes; empty if it includes all."""
+    """Return how many answers a sum includes; empty if the sum includes all answers."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

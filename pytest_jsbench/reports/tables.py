@@ -66,7 +66,7 @@ _BATCH = 1000
 
 
 def rows_of(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record, which is read only then, followed by a row for each missing attempt."""
+    """Yield a row for each record, reading one record at a time, and then a row for each missing attempt."""
     askers = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
     costs: Mapping[Attempt, float] = prices.costs(run).attempts
     for outcome, record in zip(run.outcomes, run.records, strict=True):
@@ -78,7 +78,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         yield _full_row(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
-#: Attributes that are the values of columns with the same name, by the object that has them.
+#: Attributes of each object that are the values of columns; the names are the same unless a mapping is given.
 _OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
 _OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")

@@ -24,12 +24,12 @@ _SHORT_NAME = 16
 _SHORTER_NAME = 12
 #: Minimum length of a truncated heading.
 _SHORTEST_HEAD = 6
-#: Width of a label.
+#: Width of the column with the labels of facts, in characters.
 LABEL = 11
 _NARROWEST_TEXT = 8
 #: Length in characters up to which a word in a cell is never split, so that it can be copied.
 _WHOLE_WORD = 20
-#: Terminals that open links, by TERM_PROGRAM and by the start of TERM, and the last version of VTE that does not.
+#: Terminals that open links, by TERM_PROGRAM and by the start of TERM, and the last version of VTE without links.
 _PROGRAMS_WITH_LINKS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "rio"})
 _TERMS_WITH_LINKS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "contour", "wezterm")
 _VTE_WITHOUT_LINKS = 5000
@@ -83,7 +83,7 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
 
 
 def link(path: Path, text: str, *, has_links: bool) -> str:
-    """Return a link to a file: the text with the file's address in an OSC 8 sequence, or else the plain address."""
+    """Return a link to a file: an OSC 8 sequence with the text, or the plain address if the terminal has no links."""
     address = path.resolve().as_uri()  # quotes every character that is not printable ASCII
     return f"\x1b]8;;{address}\x1b\\{printable(text, None)}\x1b]8;;\x1b\\" if has_links else address
 
@@ -92,11 +92,11 @@ def supports_links(environment: Mapping[str, str]) -> bool:
     """
     Return whether these variables name a terminal that opens links to files of this machine.
 
-    FORCE_HYPERLINK decides if it is set, as for other programs. Terminals do not report whether they open links.
+    If set, FORCE_HYPERLINK takes precedence, as in other programs. Terminals do not report whether they open links.
     """
     if (forced := environment.get("FORCE_HYPERLINK")) is not None:
         return forced != "0"
-    if "SSH_CONNECTION" in environment:  # the file is on another machine than the terminal
+    if "SSH_CONNECTION" in environment:  # the file and the terminal are on different machines
         return False
     vte = environment.get("VTE_VERSION", "")
     return (

@@ -77,7 +77,7 @@ _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
 _LONGEST_RETRY_AFTER = 120.0
-#: Seconds to wait after a refusal that does not state how long to wait.
+#: Seconds that count as waiting time if the provider refuses a call (429) without stating how long to wait.
 _SHORTEST_WAIT = 1.0
 
 
@@ -118,9 +118,9 @@ class Runner:
     retries: int = 2
     #: Rewrites a schema into the subset of JSON Schema that the engine accepts; None to send the schema unchanged.
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
-    #: Size of the model's context in tokens; None if the size is unknown, and then every prompt is sent.
+    #: Size of the model's context in tokens; None if unknown, so that prompts of any length are sent.
     context: int | None = None
-    #: Test or run that the requests come from; part of each request.
+    #: Test and settings that the requests come from; part of each request.
     origin: Origin = field(default_factory=Origin)
     #: Comparers of values with expected values, by the field's name.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
@@ -129,8 +129,8 @@ class Runner:
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
-        Make one attempt, queued at `planned_at` in the time of time.perf_counter; raise Refused if a call is not
-        allowed.
+        Make one attempt, which was queued at `planned_at` (a value of time.perf_counter); raise Refused if a call is
+        not allowed.
         """
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -170,8 +170,8 @@ class Runner:
 
     def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
         """
-        Prepare the request for a case; return the attempt's record if its schema cannot be used to
-        judge an answer.
+        Prepare the request for a case; return the attempt's record if the case's schema cannot be used to judge an
+        answer.
         """
         if isinstance(case, BrokenCase):
             return _unmade_record(case, repeat, _schema_problem(case))
@@ -200,8 +200,8 @@ class Runner:
 
     def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """
-        Judge the answer; return `unjudged` if the judge cannot run, because the answer was paid for and can be judged
-        later.
+        Judge the answer; return `unjudged` if memory or another resource is exhausted, because the answer was paid for
+        and can be judged later.
         """
         try:
             return verdict_on(generation, schema, changes, self.judge)
@@ -249,7 +249,7 @@ class Runner:
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
     def _generate(self, request: Request, tries: _Tries) -> Generation:
-        """Call the engine until there is an outcome; raise Refused if a call is not allowed."""
+        """Call the engine, with retries, and return the result; raise Refused if a call is not allowed."""
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
 
         def is_transient(error: BaseException) -> bool:
@@ -273,7 +273,7 @@ class Runner:
         except Refused as refused:
             if tries.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
                 raise
-            return _failure(tries.fault)  # the call was made, and this fault is its outcome
+            return _failure(tries.fault)  # an earlier try was made, and its fault is the outcome
         except CallError as error:
             return _failure(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
@@ -324,7 +324,7 @@ class Runner:
 def _changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     if before == after:
         return ()
-    from pytest_jsbench.adaptation.engine_changes import changes_by_engine  # few engines change a schema
+    from pytest_jsbench.adaptation.engine_changes import changes_by_engine  # imported late: few engines need it
 
     return changes_by_engine(before, after)
 
@@ -351,7 +351,7 @@ class _Tries:
 
     #: Seconds spent waiting for the limits.
     waited: float = 0.0
-    #: Seconds that the provider asked this call to wait.
+    #: Total number of seconds that the provider asked this call to wait.
     provider_wait: float = 0.0
     #: Number of tries that ended because the provider is overloaded, or down for all calls; these tries do not count as
     #: retries.
@@ -363,7 +363,7 @@ class _Tries:
     fault: CallError | None = None
     #: True once the run has given up on the provider.
     given_up: bool = False
-    #: The engine whose cached answer was used; None if the run's engine was called.
+    #: Source of an answer that was taken from recordings; None if the run's engine was called.
     answered_by: AnsweredBy | None = None
     #: Number of tries before the last one.
     retries: int = 0
@@ -395,8 +395,8 @@ def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Fail
 
 def _back_off(state: tenacity.RetryCallState, tries: _Tries) -> float:
     """
-    Return the seconds of back-off with full jitter, at least what the provider asked for; 0 if the admission makes all
-    calls wait.
+    Return the seconds of back-off with full jitter, but at least the provider's `Retry-After`; 0 if the admission makes
+    all calls wait.
     """
     if tries.wait_together:
         return 0.0
@@ -441,7 +441,7 @@ class AcceptanceRunner:
     def attempt(
         self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
     ) -> Record:
-        """Make the only attempt at a case, queued at `planned_at` in the time of time.perf_counter."""
+        """Make the only attempt at a case, which was queued at `planned_at` (a value of time.perf_counter)."""
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         if isinstance(case, BrokenCase):

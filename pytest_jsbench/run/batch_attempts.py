@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPart:
-    """A batch of requests."""
+    """A batch of requests that was or will be submitted to a provider."""
 
     #: Id assigned by the provider; None from just before the submission until the provider has confirmed the batch.
     id: str | None
@@ -48,10 +48,9 @@ class Batching(Protocol):
         stopped: threading.Event = ...,
     ) -> None:
         """
-        Submit the attempts, wait as configured, and write the answers to the file from which all processes of the run
-        read.
+        Submit the attempts, wait as configured, and write the answers to a file that all processes of the run read.
 
-        Any thread may set `stopped`: then nothing more is submitted, and the waiting ends.
+        Any thread may set `stopped`: then no more batches are submitted, and the method returns.
         """
 
     def waiting(self) -> list[BatchPart]:
@@ -59,13 +58,13 @@ class Batching(Protocol):
 
     def doubts(self, folder: Path) -> list[str]:
         """
-        Return a line for each batch whose id is unknown, with the steps for the user; `folder` is the directory of the
-        run, which the lines name.
+        Return one line for each batch whose id is unknown, with the next steps for the user; the lines name `folder`,
+        the run's directory.
         """
 
 
 class BatchSupport(Protocol):
-    """The steps of a run that are different if the run uses batches."""
+    """The steps of a run that differ if the run uses batches."""
 
     def take_over(self, source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
         """Read the batches of an earlier run; raise ResumeError if the batches cannot be resumed."""

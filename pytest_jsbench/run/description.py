@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
 #: Directory that contains one directory per GPU (with NVIDIA's driver for Linux).
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: Name for the source of the cases in a run without the suite.
+#: Value of `dataset.source` for a run without the suite.
 _PROJECT_SOURCE = "own tests"
 
 
 def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMetadata:
     """
-    Return the metadata of a run; if the cases are only listed, an engine that cannot be described
-    is not an error.
+    Return the metadata of a run; if the cases are only listed, do not raise an error for an engine that cannot be
+    described.
     """
     now = datetime.now(UTC)
     policy = asdict(plan.policy)

@@ -24,8 +24,8 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
     Yield the label and the text of each estimate for the attempts of each variant; no calls are made.
 
     Prompt tokens are a low estimate from the texts; answer tokens are the maximum. The cost is the amount that a cost
-    limit reserves: it is based on the maximum number of tokens in the prompt and in the schema, which most engines send
-    too.
+    limit reserves: it is based on the maximum number of tokens in the prompt, in the schema (which most engines send
+    too) and in the answer.
     """
     planned = list(attempts)
     for name, variant in plan.variants.items() if planned else ():
@@ -76,7 +76,10 @@ def _max_usage(requests: list[Request]) -> Usage:
 
 
 def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
-    """Return the request of an attempt, and the original schema of its case; return None if no call would be made."""
+    """
+    Return the attempt's request, with the original schema in place of the adapted schema; None if
+    there is no call.
+    """
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
@@ -111,4 +114,4 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
     times = f"{factor}as long as one call, with {variant.concurrency} in flight"
-    return f"{times}; at least {max(minutes):,.1f} min by the limits" if minutes else times
+    return f"{times}; at least {max(minutes):,.1f} min by the rate limits" if minutes else times

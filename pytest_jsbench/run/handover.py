@@ -20,7 +20,7 @@ class Handover:
     shared: Path
     #: File with the records of an earlier run; None for a new run.
     recorded: Path | None = None
-    #: Replaces texts in records by their digests; None to write the texts.
+    #: Replaces texts in records by digests; None if the run is not redacted.
     redaction: Redaction | None = None
 
     @property

@@ -17,9 +17,9 @@ class CallsInFlight(Generic[T]):
     """
     Makes several calls concurrently and keeps the result of each call, under a key, until the result is taken.
 
-    All methods are called from the one thread that runs the cases; the calls run in threads of this object, as many as
-    may be in flight. After `stop`, no call begins. The threads are daemons, so that the interpreter exits after Ctrl-C
-    without waiting for calls in flight; after `stop`, each thread ends with its current call.
+    All methods are called from the one thread that runs the cases; the calls run in threads of this object, whose
+    number is `concurrency`. After `stop`, no call begins. The threads are daemons, so that the interpreter exits after
+    Ctrl-C without waiting for calls in flight; after `stop`, each thread ends with its current call.
     """
 
     def __init__(self, concurrency: int) -> None:
@@ -57,7 +57,7 @@ class CallsInFlight(Generic[T]):
         self._futures.pop(key, None)
 
     def stop(self) -> None:
-        """Begin no more calls; do not wait for those in flight."""
+        """Begin no more calls; do not wait for calls in flight."""
         self.stopped = True
         for _ in range(self._threads):
             self._queue.put(None)

@@ -2,9 +2,9 @@
 Enforce limits that all processes of a run share: requests and tokens per minute, cost, and the provider's capacity.
 
 The state is kept in one SQLite file, which remains intact if a process is killed. Requests and tokens are spread evenly
-over the minute, because providers refill their quotas evenly. Before a call, tokens are reserved at the mean of the
-calls so far, and cost at the maximum; after the call, both amounts are replaced by the actual usage, so that the total
-stays within the cost limit.
+over the minute, because providers refill their quotas evenly. Before a call, its maximum cost and its expected tokens
+are reserved; the expected length of an answer is the mean so far. After the call, both amounts are replaced by the
+actual usage, so that the total stays within the cost limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _TABLES = (
     # maximum cost of each call in flight, and the latest time at which the call ends
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
-#: Number of settled calls after which their mean output replaces the maximum length of an answer in estimates.
+#: Number of calls with recorded usage after which their mean output replaces the maximum length of an answer in
+#: estimates.
 _MIN_SETTLED = 8
 #: Seconds until a limit that depends on calls in flight is checked again.
 _CHECK_INTERVAL = 0.1
@@ -85,7 +86,7 @@ class Permit:
     provider: str = ""
     #: Name of the server whose requests and tokens per minute the call counts towards.
     server: str = ""
-    #: Monotonic time at which the permit was given; 0 if it was given without reading the file.
+    #: Monotonic time at which the permit was given; 0 if no limits applied.
     began: float = 0.0
 
 
@@ -93,8 +94,9 @@ class LimitsFile:
     """
     The limits of a run, stored in a file that its processes share.
 
-    Each Admission has one object. All methods are thread-safe: a lock admits one thread at a time, and the lock of the
-    file admits one process. `close` is called last; afterwards no call is permitted, and reported usage is dropped.
+    Each Admission has its own LimitsFile object. All methods are thread-safe: a lock admits one thread at a time, and
+    the lock of the file admits one process. `close` is called last; afterwards no call is permitted, and reported usage
+    is dropped.
     """
 
     def __init__(self, path: Path, limits: RateLimits) -> None:
@@ -173,7 +175,7 @@ class LimitsFile:
             if end.sign is Sign.ANSWERED:
                 self._answered.add(permit.provider)
             return ProviderState()
-        with suppress(Refused):  # raised if the session has ended, when the state is no longer needed
+        with suppress(Refused):  # raised if the session has ended; the state is then not needed
             return self._account(permit, end, tokens=tokens, cost=cost, output=output)
         return ProviderState()
 
@@ -228,7 +230,7 @@ class LimitsFile:
 
     @contextmanager
     def _state(self) -> Iterator[sqlite3.Connection]:
-        """Yield the file, locked for this thread of this process; raise Refused if the file is closed."""
+        """Yield the connection, locked against other threads and processes; raise Refused if the file is closed."""
         with self._lock:
             if self._closed:
                 raise Refused(MissingReason.STOPPED, "the session ended first")
@@ -237,7 +239,7 @@ class LimitsFile:
             try:
                 yield connection
             finally:
-                if connection.in_transaction:  # otherwise a full disk has ended it, and that error is reported
+                if connection.in_transaction:  # a full disk ends the transaction with an error
                     connection.execute("COMMIT")
 
 
@@ -274,17 +276,14 @@ def _next_start(then: float, now: float, amount: float, per_minute: float | None
 
 
 def _count_lapsed(state: sqlite3.Connection, now: float) -> None:
-    """
-    Count the reservations of calls that must have ended by now as spent, because the process of the
-    call has died.
-    """
+    """Count expired reservations as spent: the processes of these calls have died without reporting the actual cost."""
     state.execute("UPDATE state SET spent = spent + (SELECT TOTAL(cost) FROM reserved WHERE until < ?)", [now])
     state.execute("DELETE FROM reserved WHERE until < ?", [now])
 
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(private(path), timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-    # data passed to the operating system is kept if a process is killed; it need not be kept if the machine crashes
+    # no sync is needed: the data survives a killed process, and need not survive a crash of the machine
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = TRUNCATE")
     connection.execute("BEGIN EXCLUSIVE")
@@ -339,7 +338,7 @@ class Admission:
         return self._shared.limits.patience
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
-        """Wait until the call may be made; raise Refused if it may not."""
+        """Wait until the call may be made; raise Refused if the run makes no more calls."""
         start = time.perf_counter()
         if self._shared.idle:
             self._check()
@@ -354,7 +353,7 @@ class Admission:
                 try:
                     admitted = self._shared.reserve(request, cost, self._provider, self._server)
                 except Refused as refused:
-                    if refused.reason is MissingReason.UNAVAILABLE:  # the remaining calls need not read the file
+                    if refused.reason is MissingReason.UNAVAILABLE:  # so that the remaining calls do not read the file
                         self.stop(refused)
                     raise
                 except Exception as error:
@@ -401,8 +400,8 @@ class Admission:
 
     def _share(self, calls: int) -> float:
         """
-        Return this number of calls as a fraction of the process's concurrency; 0 if the number of
-        calls is not adapted.
+        Return this number of calls as a fraction of the process's concurrency; 0 if the concurrency is not adapted to
+        the provider.
         """
         return calls / self._concurrency if self._concurrency else 0.0
 

@@ -2,8 +2,8 @@
 Track the state of a provider, which all processes of a run share, and compute when the next call may be made.
 
 After a refusal (429), all calls wait; then only as many calls are in flight as the provider accepted. Without further
-refusals, this number rises again, slowly at first. A provider that is down gets a single call now and then, until it
-answers. A run gives up on the provider when its patience ends, and at once if every further call would be rejected.
+refusals, this number rises again, slowly at first. A provider that is down gets one call at a time until it answers. A
+run gives up on the provider after --jsbench-patience, and at once if every further call would be rejected.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 
 #: Fraction of the patience that applies to a server that has never answered, because its address may be wrong.
 _PATIENCE_BEFORE_ANSWER = 0.1
-#: Number of consecutive calls that found no working server after which only one call at a time is made.
+#: Number of consecutive calls without a working server, after which only one call at a time is made.
 _DOWN_AFTER = 10
 #: Number of consecutive calls after which the run gives up if each had a fault that would affect every further call.
 _FATAL_AFTER = 5
 #: Number of rounds of refusals without an answer before the run may give up.
 _ROUNDS = 3
-#: Minimum fraction of the concurrency that remains after one round of refusals; also the maximum while no call is
-#: answered.
+#: Minimum fraction of the concurrency that remains after one round of refusals; also the maximum fraction while no call
+#: is answered.
 _MIN_SHARE = 1 / 4
 #: Seconds without a refusal in which the concurrency rises from zero to its maximum. It rises with the third power of
 #: the time: slowly near the number of calls that the provider accepted and faster later, since the provider may then
@@ -45,7 +45,7 @@ class Sign(StrEnum):
     DOWN = "down"
     #: The connection was closed, or the server failed, possibly because of this request alone.
     BROKEN = "broken"
-    #: The key, the money or the model is missing: every call would fail in this way.
+    #: The key is invalid, the quota is used up or the model does not exist: every call would fail in this way.
     FATAL = "fatal"
 
 
@@ -72,7 +72,8 @@ class CallEnd:
     message: str = ""
     #: Seconds that the provider asked to wait.
     retry_after: float | None = None
-    #: Fraction of the process's concurrency still in flight when the call ended, that is, accepted despite a refusal.
+    #: Fraction of the process's concurrency that is still in flight when the call ends; after a refusal, these calls
+    #: were accepted.
     share_in_flight: float = 1.0
 
     @classmethod
@@ -185,7 +186,7 @@ class ProviderState:
     def _paused(self, now: float, seconds: float | None) -> ProviderState:
         """
         Return the state with a pause as long as the provider asks; if the provider states no time, each pause is longer
-        than the last.
+        than the previous pause.
         """
         if seconds is None:
             seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE)

@@ -43,7 +43,7 @@ class AttemptResult:
     """
 
     result: AttemptOutcome | Missing
-    #: Explanation of a failure, if this process has just made the attempt; the record then need not be read for it.
+    #: Explanation of a failure if this process has just made the attempt, so that the record need not be read again.
     explanation: str = ""
     #: True if the record comes from an earlier run.
     resumed: bool = False
@@ -51,17 +51,17 @@ class AttemptResult:
     journal_error: str = ""
     #: One line for each classifier that raised an error.
     classifier_errors: tuple[str, ...] = ()
-    #: Reason why the answers of the project's tests can no longer be recorded; empty while they can.
+    #: Reason why the answers of the project's tests can no longer be recorded; empty if there is no problem.
     recording_error: str = ""
 
 
 def missing_attempt(attempt: Attempt, refused: Refused) -> Missing:
-    """Return the outcome of an attempt that was not made."""
+    """Return the entry for an attempt that was not made."""
     return Missing(**attempt._asdict(), reason=refused.reason, message=refused.message)
 
 
 def record_dead_worker(shared: Path, process: str) -> None:
-    """Write down that a process has died, before its attempts are assigned to other processes."""
+    """Add a process to the file of dead processes, before its attempts are assigned to other processes."""
     with private(shared / _DEAD_WORKERS).open("a", encoding="utf-8") as file:
         file.write(f"{process}\n")
 
@@ -84,7 +84,7 @@ class DeadWorkerRecords:
             for process in self._dead.read_text(encoding="utf-8").split():
                 if process not in self._read:
                     self._read.add(process)
-                    # the file is absent or unreadable; the process that creates the summary reports this
+                    # if the file is absent or unreadable, the process that creates the summary reports the problem
                     with contextlib.suppress(JSBenchError):
                         content = journal.read(self._folder / f"records.{process}.jsonl")
                         self._outcomes.update((outcome.attempt, outcome) for outcome in content.outcomes)
@@ -93,7 +93,7 @@ class DeadWorkerRecords:
 
 class RecordKeeper:
     """
-    Keeps the records of the attempts that one process makes.
+    Writes the records of the attempts that one process makes, and finds records that already exist.
 
     A run's session creates one object when attempts begin. The threads of the calls in flight call `make_or_find`; a
     project's tests call `write` and `take_over`. The object keeps no record in memory, and need not be closed.
@@ -115,7 +115,7 @@ class RecordKeeper:
         self._recorded = recorded
         self.dead_worker_records = DeadWorkerRecords(handover.shared, handover.records)
         self._judge = judge
-        #: Prevents further calls, for the given reason.
+        #: Function that prevents further calls; its argument is the reason.
         self._refuse = refuse
         #: True once this process itself has aborted the calls in flight.
         self.stopped = False
@@ -167,8 +167,8 @@ class RecordKeeper:
         """
         Reuse the record of an attempt from an earlier run, judged and classified again by this run.
 
-        The values of the answer are compared with those that the case expects now. The record is written again if its
-        verdict, values, codes or key differ from those of the earlier run.
+        The values of the answer are compared with the values that the case expects in this run. The record is written
+        again if its verdict, values, codes or key differ from those of the earlier run.
         """
         place = self._recorded.place(recorded.attempt)
         errors: tuple[str, ...] = ()

@@ -104,8 +104,7 @@ class RunSession:
         self.earlier_batches = earlier_batches
         #: Records of the earlier run; empty for a new run.
         self.recorded = Recorded(handover.recorded)
-        #: Name of this process if the run has several; empty for the only process, and for the process that creates the
-        #: summary.
+        #: Name of this process if it is an xdist worker; empty for the process that creates the summary.
         self._process = process
         #: Engine configurations that another process has prepared, by the name of the variant.
         self._prepared = prepared
@@ -224,7 +223,7 @@ class RunSession:
         """Return the judge for the answers of this process, created at first use."""
         with self._lock:
             if self._judge is None:
-                # other sessions in this process may still use it
+                # other sessions in this process may still use the shared child process
                 self._resources.callback(guarded_calls().let_go)
                 self._judge = self._resources.enter_context(Judge(self.plan.policy, calls=guarded_calls()))
             return self._judge
@@ -272,7 +271,7 @@ class RunSession:
         key = variant, who, f"{config.name}{_address_suffix(config)}{_key_suffix(config)}"
         with self._lock:
             if key not in self._admissions:
-                # next to paid variants, a local server without a price counts as free, and the header reports this
+                # if other variants cost money, a local server without a price counts as free; the header reports this
                 free = self.plan.limits.max_cost is None or (who.provider is None and bool(variant))
                 price = None
                 if not free:
@@ -422,8 +421,8 @@ def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[Eng
     """
     Return the name under which the state of the provider is tracked and reported.
 
-    The name includes the address or the environment variable of the key if the run's variants differ in them, since one
-    provider may fail while the others work.
+    The name includes the address or the environment variable of the key if the run's variants differ in them, since
+    calls to one address or with one key may fail while other calls succeed.
     """
     at = _address_suffix(config) if len({engine.base_url for engine in engines}) > 1 else ""
     key = _key_suffix(config) if len({engine.api_key_env for engine in engines}) > 1 else ""

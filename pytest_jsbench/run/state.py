@@ -40,7 +40,7 @@ class RunState:
         self._variants = {name: place for place, name in enumerate(variants)}
         #: The suite's attempts, in the dataset's order; empty until the tests are collected.
         self.planned: tuple[Attempt, ...] = ()
-        #: Attempts of the project's tests, which are known only once they are made.
+        #: Attempts of the project's tests; an attempt is known only after it was made.
         self._project_attempts: set[Attempt] = set()
         self._outcomes: dict[Attempt, AttemptOutcome] = {}
         self._missing: dict[Attempt, Missing] = {}
@@ -49,11 +49,10 @@ class RunState:
         self._resumed: set[Attempt] = set()
         #: One line for each problem in writing or reading files.
         self.warnings: list[str] = []
-        #: The first attempt at which a classifier or a metric raised an error, and the number of such attempts, by
-        #: error.
+        #: For each error of a classifier or a metric: the first attempt with the error, and the number of attempts with
+        #: the error.
         self._classifier_errors: dict[str, tuple[Attempt, int]] = {}
-        #: The first record that was not written, the number of such records, and the warning that states this number,
-        #: by problem.
+        #: For each problem: the first record that was not written, the number of unwritten records, and the warning.
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
     def plan(self, attempts: Iterable[Attempt]) -> None:
@@ -170,8 +169,7 @@ class RunState:
     def add_from(self, folder: Path) -> None:
         """Add the records that the processes of the run wrote but did not report; rename files that cannot be read."""
         for path in sorted(folder.glob("records*.jsonl")):
-            # resumed records count only when they are reported, after this run has judged them, and late records are
-            # not part of this run
+            # resumed records count only if this run has judged and reported them; late records are not part of this run
             if path.name in (journal.RESUMED, journal.LATE):
                 continue
             try:
@@ -200,7 +198,7 @@ class RunState:
             aside = path.rename(path.with_name(f"{path.name}.unreadable"))
         except OSError as error:
             return f"it is not renamed: {error}"
-        # the reported lines are intact, and are now in the renamed file
+        # records that were already reported are intact, and are now in the renamed file
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:
                 source = structs.replace(outcome.source, path=aside)

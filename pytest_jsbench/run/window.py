@@ -32,7 +32,7 @@ class Window:
     """
 
     def __init__(self) -> None:
-        #: Queue of finished attempts; None ends the waiting for further attempts.
+        #: Queue of finished attempts; None makes `make_all` return.
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         #: Set when no more attempts may begin.
         self.stopped = threading.Event()

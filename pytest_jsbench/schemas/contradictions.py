@@ -1,4 +1,4 @@
-"""Find bounds of a schema that contradict each other, or that decoding libraries cannot express as integers."""
+"""Find bounds in a schema that contradict each other, or integer bounds that decoding libraries cannot handle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_jsbench.schemas.references import pointer_of
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: Pairs of bounds, each as the type that they limit, the lower bound and the upper bound.
+#: Pairs of bounds: the type that they limit, the keyword of the lower bound, and the keyword of the upper bound.
 _PAIRS = (
     ("string", "minLength", "maxLength"),
     ("array", "minItems", "maxItems"),
@@ -23,16 +23,15 @@ _PAIRS = (
     ("number", "exclusiveMinimum", "exclusiveMaximum"),
 )
 _INTEGER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-#: Smallest absolute value that decoding libraries cannot use as an integer bound. It includes the ends of the 64-bit
-#: range, since libraries add 1 to a bound or negate it.
+#: Smallest absolute value of an unusable integer bound: decoding libraries add 1 to 64-bit bounds, or negate them.
 _TOO_LARGE = 2**63 - 1
-#: Maximum number of digits in the bound of an integer range that is unbounded away from zero.
+#: Maximum number of digits in a `minimum` without a `maximum`, or in a negative `maximum` without a `minimum`.
 _MOST_DIGITS = 16
 
 
 def find_impossible_bound(schema: Schema) -> str:
     """
-    Describe the first bounds that no value meets or that have too many digits; return an empty text
+    Describe the first bounds in the schema that no value can satisfy or that have too many digits; return an empty text
     if there are none.
     """
     for path, node in located(schema):
@@ -65,8 +64,8 @@ def _oversize(node: Mapping[str, Any]) -> str:
 
 def _open_range(node: Mapping[str, Any]) -> str:
     """
-    Describe an integer range that begins at a bound of many digits and is unbounded away from zero;
-    empty if none.
+    Describe a very large `minimum` without a `maximum`, or a very large negative `maximum` without a `minimum`; return
+    an empty text if the integers have no such bound.
     """
     if not _declares_integer(node):
         return ""
@@ -90,7 +89,7 @@ def _declares_integer(node: Mapping[str, Any]) -> bool:
 
 
 def _allows(node: Mapping[str, Any], kind: str) -> bool:
-    """Return whether the node's own `type` allows values of a type."""
+    """Return whether the `type` of this schema allows a type; the schemas inside it are not checked."""
     declared = node.get("type")
     if declared is None:
         return True

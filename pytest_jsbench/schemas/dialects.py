@@ -15,8 +15,7 @@ _NEW_IN_2019_09 = frozenset(
      "$recursiveRef"}
 )  # fmt: skip
 _NEW_IN_2020_12 = frozenset({"prefixItems", "$dynamicRef"})
-# all drafts have `dependencies` here, although 2019-09 replaced it: later metaschemas still describe the keyword, and
-# jsonschema-rs asserts it
+# 2019-09 replaced `dependencies`, but all drafts have the keyword here, since jsonschema-rs still asserts it
 _IN_4 = KEYWORDS - _NEW_IN_6 - _NEW_IN_7 - _NEW_IN_2019_09 - _NEW_IN_2020_12
 _IN_6 = _IN_4 | _NEW_IN_6
 _IN_7 = _IN_6 | _NEW_IN_7
@@ -26,13 +25,13 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Published draft of JSON Schema, or dialect that an embedded metaschema defines."""
+    """A published draft of JSON Schema, or a dialect that an embedded metaschema defines."""
 
     #: `$schema` URI of the dialect, as in its specification.
     uri: str
     #: Name of the dialect's validator class in both jsonschema-rs and jsonschema.
     validator: str
-    #: Keyword for a schema's own URI.
+    #: Keyword that declares the URI of a schema.
     id_keyword: str = "$id"
     #: Keywords of the dialect that can make an instance invalid; other keywords have no effect.
     keywords: frozenset[str]

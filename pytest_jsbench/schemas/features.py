@@ -1,4 +1,4 @@
-"""Compute the facts of a schema that are known before any call: dialect, size, depth, keywords and features."""
+"""Analyze a schema before any call: dialect, size, depth, keywords and features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
 from pytest_jsbench.schemas.references import References, cycle
 
-#: Keywords that cause a feature, by feature; a schema with any of these keywords has the feature.
+#: Keywords by feature; a schema with any of these keywords has the feature.
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     "ref": REFERENCES,
     "union": frozenset({"anyOf", "oneOf"}),
@@ -30,9 +30,9 @@ _BY_KEYWORD: Mapping[str, frozenset[str]] = {
 }
 #: Features of a schema, with their meaning.
 FEATURES: Mapping[str, str] = {
-    "recursive": "a reference to a schema that contains it",
+    "recursive": "references that form a cycle",
     "remote": "a reference to another document",
-    "closed": "an object that allows no other properties",
+    "closed": "an object that allows no additional properties",
     **{name: " or ".join(sorted(keywords)) for name, keywords in _BY_KEYWORD.items()},
 }
 #: Dialect name for a `$schema` that is not one of the published drafts.
@@ -44,20 +44,20 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFeatures:
-    """Facts of a schema that are known before any call."""
+    """Dialect, size, depth, keywords and features of a schema; cases can be selected by these values."""
 
     #: Name of the dialect, `draft-04` to `2020-12`, or `unknown`.
     dialect: str
     #: Size of the schema in bytes, as UTF-8 JSON without white space.
     size: int
-    #: Number of schemas nested in each other, including the outermost.
+    #: Maximum nesting depth of schemas; a schema without subschemas has depth 1.
     depth: int
     keywords: frozenset[str]
     features: frozenset[str]
 
     @classmethod
     def from_schema(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
-        """Compute the facts of a schema; `default_dialect` is the `$schema` URI of schemas that declare none."""
+        """Analyze a schema; `default_dialect` is the dialect's URI for a schema without `$schema`."""
         keywords = used_keywords(schema)
         uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect
         dialect = find_dialect(uri)

@@ -25,7 +25,7 @@ ANNOTATIONS = frozenset(
      "deprecated", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary",
      "contentEncoding", "contentMediaType", "contentSchema"}
 )  # fmt: skip
-#: Keywords by the type to which they apply; they ignore instances of other types.
+#: Keywords by the type to which they apply; instances of other types always satisfy these keywords.
 BY_KIND: dict[str, frozenset[str]] = {
     "object": frozenset(
         {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
@@ -51,9 +51,9 @@ KEYWORDS = frozenset({"type", "enum", "const"}).union(*BY_KIND.values(), APPLICA
 
 def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
-    Return every object directly below this schema that may be a schema, too.
+    Return every object directly below this schema that may also be a schema.
 
-    Unknown keywords are included, since references lead into them (`#/components/schemas/…`).
+    Objects in unknown keywords are included, since references can point to them (`#/components/schemas/…`).
     """
     below: list[dict[str, Any]] = []
     for keyword, value in schema.items():
@@ -160,9 +160,9 @@ _NEAR = 0.86
 
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 _WORDS = KEYWORDS | ANNOTATIONS
-#: Types of a number or boolean, which may also be written as a string here; that is a separate fault.
+#: Accepted types for a number or boolean. A string is accepted too: a number in quotes is a separate mistake.
 _SCALAR = (int, float, str)
-#: Types of each keyword's value. If the value has another type, the name is not a misspelled keyword.
+#: Types of each keyword's value. A similar name with a value of another type is not a misspelling of the keyword.
 _VALUES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"), dict),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "prefixItems"), list),
@@ -184,7 +184,7 @@ def misspelt(schema: Schema) -> list[str]:
 
 
 def find_misspelled(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the messages of `misspelt` for a schema whose subschemas the caller has already collected."""
+    """Return the same messages as `misspelt`, for a schema whose subschemas are already collected."""
     meanings: dict[str, str] = {}
     for subschema in subschemas:
         for name, value in subschema.items():
@@ -201,7 +201,7 @@ def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str
     """
     Yield every object at a place where a schema is expected, with its path, in document order.
 
-    Definitions may be grouped in containers; these are not schemas, and are not yielded.
+    Definitions may be grouped in containers; a container is not a schema, and is not yielded.
     """
     pending: list[tuple[tuple[str | int, ...], object, bool]] = [((), schema, False)]
     while pending:
@@ -231,7 +231,7 @@ def _is_container(value: dict[str, Any]) -> bool:
 
 
 def _fits(word: str, value: object) -> bool:
-    """Return whether a value has a type that the keyword allows."""
+    """Return whether the type of a value is allowed for a keyword."""
     if word in _VALUES:
         return isinstance(value, _VALUES[word])
     return word in DATA | _DEFINITIONS or not isinstance(value, dict)

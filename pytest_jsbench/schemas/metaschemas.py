@@ -1,4 +1,4 @@
-"""Read custom dialects: the keywords that a metaschema embedded in the schema's document defines."""
+"""Read custom dialects from metaschemas that are embedded in the schema's document."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def _uri(draft: Dialect, name: str) -> str:
 _ASSERTS_FORMATS = _uri(DRAFT_2020_12, "format-assertion")
 #: Keywords of each published vocabulary that can make an instance invalid.
 VOCABULARIES = {_uri(draft, name): keywords for draft, named in _NAMED.items() for name, keywords in named.items()}
-#: Draft whose core vocabulary a metaschema uses.
+#: Draft by the URI of its core vocabulary.
 _BY_CORE = {_uri(draft, "core"): draft for draft in _NAMED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownVocabulary:
-    """Vocabulary that a metaschema requires and that is not one of the published vocabularies."""
+    """An unpublished vocabulary that a metaschema requires."""
 
     metaschema: str
     uri: str
 
 
 def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None:
-    """Return the dialect of a schema that contains its own metaschema; None if it does not, or the draft is unknown."""
+    """Return the dialect of a schema that contains its metaschema; None without a metaschema or known draft."""
     uri = schema.get("$schema")
     metaschema = _metaschema(schema, uri)
     if not isinstance(uri, str) or metaschema is None:
@@ -77,14 +77,14 @@ def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
     """Return the metaschema with this URI in the schema's document; None if the document does not contain it."""
     for draft in (DRAFT_2020_12, DRAFT_4):
         resource = References(schema, draft).resolve(schema, uri)
-        # a name such as `#` or `schema.json` is not a URI that `$schema` could refer to
+        # `$schema` must be an absolute URI, and not a relative reference such as `#` or `schema.json`
         if isinstance(resource, dict) and isinstance(uri, str) and ":" in uri:
             return resource
     return None
 
 
 def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None:
-    """Return the published draft that a metaschema extends, by its core vocabulary or its own `$schema`."""
+    """Return the published draft that a metaschema extends, as its core vocabulary or its `$schema` shows."""
     seen: list[int] = []
     current: dict[str, Any] | None = metaschema
     while current is not None and id(current) not in seen:
@@ -103,6 +103,6 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
 
 
 def reduced(schema: Any, dialect: Dialect) -> Any:
-    """Return the schema without the keywords that its dialect lacks, for validators that support only whole drafts."""
+    """Return the schema without keywords that its dialect lacks, for validators that support only published drafts."""
     silent = KEYWORDS - dialect.keywords
     return rebuild(schema, lambda part: {name: value for name, value in part.items() if name not in silent})

@@ -1,4 +1,4 @@
-"""Name the two JSON Schemas of a Python type, as Pydantic does: `validation` and `serialization`."""
+"""Define the modes of a Python type's JSON Schema, with Pydantic's names: `validation` and `serialization`."""
 
 from __future__ import annotations
 

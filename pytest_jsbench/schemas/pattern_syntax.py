@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 #: Escaped letters that have a meaning in ECMA-262.
 _ESCAPES = frozenset("bBcdDfknpPrsStuvwWx")
-#: Other escaped letters, which mean the letter itself in ECMA-262, and what to write instead.
+#: Other escaped letters, which in ECMA-262 match the letter itself, with the ECMA-262 syntax for the intended meaning.
 _LETTERS = {
     "A": "^",
     "Z": "$",
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<possessive>(?:[*+?]|\{\d+(?:,\d*)?\})\+)",
     re.DOTALL,
 )
-#: Number of characters of a pattern that are checked; the rest is ignored.
+#: Number of characters that are checked, from the start of a pattern.
 _LONGEST = 2_000
 _POSIX = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?P<posix>\[:\^?\w+:\])", re.DOTALL)
 _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)

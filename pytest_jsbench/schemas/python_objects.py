@@ -1,8 +1,8 @@
 """
 Write objects of Python types as JSON that conforms to the type's JSON Schema for validation or serialization.
 
-Pydantic itself dumps objects only for serialization. JSON for validation is input that the type accepts: it uses
-validation aliases, includes excluded fields, omits computed fields, and does not apply serializers.
+Pydantic itself writes JSON only for serialization. In contrast, JSON for validation is input that the type accepts: it
+uses validation aliases, includes excluded fields, omits computed fields, and does not apply serializers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FIELDS = frozenset({"model-field", "dataclass-field", "typed-dict-field"})
 _FUNCTIONS = frozenset({"function-plain", "function-wrap"})
-#: Fields of a core schema that contain values, not core schemas.
+#: Keys of a Pydantic core schema with values that are not core schemas themselves.
 _VALUES = frozenset({"metadata", "config", "default", "expected", "validation_alias", "serialization"})
 _NO_SECRET = object()
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -39,7 +39,7 @@ class SchemaWriter(GenerateJsonSchema):
         Return the schema of a serializer's result, which is any value if a custom serializer
         declares no return type.
         """
-        # Pydantic would describe the value before serialization, but the result may be another one
+        # Pydantic would describe the value before serialization, but the serializer may return another type
         if schema["type"] in _FUNCTIONS and schema.get("return_schema") is None and _is_custom(schema["function"]):
             return {}
         if schema["type"] == "function-plain" and getattr(schema["function"], "__name__", "") == "_serialize_secret":
@@ -68,7 +68,7 @@ def dump(adapter: TypeAdapter[Any], value: object, mode: Mode) -> str:
         return _dump(adapter, value, mode, keep_serializers=True)
     try:
         return _dump(adapter, value, mode, keep_serializers=False)
-    except PydanticSerializationError:  # only the project's own serializer can write this type
+    except PydanticSerializationError:  # Pydantic cannot write this type without the custom serializer
         return _dump(adapter, value, mode, keep_serializers=True)
 
 
@@ -107,7 +107,7 @@ def _rewrite_schema(node: Any, mode: Mode, keep_serializers: bool) -> Any:
         _use_validation_alias(changed)
     config = node.get("config")
     if mode == "validation" and isinstance(config, Mapping):
-        # these settings affect only serialization, and the JSON Schema for validation does not depend on them
+        # the settings `ser_json_…` affect only serialization, not the JSON Schema for validation
         kept = {name: value for name, value in config.items() if not name.startswith("ser_json_")}
         changed["config"] = {**kept, "ser_json_bytes": config.get("val_json_bytes", "utf8")}
     return changed
@@ -123,7 +123,7 @@ def _use_validation_alias(field: dict[str, Any]) -> None:
 
 
 def _name_in_schema(alias: Any) -> str | None:
-    """Return the name for the JSON Schema, the first alias that is not a path; None for the field's own name."""
+    """Return the first alias that is not a path, as used in the JSON Schema; None if the field has no such alias."""
     if isinstance(alias, str):
         return alias
     paths = alias if isinstance(alias, list) else []

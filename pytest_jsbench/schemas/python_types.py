@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_described(described: object) -> bool:
-    """Return whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
+    """Return whether a type has a JSON Schema: a Pydantic model, dataclass, TypedDict, or a type like `list[Model]`."""
     return typing.get_origin(described) is not None or is_model(described)
 
 
@@ -29,7 +29,7 @@ def is_model(described: object) -> TypeGuard[type]:
     return isinstance(described, type) and (
         hasattr(described, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(described)
-        # a TypedDict; `typing` and `typing_extensions` do not recognize each other's on every Python version
+        # not `is_typeddict`: on some Python versions, that of `typing` rejects a TypedDict of `typing_extensions`
         or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 
@@ -56,7 +56,7 @@ def parse(described: Any, instance: object) -> object:
     """
     Convert the instance to an object of the type.
 
-    Raise ValueError if the type rejects the instance, which may conform to the type's JSON Schema.
+    Raise ValueError if the type rejects the instance; this is possible even if its JSON Schema accepts the instance.
     """
     __tracebackhide__ = True
     adapter = _adapter(described)
@@ -70,7 +70,7 @@ def parse(described: Any, instance: object) -> object:
 
 
 def _trim_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first line outside this module and Pydantic; None if there is none."""
+    """Return the traceback from the first line outside this module and Pydantic; None if there is no such line."""
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__"))
         if module != __name__ and module.partition(".")[0] != "pydantic":
@@ -94,7 +94,7 @@ def to_json(value: object, described: Any = None, mode: Mode = "serialization") 
     """
     Return an object as JSON text that conforms to its type's JSON Schema for the mode.
 
-    The type is the object's class; `described` is the type of values such as a list of models.
+    By default, the type is the object's class; pass `described` for objects such as a list of models.
     """
     adapter = _adapter(type(value) if described is None or is_described(type(value)) else described)
     from pytest_jsbench.schemas.python_objects import dump

@@ -26,13 +26,13 @@ _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 #: Keywords that always apply other schemas to the same value.
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
-#: Keywords whose schemas describe the same value as the schema with the keyword.
+#: Keywords whose subschemas apply to the same value as the schema itself.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
-#: Keywords whose schemas describe members of objects, and items of arrays.
+#: Keywords whose subschemas apply to members of an object (`_MEMBERS`) or to items of an array (`_ITEMS`).
 _MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "additionalItems", "unevaluatedItems")
 _PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
-#: Keywords below which a schema may apply to an instance, depending on patterns, items and conditions.
+#: Keywords with subschemas that may apply to values in an instance, depending on patterns, items and conditions.
 _READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
 #: Path of a value: keys and indexes from the root.
@@ -40,7 +40,7 @@ Path = tuple[str | int, ...]
 
 
 class References:
-    """Resolver for the references in a schema; targets outside the document are not found."""
+    """Resolver for the references in a schema; references to other documents are not resolved."""
 
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: Length of the longest list of schemas for the first items of an array.
@@ -122,7 +122,7 @@ class References:
         return next((schema for schema in self.schemas if id(schema) in ids_in_cycle), None)
 
     def _same_value_schemas(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the schemas that these keywords of a schema apply to the same value."""
+        """Yield the subschemas in the given keywords, and the targets of references, that apply to the same value."""
         dialect = self.dialect(schema)
         applied = dialect.read(schema) if dialect else {}
         for keyword in keywords & applied.keys():
@@ -138,7 +138,7 @@ class References:
 
     @property
     def may_skip_resources(self) -> bool:
-        """True if a `$recursiveRef` may skip a resource without an anchor, which validators handle wrongly."""
+        """Whether a `$recursiveRef` may skip a resource without `$recursiveAnchor`, which validators handle wrongly."""
         marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
         return sum(marked) > 1 and not all(marked)
 
@@ -155,7 +155,7 @@ class References:
         path = tokens_of(unquote(fragment))
         target = follow(self._resources.get(base), path)
         if target is None and not uri:
-            # many generators write the place in the instance as `id`, which is not meant as a base URI
+            # many schema generators write the place in the instance as `id`, which is not a base URI
             return follow(self._resources[""], path)
         return target
 
@@ -163,7 +163,7 @@ class References:
 def cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
 ) -> list[int]:
-    """Return the id() of each schema in the first cycle of subschemas and references; empty if there is no cycle."""
+    """Return the id() of each schema in the first cycle; `below` returns the next schemas. Empty if no cycle exists."""
     edges: dict[int, list[int]] = {}
     pending = list(subschemas)
     while pending:
@@ -223,7 +223,7 @@ class CertainReferences:
 
 
 class SchemaPlaces:
-    """Finder for the subschemas that describe a value: all that may apply, or if `certain`, those that always apply."""
+    """Finder for subschemas that may apply to a value; with `certain`, only subschemas that always apply are found."""
 
     def __init__(self, schema: Any, *, certain: bool = False) -> None:
         self._schema = schema
@@ -234,13 +234,13 @@ class SchemaPlaces:
 
     def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
         """
-        Return the places, and those of all schemas that apply to the same value through references
-        or applicators.
+        Return the given places, and the places of all schemas that apply to the same value through references or
+        applicators.
         """
         return self._reach(places, self._of_same_value)
 
     def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
-        """Return the places of the schemas for the member or item `step`, from the places for its object or array."""
+        """Return the places of the schemas for a member or item, given the places of the schemas for its container."""
         below: list[Tokens] = []
         for place in places:
             schema = follow(self._schema, place)
@@ -258,7 +258,7 @@ class SchemaPlaces:
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Return those places whose schemas may describe a value in an instance, but at an unknown position."""
+        """Return the given places whose schemas may apply to a value, if it is unknown to which value."""
         certain = self._reach([()], lambda place: [*self._of_same_value(place), *self._places_in(place, _PARTS)])
         possible = self._reach([()], lambda place: [*self._referred(place), *self._places_in(place, _READ)])
         return [place for place in places if place in possible and place not in certain]
@@ -294,7 +294,7 @@ class SchemaPlaces:
         return [schema[keyword] for keyword in REFERENCES & schema.keys()]
 
     def _places_in(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
-        """Yield the places of the schemas that these keywords of the schema at the place contain."""
+        """Yield the places of all subschemas in the given keywords of the schema at `place`."""
         schema = follow(self._schema, place)
         for keyword in keywords:
             value = schema.get(keyword)
@@ -315,7 +315,7 @@ def joined(base: str, uri: str) -> str:
 
 
 def tokens_of(pointer: str) -> Tokens:
-    """Return the steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
+    """Return the steps of a JSON pointer, unescaped: `("a/b", "0")` for `/a~1b/0`."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
@@ -337,7 +337,7 @@ def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
 
 
 def place_of(root: Any, part: Mapping[str, Any]) -> str:
-    """Return the place of a part of a schema as a JSON path."""
+    """Return the JSON path of an object inside a schema; the object is found by identity."""
     value = root
     steps = list[str | int]()
     for token in next(path for path, schema in located(root) if schema is part):
@@ -347,7 +347,7 @@ def place_of(root: Any, part: Mapping[str, Any]) -> str:
 
 
 def json_path(parts: Sequence[str | int]) -> str:
-    """Return the place as a JSON path: `$.items[0]["x-y"]`."""
+    """Return a path of keys and indexes as a JSON path: `$.items[0]["x-y"]`."""
     return printable("$" + "".join(map(_step, parts)), cut="middle")
 
 
@@ -359,5 +359,5 @@ def _step(part: str | int) -> str:
 
 
 def json_pointer(parts: Sequence[str | int]) -> str:
-    """Return the place as a JSON pointer: `/properties/a~1b/items/0`."""
+    """Return a path of keys and indexes as a JSON pointer of limited length: `/properties/a~1b/items/0`."""
     return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")

@@ -15,9 +15,9 @@ from pytest_jsbench.schemas.references import Path, json_path
 
 #: Keywords of draft 3, which all later drafts ignore, and their replacements.
 _DRAFT_3 = {"divisibleBy": "multipleOf", "extends": "allOf", "disallow": "not"}
-#: Keywords of OpenAPI 3.0 that JSON Schema ignores, and what to write instead.
+#: Keywords of OpenAPI 3.0 that JSON Schema ignores, with advice for replacing them.
 _OPENAPI = {
-    "discriminator": "give the branches a `const` each",
+    "discriminator": "give each branch a `const`",
     "example": "write examples: […]",
 }
 _REPLACED = _DRAFT_3.keys() | _OPENAPI.keys()
@@ -30,8 +30,8 @@ _SHORT_NAMES = {uri: name for name, uri in NAMES.items()}
 
 def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
     """
-    Return warnings about keywords that validate differently than their author probably expects,
-    with their places.
+    Return warnings about keywords that probably do not validate as the schema's author expects, each
+    with its place in the schema.
     """
     dialect = _dialect(schema, default)
     places: dict[str, list[Path]] = {}
@@ -66,7 +66,7 @@ def _find_faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]
 
 
 def _find_ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
-    """Yield warnings about keywords that are valid but have no effect, or more effect than expected."""
+    """Yield warnings about valid keywords that have no effect, or forbid more than their author probably expects."""
     if part.get("nullable") is True and not _allows_null(part):
         advice = "null is not allowed: add null to `type`, `enum` or `anyOf`"
         yield f"`nullable` belongs to OpenAPI 3.0 and is ignored, so {advice}"
@@ -76,7 +76,7 @@ def _find_ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: boo
         else:
             yield f"`{keyword}` belongs to OpenAPI 3.0 and is ignored: {_OPENAPI[keyword]}"
     if not is_root and _accepts_only_empty_object(part):
-        yield "the object has no properties and allows no others, so only {} is allowed there"
+        yield "the object has no properties and allows no additional ones, so only {} conforms"
     if dialect is not None:
         yield from _find_other_drafts(part, dialect)
 
@@ -115,18 +115,18 @@ def _accepts_only_empty_object(part: dict[str, Any]) -> bool:
     return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _OPENING)
 
 
-#: Keywords that may allow or require properties of an object that lists none in `properties`.
+#: Keywords that may allow or require properties of an object without the keyword `properties`.
 _OPENING = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", "required", "dependentSchemas"})
 
 
 @functools.cache
 def _ignored_by(dialect: Dialect) -> frozenset[str]:
-    """Return the keywords that only other drafts have; empty for a custom dialect, whose author chose its keywords."""
+    """Return the keywords that only other drafts define; empty for custom dialects, which choose their keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
 
 
 def _find_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
-    """Yield a warning for each keyword that validates only in other drafts than the schema's own."""
+    """Yield a warning for each keyword that other drafts define but the schema's draft ignores."""
     for keyword in sorted(_ignored_by(dialect) & part.keys()):
         others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
         yield f"`{keyword}` belongs to {others[0]} and is ignored in {_SHORT_NAMES[dialect.uri]}"

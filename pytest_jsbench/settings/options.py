@@ -362,7 +362,7 @@ _PROMPT = (
     ),
     Option(
         "shots",
-        "Number of examples before the question, chosen by task, up to 3 (default: 0).",
+        "Number of examples before the case's prompt, chosen by task, up to 3 (default: 0).",
         "N",
         check=whole(0),
         default=0,

@@ -1,4 +1,4 @@
-"""Define comparers, which the keyword `x-jsbench-compare` or the user chooses for single places in an answer."""
+"""Define comparers for the values in an answer, as set by the keyword `x-jsbench-compare` or by an option."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ComparerFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """How the values at one place are compared; by default, two values are equal if they are equal as JSON."""
+    """A comparison for the values at one place; by default, two values are equal if they are equal as JSON."""
 
     #: Maximum difference between two numbers that are considered equal.
     tolerance: float | Fraction = 0
@@ -49,15 +49,14 @@ class Comparer:
     ignore: bool = False
     #: Whether everything at this place is scored as the Structured Output Benchmark scores strings.
     sob: bool = False
-    #: Function that takes the expected and the answer's value; the place then counts as one field, whatever it
-    #: contains.
+    #: Function that takes the expected and the actual value; an object or list then counts as one field.
     function: Callable[[Any, Any], object] | None = None
     #: The comparer as the user wrote it, such as `tolerance:0.01`; empty if the comparer comes from a schema.
     how: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, keyword: object) -> Comparer:
-        """Parse the value of the keyword; raise a ValueError that states what was found and what is expected."""
+        """Parse the value of the keyword `x-jsbench-compare`; raise ValueError if it is invalid."""
         if not isinstance(keyword, Mapping):
             raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in keyword:
@@ -75,12 +74,14 @@ class Comparer:
         return comparer
 
     def require(self) -> None:
-        """Raise MissingRequirement, with the installation command, if this comparer needs a package that is missing."""
+        """Raise MissingRequirement, with the installation command, if this comparer's package is not installed."""
         if self.unordered and importlib.util.find_spec("scipy") is None:
-            raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
+            raise MissingRequirement(
+                "comparing unordered lists needs the package scipy: pip install 'pytest-jsbench[values]'"
+            )
 
     def agrees(self, expected: object, actual: object) -> bool:
-        """Return the result of the user's function; raise ComparerFailed if the function raises."""
+        """Return the result of the user's function; raise ComparerFailed if the function raises an exception."""
         assert self.function is not None
         try:
             return bool(self.function(copy_of(expected), copy_of(actual)))
@@ -91,7 +92,7 @@ class Comparer:
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
-        """Return whether the answer's value, which is neither an object nor a list, is correct."""
+        """Return whether the actual value equals the expected value; both are scalars."""
         if isinstance(expected, bool) or isinstance(actual, bool) or type(expected) is type(None):
             return expected is actual
         if isinstance(expected, int | float) and isinstance(actual, int | float):
@@ -107,7 +108,7 @@ class Comparer:
 
 
 def read_comparer(text: str) -> tuple[str, Comparer]:
-    """Parse FIELD=HOW, as given to `--jsbench-comparer`; raise a ValueError that states what was found and expected."""
+    """Parse FIELD=HOW, the argument of `--jsbench-comparer`; raise ValueError if it is invalid."""
     field, separator, how = text.rpartition("=")
     if not (field and separator and how.partition(":")[0]):
         raise ValueError(f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}")
@@ -115,7 +116,7 @@ def read_comparer(text: str) -> tuple[str, Comparer]:
 
 
 def comparer_of(how: str) -> Comparer:
-    """Parse HOW, such as `tolerance:1%`; raise a ValueError that states what was found and what is expected."""
+    """Parse HOW, such as `tolerance:1%`; raise ValueError if it is invalid."""
     kind, colon, value = how.partition(":")
     if kind == "function" and colon:
         return Comparer(function=_function(value), how=how)
@@ -137,9 +138,9 @@ def restore_comparers(
     named: Mapping[str, str], given: Mapping[str, Comparer]
 ) -> tuple[dict[str, Comparer], dict[str, str]]:
     """
-    Return the comparers of a run, and its comparison functions that the user has to give again.
+    Return the comparers of a recorded run, and the comparison functions that the user has to pass again.
 
-    Comparers that the user gives now take precedence. A run may be untrusted, so no function that it names is imported;
+    The comparers in `given` take precedence. A run may be untrusted, so functions that the run names are not imported;
     values that need a missing function are not compared.
     """
     comparers = dict[str, Comparer]()
@@ -154,7 +155,7 @@ def restore_comparers(
             try:
                 comparers[name] = comparer_of(how)
             except ValueError as error:
-                message = f"the run's comparer of {printable(name, 60)}: {error}"
+                message = f"the run's comparer for {printable(name, 60)}: {error}"
                 raise RecordError(message, found=how, where="comparers") from None
     return {**comparers, **given}, missing
 
@@ -166,7 +167,7 @@ def _not_given(*_: object) -> bool:
 def _function(reference: str) -> Callable[[Any, Any], object]:
     function = import_object(reference, purpose="--jsbench-comparer")
     if not callable(function):
-        expected = "a function of the expected value and the answer's"
+        expected = "a function that takes the expected and the actual value"
         raise ValueError(f"{reference} is {kind_of(function)}; expected {expected}")
     return function
 
@@ -188,7 +189,7 @@ def _exact_number(number: float | Fraction) -> Fraction:
 
 
 def _time(text: str) -> datetime | None:
-    """Parse a date or a time; a date stands for its first moment, and a time without a zone is in UTC."""
+    """Parse a date or a time; a date without a time is midnight, and a time without a zone is in UTC."""
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -214,7 +215,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
             raise ValueError(f"{KEYWORD} at {pointer or '/'}: {error}") from None
     unknown = SchemaPlaces(schema).unknown(map(tokens_of, comparers)) if comparers else []
     if unknown:
-        message = "it is unclear which values this applies to; set it with --jsbench-comparer FIELD=HOW"
+        message = "it is unclear which values the comparer applies to; set it with --jsbench-comparer FIELD=HOW"
         raise ValueError(f"{KEYWORD} at {pointer_of(unknown[0])}: {message}")
     return schema, Expected(value=value, comparers=comparers)
 
@@ -226,9 +227,9 @@ def may_name_comparers(text: str) -> bool:
 
 def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -> Schema:
     """
-    Return the schema as the model and the judge see it.
+    Return the schema without its comparers, as the model and the judge see it.
 
-    Each comparer is added to `comparers` under the JSON pointer of the subschema that names it.
+    Each comparer is added to `comparers`, with the JSON pointer of its subschema as the key.
     """
     named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
     if not named:
@@ -238,4 +239,4 @@ def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -
     try:
         return cast("Schema", rebuild(schema, lambda part: {name: part[name] for name in part if name != KEYWORD}))
     except RecursionError:
-        raise ValueError("in a schema that nests too deeply to be searched for it") from None
+        raise ValueError(f"{KEYWORD} cannot be removed, since the schema nests too deeply") from None

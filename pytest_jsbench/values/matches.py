@@ -30,8 +30,7 @@ _LONGEST_NAME = 120
 _DIGITS = 12
 #: Maximum number of values per answer that are compared in order to pair the items of unordered lists.
 _MOST_TRIED = 40_000
-#: Minimum F1 between the paths in an answer and the expected paths; if F1 is lower, the Structured Output Benchmark
-#: counts every value as wrong.
+#: Minimum F1 of an answer's paths; if F1 is lower, the Structured Output Benchmark counts every value as wrong.
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
@@ -56,7 +55,7 @@ class Difference:
 
     #: JSON path of the value in the expected instance; for an unexpected value, its path in the answer.
     path: str
-    #: What is wrong with the value.
+    #: How the value differs from the expected value.
     fault: Fault
     #: Expected value as JSON with long strings truncated; also None if no value is expected.
     expected: Any
@@ -74,14 +73,14 @@ class Match:
     invented: FieldCount
     #: Number of expected fields that the answer does not have.
     missing: FieldCount = 0
-    #: Reason why the values could not be compared; empty if they were.
+    #: Reason why the values could not be compared; empty if they were compared.
     problem: str = ""
     #: First digits of the digest of the expected value and its comparers; empty if the digest is unknown.
     compared_with: str = ""
     #: The first differences between the answer and the expected instance.
     differences: tuple[Difference, ...] = field(default=(), hash=False)
-    #: For each field, the number of values beyond the expected number (negative if there are fewer), including the
-    #: first 50 unexpected names; None if unknown.
+    #: For each field, the number of values in the answer minus the number of expected values; None if unknown.
+    #: Fields without a difference, and unexpected fields after the first 50, are omitted.
     surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
@@ -126,8 +125,8 @@ def match(
     """
     Compare the instance in an answer with the expected instance.
 
-    An answer that does not conform is passed without an instance, and has no correct values. `comparers` are given by
-    the user, by field, and take precedence over the comparers in the schema.
+    For an answer that does not conform, pass no instance: all expected values are missing. `comparers` maps fields to
+    the user's comparers, which take precedence over the comparers in the schema.
     """
     walk = _Walk(expected, schema, comparers or {})
     try:
@@ -275,7 +274,7 @@ class _Walk:
         elif isinstance(expected, list) and expected:
             yield from self._items(spot, expected, actual, ordered=not comparer.unordered)
         elif isinstance(expected, dict | list):
-            # an empty list or object counts as a field, and any content in the answer's is unexpected
+            # an expected empty list or object counts as a field, and any content of the actual one is unexpected
             right = type(actual) is type(expected)
             yield _Leaf.of(spot.path, expected, actual, right=right)
             if right:
@@ -310,7 +309,11 @@ class _Walk:
         )
 
     def _pair_items(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
-        """Return the index of the paired item in the answer for each expected item, so that most fields are correct."""
+        """
+        Pair the expected items with items in the answer, so that most fields are correct.
+
+        Return the index of the paired item in the answer by the index of the expected item.
+        """
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
             same.setdefault(_written(actual[at]), []).append(at)
@@ -321,7 +324,12 @@ class _Walk:
         return pairs | (self._best_pairs(spot, open_, remaining) or dict(zip(open_, remaining, strict=False)))
 
     def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
-        """Return the pairing with the most correct fields, then the most correct items; empty if none is better."""
+        """
+        Return the pairing with the most correct fields, and among equally good pairings, with the most correct items.
+
+        The result is empty if only one pairing is possible, if no pairing has a correct field, or if there are too many
+        values to compare.
+        """
         if not 1 < len(expected) * len(actual) <= self._left:
             return {}
         scores: list[list[int]] = []
@@ -344,7 +352,7 @@ class _Walk:
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(self, spot: _Spot, expected: object, actual: object) -> tuple[int, bool]:
-        """Return the number of correct fields in a pair of items, and whether the pair has no difference at all."""
+        """Return the number of correct fields in a pair of items, and whether the items have no difference at all."""
         faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, actual))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}

@@ -1,10 +1,10 @@
 """
 The judge: decide whether a text conforms to a schema, and if not, why.
 
-`judge.Judge` passes schema and text to a child process, where `in_process` decides. `schema_text` reads the schema and
-`answer_text` the answer; `validation` validates it with jsonschema-rs, `extra_fields` finds fields that the schema does
-not name, and `second_opinion` validates with jsonschema. `judge.decide` also judges attempts without text. `verdicts`
-defines the types of a verdict and its messages.
+`judge.Judge` passes schema and text to a child process, where `in_process` decides. `schema_text` reads the schema, and
+`answer_text` reads the answer. `validation` validates the answer with jsonschema-rs, `extra_fields` finds fields that
+the schema does not name, and `second_opinion` validates the answer with jsonschema. `judge.decide` also judges attempts
+without text. `verdicts` defines the types of a verdict and its messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parse an answer's text as exactly one RFC 8259 document within limits, or give the reason why that is impossible."""
+"""Parse an answer's text as exactly one RFC 8259 document within limits, or return the reason for rejecting it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 DEEPEST = 128
 #: Maximum number of digits in a number.
 LONGEST_NUMBER = 4_300
-#: Integer from which on a double cannot represent every integer.
+#: Integer above which doubles cannot represent every integer.
 _FIRST_INEXACT_INTEGER = 2**53
 #: Absolute value above which a double has its full precision.
 _LEAST_PRECISE = 1e-290
-#: Maximum length of a fractional number that a double always represents: 15 digits and a point or an exponent.
+#: Maximum length of a number that always equals its double: 15 digits, and a point or an exponent.
 _LONGEST_FLOAT = 16
 #: The only white space that RFC 8259 allows between tokens.
 SPACE = " \t\r\n"
@@ -64,7 +64,7 @@ class Decoder:
             object_pairs_hook=self._object,
             parse_constant=_reject_constant,
             parse_float=self._parse_float,
-            # json has a fast path for `int` itself, and in a text within the limit no number can exceed the limit
+            # json has a fast path for `int` itself, which suffices if the whole text is shorter than the longest number
             parse_int=int if len(text) <= LONGEST_NUMBER else _parse_int,
         )
 
@@ -145,12 +145,12 @@ def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
 
 def _parse_int(digits: str) -> int:
     if len(digits.lstrip("-")) > LONGEST_NUMBER:
-        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} are read"
+        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} digits are accepted"
         raise RejectedTextError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
     return int(digits)
 
 
-#: Names of the tags around a model's reasoning, in any case; docs/judging.md lists the models.
+#: Names of the tags around a model's reasoning, in upper or lower case; docs/judging.md lists the models.
 _TAG_NAMES = r"think|thinking|thought|reasoning|seed:think"
 OPENING_TAG = re.compile(
     rf"<(?:{_TAG_NAMES})>|\[THINK\]|◁think▷|<\|(?:START_THINKING|begin_of_thought)\|>", re.IGNORECASE
@@ -162,9 +162,9 @@ CLOSING_TAG = re.compile(
 #: Text between the end of the reasoning and the answer; several blocks of reasoning can follow each other.
 _END_OF_REASONING = re.compile(rf"(?:{CLOSING_TAG.pattern})\s*(?!{OPENING_TAG.pattern})(?=\S)", re.IGNORECASE)
 
-#: Characters that begin a JSON document and do not begin prose.
+#: Characters that can begin a JSON document, but rarely begin prose.
 _OPENERS = '{["'
-#: JSON's punctuation, which never begins a document.
+#: Punctuation of JSON that cannot begin a document.
 _PUNCTUATION = "]},:"
 _FENCE_LINE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _FENCE = re.compile(r"```|~~~")
@@ -188,7 +188,7 @@ _INCOMPLETE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{0,4}")
 
 _EXPLANATIONS = {
     SyntaxReason.EMPTY: "no text at all; expected one JSON document",
-    SyntaxReason.BOM: "a byte order mark before the document",
+    SyntaxReason.BOM: "a byte order mark before the document; expected the document alone",
     SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after the reasoning",
     SyntaxReason.REASONING_PREAMBLE: "reasoning before the answer; expected the document alone",
     SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
@@ -201,8 +201,8 @@ _EXPLANATIONS = {
 
 def start_of_answer(text: str) -> int | None:
     """
-    Return where the answer starts in a text that begins with reasoning; None without reasoning, or
-    if it never ends.
+    Return the position after the reasoning at which the answer starts; None if the text has no reasoning, or if the
+    reasoning never ends.
     """
     beginning = text.lstrip()
     if beginning[:1] in _OPENERS and not OPENING_TAG.match(beginning):
@@ -296,7 +296,7 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _ends_in_token(text: str, position: int) -> bool:
-    """Return whether the text from this position is empty or begins a number or a literal that it does not complete."""
+    """Return whether the text from this position is empty, or is the beginning of a number or literal."""
     beginning = text[position:]
     if not beginning or len(beginning) > _LONGEST_BEGINNING:
         return not beginning
@@ -307,7 +307,7 @@ def _ends_in_token(text: str, position: int) -> bool:
 
 #: Maximum number of arrays and objects in an answer, since each takes up to a hundred times the memory of its text.
 _MOST_CONTAINERS = 500_000
-#: Number of closing tags after which the judge looks for an answer, in addition to the last closing tag.
+#: Maximum number of closing tags after which the judge looks for an answer; the last closing tag is always tried too.
 _MOST_CLOSING_TAGS = 8
 
 _OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r|\n|\Z)")
@@ -382,7 +382,7 @@ def _parse_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Ans
         marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
         return _decode(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
     if "`" in info:
-        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence that shares its line with other text")
+        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence on a line with other text; expected the fence alone")
     if info.lower() not in {"", "json"}:
         return NotJson(SyntaxReason.FENCE_NOT_JSON, f"a fence marked {info[:40]!r}; expected json or nothing")
     closing_line = rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*\r?$"
@@ -402,8 +402,8 @@ def _parse_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Ans
 def _decode(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJson:
     """Decode the text, which has no surrounding white space."""
     if too_deep(text, DEEPEST):
-        return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects more than {DEEPEST} levels deep", notes)
-    # results published with jsonschema alone were computed with doubles
+        return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects nested more than {DEEPEST} levels deep", notes)
+    # results published with jsonschema were computed with doubles, so doubles are used if it is the only validator
     decoder = Decoder(exact=policy.validator != "jsonschema")
     try:
         instance = decoder.decode(text)

@@ -66,10 +66,10 @@ class _Branch:
 
     number: int
     schema: object
-    #: Schema of the branch, followed by those of the nearest inner branches that apply to the same value.
+    #: Schema of the branch, followed by the schemas of the nearest inner branches that apply to the same value.
     schemas: tuple[object, ...]
     faults: Sequence[ReportedError]
-    #: The nearest branches of the first union inside this branch, outermost first.
+    #: Nearest branch of the first failed union inside this branch, then the nearest branches of nested unions.
     inner: tuple[_Branch, ...] = ()
 
     @property
@@ -94,7 +94,7 @@ class NearestBranches:
         self._instance = instance
         self._names = names
         self._remaining_faults = _MOST_FAULTS
-        #: Cache of constants by the identities of a branch's schemas; the whole schema keeps these objects alive.
+        #: Cache of constants by the id() of each schema of a branch; the whole schema keeps these objects alive.
         self._cache: dict[tuple[int, ...], Constants] = {}
 
     def violation(self, fault: ReportedError) -> Violation:
@@ -193,7 +193,7 @@ class NearestBranches:
         return [{path: values for path, values in own.items() if path in differing} for own in constants]
 
     def _constants(self, schemas: Sequence[object]) -> Constants:
-        """Return the allowed values of each property for which the branch lists all of them; cached for each branch."""
+        """Return the allowed values of each property that the branch limits by `const` or `enum`; cached per branch."""
         key = tuple(map(id, schemas))
         if key not in self._cache:
             self._cache[key] = self._read_constants(schemas)
@@ -253,7 +253,8 @@ class _Rating:
         """
         Return the branch with the errors about distinguishing constants first.
 
-        If every branch lists values for the property, the message contains the values of all branches.
+        If every branch lists values for the property of the first error, its message contains the values of all
+        branches.
         """
         wrong = {path for path, is_right in self._compare_constants(branch) if not is_right}
         distinguishing = [fault for fault in branch.faults if self._path(fault) in wrong]
@@ -285,10 +286,7 @@ class _Rating:
         return fault.forbidden or fault.keyword == "type"
 
     def _compare_constants(self, branch: _Branch) -> Iterator[tuple[Path, bool]]:
-        """
-        Yield each distinguishing property that the value has or that is in an error, and whether the branch allows its
-        value.
-        """
+        """Yield each distinguishing property that is present or in an error, and whether its value is allowed."""
         own = self._constants[branch.number]
         for path in self._distinguishing_paths:
             value = _value_at(self._value, path, default=_ABSENT)
@@ -312,8 +310,7 @@ class _Rating:
         is_map = self._is_map(branch.schema)
         if not (fields.names or fields.patterns or fields.shaped or is_map):
             return 0  # the branch does not define which fields exist
-        # if the value of a field is wrong as a whole, the pattern that the name matches was probably not meant for this
-        # field
+        # if a field's whole value is wrong, the field's name probably matches a pattern only by chance
         broken = {fault.place[self._depth] for fault in branch.faults if len(fault.place) == self._depth + 1}
         others = [name for name in self._value if name not in fields.names]
         return sum(name in broken or not (is_map or _matches_any(name, fields.patterns)) for name in others)

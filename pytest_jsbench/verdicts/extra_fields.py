@@ -1,9 +1,9 @@
 """
 Find fields of an instance that its schema does not name at their place.
 
-At each object, all subschemas that can apply are inspected, in every branch of the schema, whether the instance
-conforms to this branch or not. Objects count as open, so that no field is reported, if they are free-form, if a branch
-is open, or if a reference leads out of the document.
+For each object, all subschemas that can apply are inspected, in every branch of the schema, even if the instance does
+not conform to this branch. An object counts as open, and none of its fields is reported, if its keys are free-form, if
+a branch is open, or if a reference leads out of the document.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ObjectFields:
     shaped: bool = False
     #: Whether some branch allows keys with any name.
     open: bool = False
-    #: Minimum number of keys.
+    #: Minimum number of keys that the schema requires.
     least: float = 0
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
@@ -73,7 +73,7 @@ class ObjectFields:
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:
-    """Return a mapping from the spelling of each name to the name."""
+    """Return a mapping from each name in lower case and without white space to the name itself."""
     return {spelling(name): name for name in sorted(names, reverse=True)}
 
 
@@ -83,7 +83,7 @@ def spelling(name: str) -> str:
 
 
 def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
-    """Return all names that the schemas give to fields, including those in keywords that the dialect ignores."""
+    """Return all names that the schemas give to fields, including names in keywords that the dialect ignores."""
     names: set[str] = set()
     for schema in schemas:
         # checked first, since most subschemas of a large document name no fields
@@ -102,7 +102,7 @@ def _parts(*schemas: object) -> _Parts:
 
 
 def _named_keys(keywords: dict[str, Any]) -> Iterator[str]:
-    """Return the names that the schema's own keywords give to fields."""
+    """Yield the names that the schema's keywords give to fields, without the keywords of its subschemas."""
     yield from _dict(keywords.get("properties"))
     yield from _strings(keywords.get("required"))
     for keyword in _DEPENDENT:
@@ -127,7 +127,7 @@ def _schema_of_other_keys(keywords: dict[str, Any]) -> object:
 
 
 def _own_subschemas_at(keywords: dict[str, Any], step: str | int) -> list[object]:
-    """Return the subschemas that this schema's own keywords apply to the value at a key or an index."""
+    """Return the subschemas in this schema's keywords that apply to the value at a key or an index."""
     if isinstance(step, int):
         return _own_item_subschemas(keywords, step)
     properties = _dict(keywords.get("properties"))
@@ -204,14 +204,14 @@ class ExtraFields:
         self._stored: list[tuple[Path, ExtraFieldReason]] = []
 
     def add(self, path: Path, reason: ExtraFieldReason) -> None:
-        """Count an extra field, and store its path unless enough paths with this reason are stored."""
+        """Count an extra field; its path is stored unless `_MOST_LISTED` paths with this reason are already stored."""
         self.count[reason] = self.count.get(reason, 0) + 1
         if self.count[reason] <= _MOST_LISTED:
             self._stored.append((path, reason))
 
     @property
     def reason(self) -> ExtraFieldReason | None:
-        """Reason for all extra fields together; None if there are no extra fields."""
+        """`unnamed` if any extra field is unnamed, and else `misplaced`; None if there are no extra fields."""
         if not self.count:
             return None
         return ExtraFieldReason.UNNAMED if ExtraFieldReason.UNNAMED in self.count else ExtraFieldReason.MISPLACED
@@ -221,7 +221,7 @@ class ExtraFields:
         return [path for path, own in self._stored if own is reason]
 
     def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
-        """Return the stored fields as JSON paths, optionally only those with one reason."""
+        """Return the stored fields as JSON paths, optionally only the fields with one reason."""
         return tuple(json_path(path) for path, own in self._stored[:_MOST_LISTED] if reason in {None, own})
 
 
@@ -288,8 +288,8 @@ class FieldNames:
 
     def find_similar_name(self, path: Path) -> str | None:
         """
-        Return the name, in this place or else anywhere, that differs from an extra field only in
-        white space or case.
+        Return a name in the schema that differs from an extra field only in white space or case, preferably a name of
+        the same object; None if there is no such name.
         """
         schema: object = self._schema
         for step in path[:-1]:
@@ -326,8 +326,8 @@ class FieldNames:
 
     def keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """
-        Return the keywords of the schema that its dialect defines; a schema that this class has combined has all its
-        keywords.
+        Return the keywords of the schema that its dialect defines; of a schema that this class has combined from
+        subschemas, return all keywords.
         """
         entry = self._read.get(id(schema))
         if entry is None:
@@ -343,8 +343,8 @@ class FieldNames:
         self, schema: object, kind: type, visited: dict[int, ObjectFields] | None = None
     ) -> ObjectFields:
         """
-        Compute the keys that an object's schema names (`dict`), or the keys that a schema in `propertyNames` accepts
-        (`str`).
+        Compute the keys of objects that a schema names. With `dict` as the kind, the schema applies to the objects;
+        with `str`, the schema applies to their keys (`propertyNames`).
         """
         visited = {} if visited is None else visited
         if not isinstance(schema, dict) or id(schema) in visited:
@@ -369,7 +369,7 @@ class FieldNames:
         return fields
 
     def _add_own_fields(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
-        """Add the keys that the schema's own keywords name or allow in an object."""
+        """Add the keys that the schema's keywords name or allow in an object, without the keywords of subschemas."""
         properties = _dict(keywords.get("properties"))
         patterns = _dict(keywords.get("patternProperties"))
         fields.names.update(_named_keys(keywords))
@@ -432,8 +432,7 @@ class FieldNames:
         for alternatives, certain in self._choices(schema, kind):
             branches = [branch for each in alternatives if (branch := self._collect_subschemas_at(each, step, seen))]
             if certain and len(branches) == 1:
-                # a single branch is not wrapped in `anyOf`, since wrappers would accumulate at each level of the
-                # instance
+                # a single branch is not wrapped in `anyOf`, since wrappers would accumulate with each level
                 parts.update(branches[0])
             elif branches:
                 combined = [all_of(branch.values()) for branch in branches]
@@ -442,8 +441,8 @@ class FieldNames:
 
     def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
         """
-        Yield lists of alternative subschemas, each with a flag that is False if possibly none of
-        the list applies.
+        Yield lists of alternative subschemas, each with a flag: whether at least one subschema in the
+        list always applies.
         """
         keywords = self.keywords(schema)
         yield from (([part], True) for part in self.always(schema))
@@ -457,7 +456,7 @@ class FieldNames:
             yield [alternative for alternative in choice if self._may_allow_type(alternative, kind)], True
 
     def always(self, schema: dict[str, Any]) -> Iterator[object]:
-        """Yield the subschemas that apply to the same value whenever this schema does."""
+        """Yield the subschemas that always apply to the same value as this schema."""
         keywords = self.keywords(schema)
         if "$ref" in keywords:
             yield self.references.resolve(schema, keywords["$ref"])
@@ -465,9 +464,10 @@ class FieldNames:
 
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
         """
-        Return the branches of `if`, or only the first if every value of this type satisfies `if`.
+        Return one schema for `if` with `then` and one for `else`, or only the first if all values of this type satisfy
+        `if`.
 
-        The result is cached, since other caches are keyed by the identities of the branches.
+        The result must be cached, since other caches use the id() of these schemas as keys.
         """
         branches: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
         return branches if self._allows_all_of_type(schema["if"], kind) else [*branches, schema.get("else", True)]

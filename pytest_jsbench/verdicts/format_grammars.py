@@ -1,9 +1,9 @@
 """
 Check the formats of 2020-12 by the grammars of their RFCs, for the second opinion.
 
-This module shares no code with `formats`, which the first validator uses: the standard library and regular expressions
-written from the ABNF decide, together with the package `idna` if it is installed. The result is None for strings that
-these cannot decide.
+This module shares no code with `formats`, which the first validator uses. Strings are checked with the standard
+library, with regular expressions written from the ABNF, and with the package `idna` if it is installed. The result is
+None for strings that cannot be decided in this way.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _is_date_time(text: str) -> bool:
     return minute == 1439 and day in {0, monthrange(int(match["year"]) or 400, int(match["month"]))[1]}
 
 
-# RFC 4291, section 2.2; RFC 2673, section 3.2; without a zone (RFC 4007) and without leading zeros
+# RFC 4291, section 2.2; RFC 2673, section 3.2; addresses with a zone (RFC 4007) or leading zeros are rejected
 
 
 def _is_address(read: Callable[[str], object], text: str) -> bool:
@@ -112,7 +112,7 @@ _IPRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 
 class _References:
-    """Grammar of URIs, or of IRIs with `beyond_ascii` characters."""
+    """Grammar of URIs; with the non-ASCII characters `beyond_ascii`, the grammar of IRIs."""
 
     def __init__(self, beyond_ascii: str = "", private: str = "") -> None:
         name = rf"[A-Za-z0-9._~!$&'()*+,;=\-{beyond_ascii}]|%[0-9A-Fa-f]{{2}}"
@@ -125,12 +125,12 @@ class _References:
         self._fragment = _fullmatch(rf"(?:{name}|[:@/?])*+")
 
     def is_absolute(self, text: str) -> bool:
-        """Return whether the text is a URI or IRI."""
+        """Return whether the text is a URI or IRI with a scheme."""
         parts = _PARTS(text)
         return parts is not None and parts[1] is not None and self.is_reference(text)
 
     def is_reference(self, text: str) -> bool:
-        """Return whether the text is a URI or IRI reference."""
+        """Return whether the text is a URI or IRI reference, with or without a scheme."""
         parts = _PARTS(text)
         assert parts is not None
         scheme, authority, path, query, fragment = parts.groups()
@@ -158,7 +158,7 @@ def _is_ldh_name(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool | None:
-    # except in A-labels, hyphens at positions 3 and 4 are allowed
+    # labels other than A-labels may have hyphens at positions 3 and 4, which idna rejects
     plain = re.sub(r"(?i)(?<![^.])(?!xn--)[^.]+", lambda label: label[0].translate({0x2D: "a"}), text)
     return text.isascii() and _is_ldh_name(text) and _is_idn_hostname(plain)
 
@@ -168,7 +168,7 @@ def _is_idn_hostname(text: str) -> bool | None:
     if all(label.isascii() and label[2:4] != "--" for label in labels):
         return _is_ldh_name(".".join(labels))
     if len(text) > _LONGEST_NAME:
-        return False  # the A-labels of this name are even longer
+        return False  # the name is even longer when written with A-labels
     try:
         import idna
     except ImportError:
@@ -246,8 +246,8 @@ def _is_snums(text: str) -> bool:
     return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", number) and int(number) <= 255 for number in numbers)
 
 
-# Constructs that ECMA-262 and Python's re read in the same way: no classes, no counted repetition, no `(?`. The length
-# is limited because re has to compile the pattern.
+# Constructs with the same meaning in ECMA-262 and Python's re: no classes, no counted repetition, no `(?`.
+# The length of a pattern is limited because re has to compile the pattern.
 
 _PLAIN_PATTERN = _fullmatch(
     r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] ){0,1000}+"""

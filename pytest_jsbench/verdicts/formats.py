@@ -33,7 +33,7 @@ _WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
 
 @functools.cache
 def checks(dialect: Dialect) -> Mapping[str, Check]:
-    """Return a check for each format that jsonschema-rs does not check as the RFC defines it in this dialect."""
+    """Return a check for each format that jsonschema-rs, in this dialect, does not check as the RFC defines it."""
     unchecked = {name for name in FORMATS if all(map(_builtin(name, dialect), _PROBES))}
     replacements = {
         name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in unchecked
@@ -125,7 +125,7 @@ def is_idn_email(text: str) -> bool:
     match = _IDN_MAILBOX.fullmatch(text)
     if not (match and _has_valid_lengths(match)):
         return False
-    # the domain need not be in NFC, since it is normalized before a lookup
+    # the domain need not be in NFC, since mail software normalizes a domain before a lookup
     return all(_is_domain_label(label) for label in normalize("NFC", match["domain"] or "a").split("."))
 
 
@@ -142,7 +142,7 @@ def _has_valid_lengths(match: re.Match[str] | None) -> bool:
         return len(match["domain"].encode()) <= _LONGEST_DOMAIN
     if match["ipv6"] is None:
         return True
-    # here `::` replaces at least two groups, while RFC 4291 allows it to replace one
+    # in an address literal, `::` replaces at least two groups, while RFC 4291 allows `::` to replace one group
     groups = [group for group in match["ipv6"].split(":") if group]
     shortened = len(groups) <= (4 if match["ipv4"] else 6) or "::" not in match["ipv6"]
     return shortened and _builtin("ipv6")(match["ipv6"] + ("0.0.0.0" if match["ipv4"] else ""))  # noqa: S104
@@ -155,11 +155,9 @@ _A_LABEL = re.compile("(?i:xn)--").match
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
 #: Characters of RFC 5892, section 2.6, and characters of appendix A, whose context the library checks.
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
-#: Unicode categories of RFC 5892, section 2.1, and Cn for characters that the library's Unicode version may already
-#: have.
+#: Unicode categories of RFC 5892, section 2.1, and Cn (unassigned), since the library's Unicode version may be newer.
 _LETTER_DIGITS = frozenset({"Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc", "Cn"})
-#: Characters of RFC 5892, sections 2.3, 2.4 and 2.9: ignorable characters, combining marks for symbols and musical
-#: notation, old Hangul jamo.
+#: RFC 5892, sections 2.3, 2.4 and 2.9: ignorable characters, marks for symbols and musical notation, old Hangul jamo.
 _DISALLOWED = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
     "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
@@ -201,9 +199,9 @@ def is_idn_hostname(text: str) -> bool:
 
 def _replace_by_known_characters(labels: str) -> str:
     """
-    Replace Greek, Japanese and Han characters by one that the library knows, for the rules on KERAIA and MIDDLE DOT.
+    Replace Greek, Japanese and Han characters by one character of the same script that the library recognizes.
 
-    The library knows only one Unicode block of each script.
+    For its rules on KERAIA and MIDDLE DOT, the library recognizes only one Unicode block of each script.
     """
     return "".join(map(_replace_by_known_character, labels))
 
@@ -251,7 +249,7 @@ def _have_names(names: tuple[str, ...], characters: str) -> bool:
 
 
 def _is_valid_character(character: str) -> bool:
-    # section 2.2: case folding must not change the character
+    # RFC 5892, section 2.2: case folding must not change the character
     return unicodedata.category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
 
 

@@ -41,23 +41,21 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
-#: Maximum number of compiled schemas in the cache; schemas are compiled before their calls, and as many calls can be in
-#: flight.
+#: Maximum number of compiled schemas in the cache. The cache should contain the schemas of all calls in flight.
 _COMPILED_SCHEMAS = 128
-#: Maximum total length in characters of the cached schemas' texts; a compiled schema takes many times the size of its
-#: text.
+#: Maximum total length in characters of the cached schemas; a compiled schema takes many times the size of its text.
 _COMPILED_LENGTH = 1_000_000
-#: Maximum length in characters of an answer for which all violations are listed. jsonschema-rs creates all violations
-#: before it returns the first; a violation takes over a kilobyte, and an answer can have one for every two characters.
+#: Maximum length in characters of an answer for which the first 20 violations are listed, and not only one.
+#: jsonschema-rs creates all violations at once: up to one for every two characters, each with over a kilobyte.
 _LONGEST_LISTED = 150_000
-#: Maximum product of the lengths of the answer and the schema for which all violations are listed at once; a schema
-#: without references cannot have more violations than this product.
+#: Maximum product of the lengths of answer and schema for which all violations are computed in one step.
+#: Without references in the schema, an answer cannot have more violations than this product.
 _FEW_VIOLATIONS = 2_000_000
-#: Maximum length in characters of an answer for which a violation or a second opinion is computed. A violation copies
-#: the wrong value, which takes a hundred times the size of its text, and jsonschema takes seconds.
+#: Maximum length in characters of an answer for which violations or a second opinion are computed.
+#: A violation copies the wrong value, which takes a hundred times the size of its text; jsonschema takes seconds.
 _LONGEST_DETAILED = 1_000_000
 
-#: Reasons why a schema that is invalid in one draft may be valid in another.
+#: Reasons for which a schema can be invalid in one draft but valid in another.
 _DEPENDS_ON_DRAFT = frozenset({SchemaReason.METASCHEMA.value, SchemaReason.UNRESOLVABLE_REFERENCE.value})
 #: Drafts to try for an invalid schema without `$schema`, the most common first.
 _LIKELY_DRAFTS = ("draft-07", "2019-09", "draft-04", "draft-06", "2020-12")
@@ -126,10 +124,10 @@ class InProcessJudge:
 
     def _with_other_dialect(self, schema_text: str, problem: Verdict) -> Verdict:
         """
-        Return the verdict on an invalid schema without `$schema`, with the name of a draft in which it is valid.
+        Return the verdict on an invalid schema without `$schema`, and name a draft in which the schema is valid.
 
-        Drafts that define more of the schema's keywords are tried first. If it is valid in none of them, the verdict is
-        returned unchanged.
+        Drafts that define more of the schema's keywords are tried first. If the schema is not valid in any draft, the
+        verdict is returned unchanged.
         """
         schema = json.loads(schema_text)
         if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
@@ -174,7 +172,7 @@ class InProcessJudge:
         return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
-        """Yield the verdict, then again whenever more of its details are known."""
+        """Yield the verdict as soon as it is known, then yield it again with more and more details."""
         compiled = self._compile_cached(schema_text)
         if isinstance(compiled, Verdict):
             yield compiled
@@ -214,7 +212,7 @@ class InProcessJudge:
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
             notes=(*read.notes, *compiled.read.notes),
             dialect=compiled.read.dialect.uri,
-            # remains if the second opinion never becomes known
+            # the final value if jsonschema does not finish or is not used
             second_opinion=SecondOpinion.UNDECIDED if wants_opinion else SecondOpinion.NOT_ASKED,
             instance=instance,
         )
@@ -238,7 +236,7 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
         return "" if failure_type is None else "the instance does not conform to the schema"
     faults = {
         ExtraFieldReason.UNNAMED: "fields that the schema does not name",
-        ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
+        ExtraFieldReason.MISPLACED: "fields that the schema names only elsewhere",
     }
     sentences: list[str] = []
     for reason, fault in faults.items():
@@ -249,17 +247,17 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
 
 
 def _shown(path: Path, similar: str | None) -> str:
-    """Return the path of the field, followed by the name that was probably meant."""
+    """Return the path of the field, followed by a similar name in the schema that was probably meant."""
     shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
     if similar is not None:
-        return f"{shown} (the schema has {printable(json.dumps(similar, ensure_ascii=False), _LONGEST_PATH)})"
+        return f"{shown} (did you mean {printable(json.dumps(similar, ensure_ascii=False), _LONGEST_PATH)}?)"
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
 def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Iterator[Verdict]:
     """
-    Yield the verdict without violations, then with one, then with the first 20, since each step can
-    exceed the limits.
+    Yield the verdict without violations, then with one violation, then with the first 20, since each
+    step can exceed the time or memory limit.
     """
     yield verdict
     if verdict.valid or length > _LONGEST_DETAILED:
@@ -298,11 +296,11 @@ def constants(schema: str, policy: str) -> Any:
 
 def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
-    Judge an answer for the parent process: yield the verdict and the instance, then further details when they are
+    Judge an answer for the parent process: yield the verdict and the instance, then further details as soon as they are
     known.
 
-    The instance is only sent if it is a part of the text; otherwise the parent process parses the text. With `trivial`,
-    the verdict lists the constant answers that conform to the schema.
+    The instance is only sent if the text also contains a fence or reasoning; otherwise the parent process parses the
+    whole text. With `trivial`, the verdict lists the constant answers that conform to the schema.
     """
     judge = _judge(policy)
     verdicts = judge.judge(schema, text, truncated=truncated)

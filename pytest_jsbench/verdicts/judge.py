@@ -1,6 +1,6 @@
 """
-Judge answers in a child process, and decide about attempts without an answer; other packages use
-only this module.
+Judge answers in a child process, and return the verdicts on attempts without an answer. Other
+packages use only this module.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 #: Version of the judge's rules; verdicts by different versions are not comparable.
 JUDGE_VERSION = "5"
-#: Reason for a missing answer whose JSON document is in the reasoning that the provider returned.
+#: Reason if an answer is empty, but the reasoning that the provider returned separately contains its JSON document.
 IN_REASONING = "in_reasoning"
 #: Reason for an answer with several tool calls although the request allows only one.
 SEVERAL_CALLS = "several_calls"
@@ -58,20 +58,18 @@ _KEYWORDS_WITHOUT_PARAMETERS = frozenset(
 )
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
-_DEFAULT_POLICY = JudgePolicy()
-
 
 class Judge:
     """
     A judge for one policy that works in a child process; can be used from any thread.
 
-    Workers of the plugin, the fixture and commands each create a judge, and close it at the end. Without `calls`, the
-    judge has its own child process, which starts with the first request, or earlier with `start`. If the child hangs,
-    crashes or runs out of memory, it ends, the answer is `unjudged`, and the next request starts another child. The
-    child also ends with `close`, and when its parent process ends.
+    Workers of the plugin, the fixture and commands each create a judge, and close it at the end. The child process
+    belongs to `calls`; by default, the judge creates `calls` itself. The child starts with the first request, or
+    earlier with `start`. If the child hangs, crashes or runs out of memory, it is ended, the answer is `unjudged`, and
+    the next request starts another child. The child also ends with `close`, and when its parent process ends.
     """
 
-    def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
+    def __init__(self, policy: JudgePolicy = JudgePolicy(), *, calls: GuardedCalls | None = None) -> None:
         if find_dialect(policy.default_dialect) is None:
             uris = [dialect.uri for dialect in DIALECTS]
             message = f"unknown dialect '{policy.default_dialect}': {nearest(policy.default_dialect, uris)}"
@@ -86,7 +84,7 @@ class Judge:
         """Start the child process in the background; if this fails, the first request reports the error."""
         if self._starting is None:
             starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
-            with suppress(RuntimeError):  # there are no more threads, and the first request starts the child instead
+            with suppress(RuntimeError):  # no thread can be started, so the first request starts the child
                 starting.start()
                 self._starting = starting
 
@@ -156,7 +154,7 @@ class Judge:
         """Return the verdict for a request that the child process did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
-            message = f"judging was not finished after {self.policy.timeout:g} s"
+            message = f"judging did not finish within {self.policy.timeout:g} s"
         elif reply.error is not None:
             message = f"{reply.error}: {reply.detail}"
         return no_instance(FailureType.UNJUDGED, reply.ending or "crashed", message)
@@ -189,7 +187,7 @@ class Judge:
 
 
 def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
-    """Return the verdict on an attempt by the case's own schema, even if the engine was sent an adapted schema."""
+    """Judge an attempt by the case's original schema, even if the engine was sent an adapted schema."""
     match generation:
         case Completion():
             return _decide_completion(generation, schema, judge)
@@ -275,7 +273,7 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
             verdict = judge.judge(own, call.arguments, truncated=is_cut)
         if verdict.reason == SyntaxReason.EMPTY:
             verdict = structs.replace(
-                verdict, message="the tool is called without arguments; expected one JSON document"
+                verdict, message="the tool was called without arguments; expected one JSON document"
             )
         if len(completion.calls) > 1 and not verdict.passed:
             place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
@@ -295,7 +293,7 @@ def _has_no_parameters(schema: Schema) -> bool:
 
 
 def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
-    """Return the schema that decided the verdict: that of the decisive tool call, otherwise the case's schema."""
+    """Return the schema by which the attempt was judged: the called tool's schema, or else the case's schema."""
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
     return schema if own is None else own
@@ -339,7 +337,7 @@ def _explain_decline(reason: DeclineReason) -> tuple[FailureType, str | None]:
         case DeclineReason.UNSUPPORTED_SCHEMA:
             return FailureType.UNSUPPORTED_SCHEMA, None
         case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES:
-            # retries would not help, since the model cannot handle this schema in this request
+            # retries would not help, since the request does not fit this model
             return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:
             return FailureType.REFUSAL, None
@@ -348,7 +346,7 @@ def _explain_decline(reason: DeclineReason) -> tuple[FailureType, str | None]:
 
 
 def _judge_decisions(decided: Decided) -> Verdict:
-    """Return the verdict on decisions about labelled answers, which depends on the labels only."""
+    """Return the verdict on decisions about labelled answers; only the labels count, and no schema is used."""
     faults: dict[str, str] = {}
     for valid, reason, verb in ((True, "over_constraint", "rejected"), (False, "under_constraint", "accepted")):
         labelled = [decision for decision in decided.decisions if decision.valid is valid]

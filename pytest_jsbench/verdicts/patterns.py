@@ -1,6 +1,6 @@
 r"""
-Match the patterns of schemas as ECMA-262 does: with the flag `u`, or without it if the pattern is only valid without
-it.
+Match the patterns of schemas as ECMA-262 does, with the flag `u`. Patterns that are only valid without the flag are
+matched without it.
 
 `regress`, an ECMA-262 engine, decides whether a pattern is valid. It backtracks, so some patterns take exponential
 time. Patterns without look-around, references, word boundaries and properties are therefore rewritten for Rust's
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     Matcher = Callable[[str], bool]
 
-#: The letter u escaped before a brace; the other alternatives skip escapes and group names, where braces enclose a code
-#: point.
+#: An escaped letter u before a brace. The other alternatives skip other escapes, and `\u{…}` in the names of groups.
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
 #: One or more escaped halves of surrogate pairs in a row; the other alternatives skip classes and other escapes.
 _HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)
@@ -111,10 +110,10 @@ def is_unicode_pattern(text: str) -> bool:
 
 def is_regex(text: str) -> bool:
     r"""
-    Return whether a text has the format `regex`, which means that the keyword `pattern` accepts it, in any draft.
+    Return whether a text has the format `regex` in any draft: whether the keyword `pattern` accepts it.
 
-    Only a text with an escaped letter that has no meaning in ECMA-262, such as `\Z`, does not have the format although
-    `pattern` accepts it; the official test suite requires this.
+    There is one exception, which the official test suite requires: a text with an escaped letter that has no meaning in
+    ECMA-262, such as `\Z`, does not have the format, although `pattern` accepts it.
     """
     if pattern_fault(text) is not None:
         return False
@@ -146,7 +145,7 @@ def matcher(pattern: str) -> Matcher:
 @functools.lru_cache(maxsize=4096)
 def linear(pattern: str) -> str | None:
     """Rewrite the pattern for Rust's engine; None if this is impossible or the pattern needs backtracking."""
-    # Rust's engine supports a look-ahead, and at the start of the text tries it only once
+    # Rust's engine supports a look-ahead, which takes linear time at the start of the text, where it is tried once
     ahead = pattern[:4] in {"^(?!", "^(?="} and is_unicode_pattern(pattern)
     written = pattern[:4] if ahead else ""
     at = len(written)
@@ -219,8 +218,8 @@ def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
 @contextmanager
 def rewritten_patterns(schema: Any) -> Iterator[dict[str, str]]:
     """
-    Replace the patterns in the schema by patterns for Rust's engine in this context; yield a map to
-    the originals.
+    Replace the schema's patterns by patterns for Rust's engine until the context exits; yield the original of each new
+    pattern.
     """
     originals: dict[str, str] = {}
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""Parse the text of a schema and find its dialect, or give the reason why the schema is unusable."""
+"""Parse the text of a schema and find its dialect, or return the reason why the schema is unusable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEEPEST_SCHEMA = 250
 
 #: A printable ASCII character that is written as an escape `\u00..`, which JSON writers rarely do.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: Characters that need not be encoded in a URI before its fragment (`_URI`) and in its fragment (RFC 3986, appendix A).
+#: Characters that need no percent-encoding in a URI before its fragment, and in the fragment (RFC 3986, appendix A).
 _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
@@ -80,7 +80,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
     except RejectedTextError as error:
         return invalid(SchemaReason.NOT_JSON, str(error))
     if has_lone_surrogate(text, schema):
-        return invalid(SchemaReason.NOT_JSON, "the schema contains a lone surrogate, which JSON text cannot")
+        return invalid(SchemaReason.NOT_JSON, "the schema contains a lone surrogate, which JSON text cannot contain")
     if not isinstance(schema, (bool, dict)):
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)
@@ -128,7 +128,8 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
     """
     Percent-encode the references in the schema; return whether any reference was changed.
 
-    In a schema with dynamic references, embedded resources are moved to `$defs` and referenced at their place.
+    In a schema with dynamic references, each embedded resource is also replaced by a reference to the resource in
+    `$defs`.
     """
     schemas = list(walk(root))
     encoded = False
@@ -145,8 +146,7 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
         for child in children(schema):
             name = child.get("$id")
             if isinstance(name, str) and not name.startswith("#") and id(child) not in named:
-                # both libraries forget the enclosing resources of a resource that is not entered by a reference (core,
-                # 7.1)
+                # unless a resource is entered by a reference, both libraries forget the resources around it (core, 7.1)
                 resource = dict(child)
                 child.clear()
                 child.update({"$ref": name, "$defs": {"resource": resource}})
@@ -164,6 +164,9 @@ def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | Verdi
         return invalid(SchemaReason.UNKNOWN_VOCABULARY, message)
     if custom is None:
         uris = ", ".join(each.uri for each in DIALECTS)
-        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {uris}, or its own"
+        message = (
+            f"unknown $schema {json.dumps(schema['$schema'])[:100]}; "
+            f"expected one of {uris}, or a metaschema embedded in the schema"
+        )
         return invalid(SchemaReason.UNKNOWN_DIALECT, message)
     return custom

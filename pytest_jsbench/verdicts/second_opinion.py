@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.schemas.dialects import Dialect
 
-#: Format checks with which the published labels were computed, for schemas of all drafts.
+#: Format checks of jsonschema for 2020-12. The labels of published datasets were computed with them in all drafts.
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
-#: Keywords by which one more string with the right format can make a valid instance invalid.
+#: Keywords with which an instance can be invalid because a string does have its format.
 _NOT_MONOTONIC = re.compile(r'"(?:not|oneOf|if|maxContains)"')
 
 _UNIONS = frozenset({"anyOf", "oneOf"})
@@ -45,8 +45,8 @@ class GrammarChecker(jsonschema.FormatChecker):
     """
     Format checker that uses the grammars of one dialect.
 
-    A string that the grammars cannot decide is added to `undecided` and has the format if `assumed` is true. The
-    seeker resets both before each validation.
+    A string that the grammars cannot decide is added to `undecided`, and is accepted if `assumed` is true.
+    `SecondOpinionSeeker` resets both attributes before each validation.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -74,7 +74,7 @@ def _extended(validator: str, *, exact: bool) -> Any:
     types = cls.TYPE_CHECKER
     if exact:
         keywords["multipleOf"] = _multiple_of
-        # jsonschema has this keyword up to draft 7, and the official test suite has it for later drafts too
+        # jsonschema supports `dependencies` up to draft 7, but the official test suite tests it in later drafts too
         keywords.setdefault("dependencies", jsonschema.Draft7Validator.VALIDATORS["dependencies"])
     if exact and types.is_type(1.0, "integer"):
         types = types.redefine("integer", _is_integer)
@@ -189,7 +189,7 @@ def _branches(error: jsonschema.ValidationError) -> list[list[ReportedError]]:
     if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
         return []
     branches: list[list[ReportedError]] = [[] for _ in error.validator_value]
-    # an error by the schema `false` has no path
+    # if a branch is the schema `false`, its error has no path
     forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
     for inner in error.context:
         path = inner.relative_schema_path
@@ -212,7 +212,7 @@ def _as_decimals(value: Any) -> Any:
 
 
 class SecondOpinionSeeker:
-    """A source of jsonschema's opinion on instances that jsonschema-rs has judged."""
+    """Comparison of jsonschema's result with the result of jsonschema-rs, for the instances of one schema."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
@@ -221,8 +221,8 @@ class SecondOpinionSeeker:
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
         """
-        Return jsonschema's opinion on a verdict; undecided if it depends on a string whose format
-        cannot be checked.
+        Validate the instance with jsonschema, and compare the result with `valid`; return `undecided` if the result
+        depends on a string whose format cannot be checked.
         """
         try:
             results = self._validate_with_assumptions(instance)
@@ -236,7 +236,7 @@ class SecondOpinionSeeker:
         return SecondOpinion.AGREES if results == {valid} else SecondOpinion.DISAGREES
 
     def _validate_with_assumptions(self, instance: Any) -> set[bool]:
-        """Return the results if every undecided string has its format, and if no undecided string has its format."""
+        """Return the results of validating twice: as if all undecided strings had their format, and as if none had."""
         self._checker.undecided.clear()
         self._checker.assumed = True
         results = {self._validator.is_valid(instance)}
@@ -253,7 +253,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> 
     References are resolved with jsonschema-rs, since jsonschema resolves them only during validation.
     """
     cls: Any = getattr(jsonschema, read.dialect.validator)
-    # the schema with floats instead of Decimals, which the metaschema does not accept as integers
+    # parse with floats instead of Decimals, since the metaschema does not accept a Decimal as an integer
     plain = replace(read, schema=json.loads(read.text))
     metaschema = cls(cls.META_SCHEMA, registry=REGISTRY, format_checker=_schema_formats(read.dialect.validator))
     faults = ((json_path(error.absolute_path), error) for error in metaschema.iter_errors(plain.schema))
@@ -273,7 +273,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> 
 
 @functools.cache
 def _schema_formats(validator: str) -> jsonschema.FormatChecker:
-    """Return the format checks for the dialect's metaschema, with patterns checked by ECMA-262."""
+    """Return the format checks for validating schemas by the dialect's metaschema; patterns must be ECMA-262."""
     checker = jsonschema.FormatChecker()
     checker.checkers = {**getattr(jsonschema, validator).FORMAT_CHECKER.checkers, "regex": (_is_pattern, ())}
     return checker
@@ -291,10 +291,7 @@ def _pattern_problem(pattern: str, path: str) -> Verdict:
 
 
 def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:
-    """
-    Return the problem with the first invalid pattern at any place of a schema, since metaschemas do not cover all
-    places.
-    """
+    """Return the problem with the first invalid pattern in a schema; metaschemas do not check all patterns."""
     for subschema in walk(schema):
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):

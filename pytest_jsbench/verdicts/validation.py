@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 #: Maximum number of violations that a verdict lists.
 MOST_VIOLATIONS = 20
 
-#: Maximum length in characters of a schema for which all errors are sorted, since jsonschema-rs creates all of them
-#: before it returns the first.
+#: Maximum length in characters of a schema whose errors are all sorted; jsonschema-rs creates all errors at once.
 _LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-#: Text of a reference to a metaschema; searching for fixed text takes a tenth of the time of a regular expression.
+#: Beginning of a reference to a metaschema. A search for fixed text is ten times as fast as the regular expression.
 _REFERENCE = '"$ref": "http'
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
@@ -79,7 +78,7 @@ class RustValidator:
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdict | None:
     """Compile the schema in its dialect, offline; None if jsonschema-rs may have rejected a pattern."""
-    # schemas without patterns need no search
+    # schemas without patterns are not searched for them
     has_patterns = '"pattern' in read.text or read.hides_ascii
     if has_patterns and "patternProperties/" in read.text:
         return None  # a reference may point to an escaped pattern below `patternProperties`
@@ -138,7 +137,7 @@ def _metaschema(draft: str) -> jsonschema_rs.Validator:
 
 
 def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
-    """Return the first error in the schema, sorted by place; in a very large schema, the error that was reported."""
+    """Return the first error in the schema, sorted by place; if the schema is very large, return the given error."""
     metaschema = _metaschema(read.dialect.validator)
     schema = read.schema
     if len(read.text) > _LONGEST_SORTED and isinstance(schema, dict):
@@ -153,7 +152,7 @@ def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> json
 
 
 def _split_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield parts of the schema with one keyword each, or one name for maps of schemas, sorted by place."""
+    """Yield a schema for each keyword, and for each name in keywords such as `properties`, sorted by place."""
     for keyword in sorted(schema, key=lambda keyword: json_path((keyword,))):
         value = schema[keyword]
         if keyword in NAMED and isinstance(value, dict):
@@ -181,7 +180,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
 
 
 def unresolvable(read: ReadSchema) -> Verdict | None:
-    """Return the problem with the first reference that cannot be resolved; None if all can be resolved."""
+    """Return the problem with the first unresolvable reference; None if all references can be resolved."""
     whole = {} if isinstance(read.schema, bool) else read.schema
     for schema, reference in References(whole, read.dialect).unresolved():
         if not _METASCHEMA.match(reference):
@@ -194,7 +193,7 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
 
 def _to_reported_error(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
     kind: Any = error.kind
-    # below `propertyNames`, the evaluation path starts again at a reference
+    # after a reference below `propertyNames`, the evaluation path no longer contains `propertyNames`
     names = type(kind).__name__ == "PropertyNames"
     keyword = "propertyNames" if names else last_keyword(error.evaluation_path)
     steps = tuple(error.schema_path)

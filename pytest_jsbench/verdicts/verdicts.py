@@ -32,8 +32,7 @@ class FailureType(StrEnum):
     API_ERROR = "api_error"
     #: The engine does not support this schema.
     UNSUPPORTED_SCHEMA = "unsupported_schema"
-    #: The provider reported a refusal in a field or as the stop reason, or its content filter stopped the answer before
-    #: any text.
+    #: The provider reported a refusal, in a field or as the stop reason, or its content filter allowed no text.
     REFUSAL = "refusal"
     #: A tool call was required, and the model made none although the token limit did not end the answer.
     NO_CALL = "no_call"
@@ -43,12 +42,11 @@ class FailureType(StrEnum):
     WRONG_TOOL = "wrong_tool"
     #: The answer stopped at the token limit, and its text is not a complete document.
     TRUNCATED = "truncated"
-    #: The text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits.
+    #: The text, or the content of the fence around it, is not exactly one JSON document (RFC 8259) within the limits.
     SYNTAX_ERROR = "syntax_error"
     #: The judge ran out of time or memory, or crashed, which is no fault of the model.
     UNJUDGED = "unjudged"
-    #: The answer has fields that the schema does not name at their place, and is valid, or would be valid without these
-    #: fields.
+    #: The answer has fields that the schema does not name at their place, and is otherwise valid.
     HALLUCINATION = "hallucination"
     #: The answer is not valid for any other reason.
     SCHEMA_VIOLATION = "schema_violation"
@@ -95,7 +93,7 @@ class SchemaReason(StrEnum):
     NOT_A_SCHEMA = "not_a_schema"
     TOO_DEEP = "too_deep"
     UNKNOWN_DIALECT = "unknown_dialect"
-    #: The metaschema of the schema requires a vocabulary that is not one of the published vocabularies.
+    #: The schema's metaschema requires an unpublished vocabulary.
     UNKNOWN_VOCABULARY = "unknown_vocabulary"
     #: The schema is invalid by the metaschema of its dialect.
     METASCHEMA = "metaschema"
@@ -139,11 +137,11 @@ class Note(StrEnum):
     UNKNOWN_FINISH_REASON = "unknown_finish_reason"
     #: A tool without parameters was called with empty text as its arguments, which were judged as {}.
     EMPTY_ARGUMENTS = "empty_arguments"
-    #: The tool that had to be called was called several times, which the request did not forbid.
+    #: The required tool was called several times, which the request did not forbid.
     FORCED_TOOL_REPEATED = "forced_tool_repeated"
 
 
-#: Notes that the judged document is only a part of the text.
+#: Notes on answers whose text also contains a fence or reasoning, so that only a part of the text is the document.
 PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: Maximum length of an answer in characters.
 LONGEST_TEXT = 10_000_000
@@ -164,7 +162,7 @@ class Violation:
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The judge's decision on an attempt by the case's own schema."""
+    """The judge's decision on an attempt, by the original schema of the case."""
 
     #: Whether the attempt passed, which means that it has no failure type.
     passed: bool = cast("bool", UNSET)
@@ -172,33 +170,29 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failure_type: FailureType | None
     #: Whether the instance conforms to the schema; None if there is no instance or the result is unknown.
     valid: bool | None
-    #: Further detail on the failure type: a kind of failed call, a syntax reason, the kind of extra fields, or why the
-    #: judge stopped.
+    #: Detail of the failure type: kind of failed call, syntax reason, kind of extra fields, or why the judge stopped.
     reason: str | None = written(None)
     #: Description of the failure in one line; empty if the attempt passed.
     message: str = written("")
-    #: Name of the tool whose call determined the verdict: the first call that did not pass; None if the text was
-    #: judged.
+    #: Name of the tool whose call determined the verdict, the first one that did not pass; None if the text was judged.
     tool: str | None = written(None)
     #: The first 20 places where the instance violates the schema.
     violations: tuple[Violation, ...] = written(())
     #: JSON paths of the fields that the schema does not name at their place.
     extra_fields: tuple[str, ...] = written(())
-    #: JSON paths of the extra fields whose name is the name of a field elsewhere in the schema.
+    #: JSON paths of the extra fields whose names the schema uses elsewhere.
     misplaced_fields: tuple[str, ...] = written(())
     #: Observations that did not affect the verdict: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
     #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
     #: empty_arguments, forced_tool_repeated.
     notes: tuple[Note, ...] = written(())
-    #: Whether the properties of a conforming answer are in the schema's order; None if the answer has no order to
-    #: compare.
+    #: Whether the properties of a conforming answer are in the schema's order; None if no order can be compared.
     order_kept: bool | None = written(None)
     #: Constant answers that conform to the case's schema; None if unknown.
     trivial: tuple[str, ...] | None = written(None)
     #: The `$schema` URI of the dialect that the judge used for the schema.
     dialect: str | None = written(None)
-    #: Value of --jsbench-default-dialect with which an invalid schema without `$schema` would be valid; None if
-    #: unknown.
+    #: Value of --jsbench-default-dialect with which an invalid schema would be valid; None if unknown.
     valid_in: str | None = written(None)
     #: Opinion of the second validator on the same instance.
     second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
@@ -209,7 +203,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         passed = self.failure_type is None
         given: object = self.passed
         if given is not UNSET and given is not passed:
-            raise ValueError(f"passed is {json.dumps(self.passed)}, and failure_type is {self.failure_type}")
+            raise ValueError(f"passed is {json.dumps(self.passed)}, but failure_type is {self.failure_type}")
         force_setattr(self, "passed", passed)
 
     @property
@@ -240,8 +234,7 @@ class JudgePolicy:
     extra_fields: Literal["fail", "allow"] = "fail"
     #: Names of fields that never count as hallucinations.
     ignored_fields: tuple[str, ...] = ()
-    #: Handling of an object that has the same key twice: add a note and use the last value, or fail with a syntax
-    #: error.
+    #: Handling of a duplicate key in an object: add a note and use the last value, or fail with a syntax error.
     duplicate_keys: Literal["note", "fail"] = "note"
     fences: Literal["strip", "forbid"] = "strip"
     reasoning: Literal["keep", "strip"] = "keep"
@@ -277,7 +270,7 @@ WITHOUT_SCHEMA = frozenset({UNDESCRIBED, NO_TOOL_CALLED})
 
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    """Return a verdict without an instance: on an attempt, or on every attempt with this schema."""
+    """Return a verdict without an instance, on one attempt or on all attempts with an unusable schema."""
     return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
@@ -287,11 +280,11 @@ def invalid(reason: SchemaReason, message: str) -> Verdict:
 
 
 def write_schema(schema: object) -> str | Verdict:
-    """Return the schema as JSON text."""
+    """Return the schema as JSON text, or a verdict if this is impossible."""
     try:
         return _ENCODER.encode(schema)
     except RecursionError:
-        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
+        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deeply to be written as JSON")
     except (TypeError, ValueError) as error:
         return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
 
@@ -312,13 +305,13 @@ _LONGEST_EXCERPT = 2000
 _VIOLATIONS = 3
 _MEANINGS = {
     Note.SECRET_REPLACED: "the answer contained a secret of this run, and was judged with * in place of the secret",
-    Note.CAPITALS: "the answer differs from an enum value only in case, which not every provider enforces",
+    Note.CAPITALS: "the answer differs from an enum value only in letter case, which not every provider enforces",
     Note.ADAPTATION_LOSS: "the answer violates a keyword that was removed from the schema before the call",
     Note.NOT_TEXT: "the server sent a JSON value where its API defines a text; the value was judged as JSON text",
     Note.NOT_ENFORCED: "the request was sent without the schema",
     Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not show whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
-    Note.FORCED_TOOL_REPEATED: "the tool that had to be called was called several times, and each call was judged",
+    Note.FORCED_TOOL_REPEATED: "the required tool was called several times, and each call was judged",
 }
 
 
@@ -357,7 +350,7 @@ def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
     unnamed = list((Counter(verdict.extra_fields) - misplaced).elements())
     for fault, paths in (
         ("not in the schema", unnamed),
-        ("elsewhere in the schema, not here", list(misplaced.elements())),
+        ("only elsewhere in the schema", list(misplaced.elements())),
     ):
         if paths:
             yield fault, paths

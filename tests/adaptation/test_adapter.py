@@ -95,7 +95,7 @@ def test_command_reports_schemas_that_take_too_long(tmp_path: Path, monkeypatch:
 
 def test_schema_that_takes_too_long_to_bound_is_reported() -> None:
     bounded_within({})
-    with pytest.raises(CannotBound, match=r"^the schema cannot be bounded within 0\.2 s$"):
+    with pytest.raises(CannotBound, match=r"^the schema cannot be narrowed for a small model within 0\.2 s$"):
         bounded_within(lowered_one_by_one(900), seconds=0.2)
 
 

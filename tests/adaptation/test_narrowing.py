@@ -379,7 +379,7 @@ def test_changes_list_the_removed_keywords() -> None:
 def test_a_root_that_may_be_more_than_an_object_is_tightened(root: dict[str, Any]) -> None:
     schema = {**root, "properties": {}, "additionalProperties": False}
     adapted = adapted_to(OPENAI, schema)
-    assert Change(kind="tightened", keyword="type", path="", note="the root is an object") in adapted.changes
+    assert Change(kind="tightened", keyword="type", path="", note="restricted the root to objects") in adapted.changes
 
 
 @pytest.mark.parametrize("keyword", ["minimum", "maxLength", "multipleOf"])

@@ -21,7 +21,7 @@ def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None
     )
     found = replace(found, metadata=examples.metadata(model=model))
     summary = summarize(found)
-    summary = replace(summary, total=replace(summary.total, cost=cost, priced=of if cost else 0))
+    summary = replace(summary, total=examples.with_figures(summary.total, cost=cost, priced=of if cost else 0))
     write_run(path, run_to_dict(found, summary, config_path="pytest.ini"))
     return path
 

@@ -75,7 +75,7 @@ def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
 
     left_out = "1 undecided in one run, 1 only in a, 1 only in b"
     assert f"not shared cases left out of the comparison: {left_out}" in said
-    assert "repeats 1 case was attempted more often in one run: only as many first attempts are compared" in said
+    assert "repeats 1 case was attempted more often in one run: the additional attempts are not compared" in said
 
 
 def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:

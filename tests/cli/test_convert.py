@@ -41,7 +41,7 @@ def test_of_two_files_of_one_name_none_is_written_over_the_other(
         path.parent.mkdir()
         path.write_text('{"acc": 0.5}')
 
-    assert "two files are named run.json" in failed(capsys, "migrate", *paths, "-o", tmp_path / "new")
+    assert "several files are named run.json" in failed(capsys, "migrate", *paths, "-o", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

@@ -21,7 +21,7 @@ def test_a_preset_is_shown_with_all_that_is_known_of_it() -> None:
     text = shown("engines", "groq")
     assert text.startswith("groq: Groq, as of 2026-11\n  base_url: https://api.groq.com/openai/v1\n")
     assert "  unstreamed: json_schema, json_object\n" in text
-    assert "  ! strict with a few models only" in text
+    assert "  ! a few models support strict" in text
     assert "mistral" not in text
 
 

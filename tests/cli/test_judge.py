@@ -321,7 +321,7 @@ def test_a_run_whose_comparer_is_none_is_refused_in_one_line(
     run = compared(tmp_path / "run", total="near")
 
     assert judged(run)[0] == 2
-    assert "the run's comparer of total: expected tolerance:NUMBER" in capsys.readouterr().err
+    assert "the run's comparer for total: expected tolerance:NUMBER" in capsys.readouterr().err
     assert judged(plain, "--comparer=total=casefold")[0] == 2
     assert "--comparer applies only to a run" in capsys.readouterr().err
 

@@ -162,11 +162,11 @@ def test_scheduler_job_gets_its_shard_from_the_environment(environ: dict[str, st
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({}, "from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID; .*, found 0: set the shard"),
+        ({}, "from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID; .*, found 0; set the shard"),
         ({"SLURM_ARRAY_TASK_ID": "3"}, "found 0"),
         (
             {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "7", "SLURM_ARRAY_TASK_COUNT": "1"},
-            "SLURM_ARRAY_TASK_ID=7 is one of 1 jobs; expected 20: set the shard",
+            "SLURM_ARRAY_TASK_ID=7: the number of jobs is 1; expected 20; set the shard",
         ),
         ({"JOB_COMPLETION_INDEX": ""}, "found 0"),
         ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "JOB_COMPLETION_INDEX": "3"}, "found 2"),

@@ -196,10 +196,7 @@ _OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
 
 def metrics() -> dict[str, Any]:
     """Return the JSON Schema of a run's metrics, with descriptions from the comments."""
-    comments = {
-        name: sentence(value.__doc__ or "") for name, value in vars(Metrics).items() if isinstance(value, property)
-    }
-    comments |= descriptions(Metrics)
+    comments = {name: sentence(computed.__doc__ or "") for name, computed in Metrics.computed.items()}
     properties: dict[str, Any] = {}
     for name, value in summarize(examples.run()).total.to_dict().items():
         time, _, part = name.rpartition("_")

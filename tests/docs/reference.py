@@ -23,7 +23,8 @@ from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.engines.providers.finish_reasons import TABLES, Meaning
 from pytest_jsbench.engines.registry import names as engine_names
 from pytest_jsbench.lab.published import published_coverage, published_masks, row_to_dict
-from pytest_jsbench.metrics.figures import FIGURES, TIMES, Better, Figure, Kind, Shown
+from pytest_jsbench.metrics.figure import Better, Figure, Kind, Shown
+from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 

@@ -73,7 +73,7 @@ def call(guard: RestartGuard, make: Callable[[], str], *, test: str = "test", re
 
 
 def test_only_call_that_stops_the_server_is_blamed_at_once(guard: RestartGuard, server: Server) -> None:
-    with pytest.raises(CallError, match="the local server stopped answering on this request") as caught:
+    with pytest.raises(CallError, match="the local server stopped answering while processing this request") as caught:
         call(guard, server.stop)
 
     assert caught.value.kind is FaultKind.HANG
@@ -81,7 +81,9 @@ def test_only_call_that_stops_the_server_is_blamed_at_once(guard: RestartGuard, 
 
 
 def test_only_call_that_ends_the_server_is_blamed_at_once(guard: RestartGuard, server: Server) -> None:
-    with pytest.raises(CallError, match="the process of the local server ended on this request") as caught:
+    with pytest.raises(
+        CallError, match="the process of the local server ended while processing this request"
+    ) as caught:
         call(guard, server.end)
 
     assert caught.value.kind is FaultKind.CRASH

@@ -150,7 +150,7 @@ def test_refusal_is_one_line_without_the_token(api: Api, comment: Path, capsys: 
 
     error = failed(capsys, "comment", comment)
 
-    assert "GitHub: GET /repos/us/app/issues/7/comments: status 403; the token may not write comments here" in error
+    assert "GitHub: GET /repos/us/app/issues/7/comments: status 403; check the permissions of the token" in error
     assert TOKEN not in error
     assert "\x1b" not in error
 
@@ -162,7 +162,7 @@ def test_missing_token_is_named_and_outside_of_a_pull_request_nothing_is_done(
     assert "set GITHUB_TOKEN" in failed(capsys, "comment", comment)
 
     monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
-    assert shown("comment", comment) == "no pull request: nothing to comment on\n"
+    assert shown("comment", comment) == "this job does not run for a pull request: no comment written\n"
     assert api.calls == []
 
 

@@ -176,9 +176,9 @@ def test_each_deciding_setting_is_listed_also_if_not_published() -> None:
     assert next(line for line in said if line.startswith("Guidance")).endswith(" 1,240")
     whole = " ".join(" ".join(said).split())
     assert 'where (affects cases): none → ["size<3000 and not keywords:pattern"]' in whole
-    assert "unstated settings that affect results, but that the publication does not state; here: engine " in whole
+    assert "unstated settings that affect results and that the publication does not state: engine " in whole
     assert "engine.bounded true, max_tokens 10" in whole
-    assert "excluded ours: 3 attempts in Github_hard with invalid schemas, in no figure" in whole
+    assert "excluded ours: figures exclude 3 attempts in Github_hard with invalid schemas" in whole
     assert found.to_dict()["cases"] == {"Github_hard": {"ours": {"cases": 217, "excluded": 3, "published": 1240}}}
     assert "engine.bounded" in [setting["name"] for setting in found.to_dict()["unstated"]]
     assert max(map(len, said)) <= 80

@@ -183,7 +183,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert sorted(asked) == ["bad", "prose"]
     assert ends(run) == ENDS
     assert (run.resumed, run.metadata.resumed_from) == (1, left.metadata.run_id)
-    with pytest.raises(JSBenchError, match='its run used model "m", this one "answer"'):
+    with pytest.raises(JSBenchError, match='its run used model "m", this run "answer"'):
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 
@@ -418,7 +418,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
         ({"base_url": "http://x"}, "a function only gets the request; remove the settings: base_url"),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
-        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is already loaded; pass it to Dataset.load\(…\)"),
+        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is already loaded; pass tasks to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),
         ({"instances": "builtin"}, "instances has its own schemas; remove dataset"),
         ({"baseline": "nowhere"}, "^baseline: .*nowhere"),
@@ -595,7 +595,9 @@ def test_several_engines_make_one_run_with_replay_comparison_and_export(tmp_path
     with open_engine(lambda _: '{"n": 1}', model="m", temperature=0.5) as opened:
         ways: dict[str, Any] = {"plain": answer, "open": {"engine": opened, "prompt": "fields", "concurrency": 1}}
         run = evaluate(ways, CASES, output=tmp_path / "first", repeats=2, gates=["open.pass_rate>=1"])
-        with pytest.raises(JSBenchError, match=r"temperature: the engine is already open; pass it to open_engine\(…\)"):
+        with pytest.raises(
+            JSBenchError, match=r"temperature: the engine is already open; pass temperature to open_engine\(…\)"
+        ):
             evaluate({"open": {"engine": opened, "temperature": 0.1}}, CASES)
 
     assert run.folder is not None

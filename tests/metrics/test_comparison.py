@@ -42,7 +42,7 @@ def test_comparison_names_broken_and_fixed_cases() -> None:
 
     assert (comparison.newly_failing, comparison.newly_passing) == ((key("a"),), (key("b"),))
     assert comparison.sentence == (
-        "as many of 3 cases pass (+0.000, 95 % interval -0.810 to +0.810): "
+        "equally many of 3 cases pass (+0.000, 95 % interval -0.810 to +0.810): "
         "not distinguishable from no change (exact test: p = 1)"
     )
 
@@ -77,7 +77,7 @@ def test_a_case_whose_schema_changed_is_another_case() -> None:
     )
 
     assert comparison.changed == (key("a"),)
-    assert comparison.sentence == "no case was decided in both: nothing can be compared"
+    assert comparison.sentence == "no case was decided on both sides: nothing can be compared"
 
 
 def test_cases_of_one_run_alone_are_counted() -> None:
@@ -100,7 +100,9 @@ def test_runs_with_different_repeats_are_compared_by_common_attempts() -> None:
 def test_outcome_rejects_missing_attempts_and_unknown_ends() -> None:
     with pytest.raises(RecordError, match="not the outcome of a case: attempts is an array: expected array of length"):
         CaseOutcome.from_dict({"attempts": []})
-    with pytest.raises(RecordError, match=r"no attempt ends in 'won'; expected passed, missing or a failure type"):
+    with pytest.raises(
+        RecordError, match=r"unknown outcome of an attempt: 'won'; expected passed, missing or a failure type"
+    ):
         CaseOutcome.from_dict({"attempts": ["won"]})
     assert CaseOutcome.from_dict(case_outcome("passed", "unjudged").to_dict()) == case_outcome("passed", "unjudged")
 
@@ -193,7 +195,7 @@ def test_p_values_of_values_are_adjusted_for_all_their_tests() -> None:
     ("values", "problem"),
     [
         ([{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], "more fields right than expected"),
-        ([None, None], "values of a case: 2; expected one for each of its attempts"),
+        ([None, None], "values of a case: found 2; expected 1, one per attempt"),
     ],
 )
 def test_values_of_a_case_round_trip_and_invalid_ones_are_rejected(values: object, problem: str) -> None:
@@ -227,7 +229,7 @@ def test_higher_pass_rate_is_not_worse_though_fewer_cases_always_pass() -> None:
 def test_order_of_attempts_does_not_matter_if_as_many_pass() -> None:
     comparison = compare(shares(3, 1), shares(3, 1))
 
-    assert comparison.sentence == "as many attempts pass in each of 2 cases"
+    assert comparison.sentence == "the same number of attempts pass in each of 2 cases"
     assert compare(shares(1, 2), shares(2, 1)).sentence.startswith(
         "the share of attempts that pass is the same over 2 cases (+0.000, "
     )
@@ -312,7 +314,7 @@ def test_measurements_round_trip_and_invalid_ones_are_rejected() -> None:
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
     for odd in ([-1], [1, 2], [float("inf")]):
-        with pytest.raises(RecordError, match=r"(measures.*expected|ttft of a case: 2; expected one)"):
+        with pytest.raises(RecordError, match=r"(measures.*expected|ttft of a case: found 2; expected 1)"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
 
 

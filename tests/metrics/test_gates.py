@@ -70,14 +70,14 @@ def test_least_gate_rejects_what_is_not_a_rate(text: str) -> None:
         ("Github_easy.pas_rate>=0.9", "no metric 'pas_rate': did you mean 'pass_rate'?"),
         ("ttft_p96<=2", "no metric 'ttft_p96': did you mean 'ttft_p9"),
         ("PASS_RATE>=0.9", "no metric 'PASS_RATE': did you mean 'pass_rate'?"),
-        ("latency<=2", "no metric 'latency': expected one such as pass_rate, error_rate, ttft_p95, cost"),
+        ("latency<=2", "no metric 'latency': expected a name such as pass_rate, error_rate, ttft_p95, cost"),
         ("mini.pass_rate.ci_lo>=0.9", "no bound of an interval 'ci_lo': did you mean 'ci_low'?"),
         ("keywords.patern.pass_rate>=0.8", "no keyword 'patern': did you mean 'pattern'?"),
         ("baseline.diference>=0", "no figure of a baseline 'diference': did you mean 'difference'?"),
         ("pas_rate.ci_low>=0.9", "'pas_rate.ci_low': no metric 'pas_rate': did you mean 'pass_rate'?"),
         ("fields.n.precison>=0.5", "no figure of fields 'precison': did you mean 'precision'?"),
         ("mini.fields.n.precison.ci_low>=0.5", "no figure of fields 'precison': did you mean 'precision'?"),
-        ("keywords.pattern>=0.5", "no figure of keywords 'pattern': expected one such as attempts, decisions, fa"),
+        ("keywords.pattern>=0.5", "no figure of keywords 'pattern': expected a name such as attempts, decisions, fa"),
         ("failure_rates.truncatd<=0.1", "no figure of failure_rates 'truncatd': did you mean 'truncated'?"),
         ("pass_at.x>=0.5", "'pass_at.x': expected a number of attempts from 1 to 32, such as pass_at.2, found 'x'"),
         ("simple.pass_hat.0>=0.5", "expected a number of attempts from 1 to 32, such as pass_hat.2, found '0'"),
@@ -102,7 +102,7 @@ def test_unknown_task_in_a_gate_is_rejected_with_a_suggestion() -> None:
 
     with pytest.raises(GateError, match="no task or metric 'Github_esay': did you mean 'Github_easy'"):
         gate.resolve(["Github_easy", "simple"], ())
-    with pytest.raises(GateError, match=r"'fields\.n': no figure of fields 'n': expected one such as accuracy"):
+    with pytest.raises(GateError, match=r"'fields\.n': no figure of fields 'n': expected a name such as accuracy"):
         Gate.parse("fields.n>=0.5").resolve(["simple"], ())
     assert Gate.parse("fields.n>=1").resolve(["fields"], ()).name.task == "fields"
     Gate.parse("Github_easy.pass_rate>=0.9").resolve(["Github_easy"], ())
@@ -316,7 +316,7 @@ def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
     result = check(Gate.parse("value_accuracy_mean.ci_low>=0"), now)
 
     assert not result.met
-    assert result.message.endswith("NOT MET, a single document has no interval")
+    assert result.message.endswith("NOT MET, a single case has no interval")
     assert check(Gate.parse("value_accuracy_mean>=1"), now).met
 
 

@@ -18,7 +18,10 @@ from tests.plugin.conftest import Bench
     [
         (["--jsbench-engine=opnai"], "*opnai*did you mean 'openai'?*"),
         (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
-        (["--jsbench-adapt=narrow"], "*engine 'scripted' has no default subset; name one, as in narrow:openai*"),
+        (
+            ["--jsbench-adapt=narrow"],
+            "*engine 'scripted' has no default subset; specify a subset, as in narrow:openai*",
+        ),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
         (
@@ -69,7 +72,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
         (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: *nowhere.json*No such file*"),
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json has no outcomes of cases*"),
-        (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: *alien.json has none of this run's cases*"),
+        (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: *alien.json has no case of this run*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
         (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),
         # a worker on another machine

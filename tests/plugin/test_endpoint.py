@@ -193,7 +193,7 @@ def test_application_calls_are_judged_recorded_and_replayed(bench: Bench, provid
     (free,) = (one for one in records if one["id"] == "test_it_asks_freely")
     assert (free["verdict"]["reason"], free["answered_by"]["model"]) == ("no_schema", "other")
     result.stdout.fnmatch_lines(
-        ["pass rate  9/11*", "tokens     240 in*", "excluded   1 answer to an application without a schema"]
+        ["pass rate  9/11*", "tokens     240 in*", "excluded   1 answer to an application's call without a schema"]
     )
     assert len(provider.asked) == len(made) + 2
     assert {asked.headers["authorization"] for asked in provider.asked} == {f"Bearer {SECRET}"}
@@ -236,7 +236,7 @@ def test_unrecorded_call_is_refused_and_mode_new_calls_only_that(bench: Bench, p
     changed = run(bench, "--jsbench-replay=kept", "-k", "test_it_asks")
 
     changed.assert_outcomes(passed=3, failed=1)
-    assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
+    assert "jsbench: the prompt differs from the recording" in changed.stdout.str()
     provider.asked.clear()
     new = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-record-mode=new")
     new.assert_outcomes(passed=7)

@@ -55,7 +55,7 @@ def test_a_run_is_not_resumed_by_a_preset_that_has_changed(
     monkeypatch.setattr(presets, "_presets", lambda: changed)
     result = called(bench, provider, "--jsbench-resume=out")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(['ERROR: *"preset": "groq@2026-11"*, this one *"preset": "groq@2027-01"*'])
+    result.stderr.fnmatch_lines(['ERROR: *"preset": "groq@2026-11"*, this run *"preset": "groq@2027-01"*'])
     assert len(provider.asked) == 1
 
 

@@ -123,7 +123,7 @@ def test_replayed_concurrent_questions_get_their_own_answers(bench: Bench) -> No
         ["settings   3 answers were recorded with other settings (temperature was not*", "*0.5)*"]
     )
     strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not set, is 0.5; *"])
+    strict.stdout.fnmatch_lines(["E *the settings differ from the recording: temperature was not set, is 0.5; *"])
 
 
 @pytest.mark.slow

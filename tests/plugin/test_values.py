@@ -32,8 +32,8 @@ def test_values_are_next_to_the_verdict_in_every_output(bench: Bench) -> None:
     result.stdout.fnmatch_lines(
         [
             "Task *Declared *Values right *",
-            "values     3/8 = 0.375 (95 % interval 0.028 to 0.877) right, 3/4 = 0.750 of",
-            "           answers that conform; 1/4 = 0.250 answers right in all; precision",
+            "values     3/8 = 0.375 (95 % interval 0.028 to 0.877) right, 3/4 = 0.750 in",
+            "           answers that conform; 1/4 = 0.250 answers entirely right; precision",
             "           0.750, F1 0.500; least often right: total 1/4, vendor 2/4",
             "gate       fields.total.accuracy 1/4 = 0.25, gate >= 0.5: NOT MET",
         ]

@@ -195,7 +195,7 @@ WAYS = {
     ),
     "only expected failures": ends(
         "incomplete",
-        "0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",
+        "0 of 1 attempt passed, though no test failed; to allow this, set a gate such as pass_rate>=0",
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n",
     ),
     "an expected failure and a pass": ends(
@@ -210,7 +210,7 @@ WAYS = {
     ),
     "only answers that tests are to decide about": ends(
         "incomplete",
-        "0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",
+        "0 of 1 attempt passed, though no test failed; to allow this, set a gate such as pass_rate>=0",
         code=f"{ASKS}@pytest.mark.jsbench(check=False)\ndef test_a(jsbench): {BAD}\n",
     ),
     "a test that was skipped after its answer": ends(

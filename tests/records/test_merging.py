@@ -84,17 +84,17 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert merged.run.records[4] == again[0]
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "of these, the record of the first given run that has one was kept 1 time, and a later one, because the "
-        "first call had failed, 1 time; 1 passed in one run and not in another: simple::b"
+        "records kept for attempts in more than one run: 1 from the run given first, 1 from a later run, because the "
+        "first call had failed; 1 attempt passed in one run and not in another: simple::b"
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "other"}, 'its run used model "other", this one "m"'),
-        ({"policy": {"fences": "forbid"}}, 'used policy {"fences": "forbid"}, that one {}'),
-        ({"versions": {"judge": "9"}}, 'used judge "9", that one "1"'),
+        ({"model": "other"}, 'its run used model "other", this run "m"'),
+        ({"policy": {"fences": "forbid"}}, 'used policy {"fences": "forbid"}, this run {}'),
+        ({"versions": {"judge": "9"}}, 'used judge "9", this run "1"'),
         (
             {"dataset": {"source": "builtin", "cases": 8, "cases_digest": f"sha256:{2:064}", "shard": "2/3"}},
             "used cases",
@@ -255,8 +255,8 @@ def test_merge_joins_runs_of_variants_and_lists_absent_shards_by_variant(tmp_pat
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (examples.variants(a={"model": "n"}), r'model "n", this one "m" \(variant a\)'),
-        (examples.variants(a={"prompt": "chat"}), r'used prompt "chat", that one "schema" \(variant a\)'),
+        (examples.variants(a={"model": "n"}), r'model "n", this run "m" \(variant a\)'),
+        (examples.variants(a={"prompt": "chat"}), r'used prompt "chat", this run "schema" \(variant a\)'),
         (examples.metadata(), "some have variants"),
         (examples.variants(b={"repeats": 2}), "used repeats 2"),
     ],
@@ -332,7 +332,7 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
     message = out.getvalue()
     assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
-    assert "the record of the first given run that has one was kept 7 times; 6 passed in one run and not in" in message
+    assert "7 from the run given first; 6 attempts passed in one run and not in" in message
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
     assert "pass rate  1/7" in message
 

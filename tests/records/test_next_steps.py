@@ -104,7 +104,11 @@ def broken(*paths: str) -> Verdict:
             "the answer is a schema, not an instance",
         ),
         (examples.VIOLATED, answer("{}", ResponseFormat.JSON_OBJECT), "json_object does not enforce minimum"),
-        (examples.VIOLATED, replace(answer("{}"), sent=None), "state in the prompt what minimum allows"),
+        (
+            examples.VIOLATED,
+            replace(answer("{}"), sent=None),
+            "state in the prompt which values conform to minimum",
+        ),
         (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answer("{}"), "--jsbench-adapt=verbatim"),
         (
             replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)),

@@ -90,7 +90,7 @@ def test_case_with_its_own_messages_matches_by_these(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "other"}, 'its run used model "m", this one "other"; none of its answers can be reused'),
+        ({"model": "other"}, 'its run used model "m", this run "other"; none of its answers can be reused'),
         ({"engine": "openai"}, 'engine "scripted"'),
         ({"adapt": "narrow:openai"}, 'adapt "verbatim"'),
         ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "used temperature null"),
@@ -221,7 +221,7 @@ def test_parameters_added_by_the_engine_do_not_prevent_resuming(tmp_path: Path) 
     )
 
     assert ids(found) == ["a"]
-    with pytest.raises(ResumeError, match=r"used temperature null, this one 0\.5"):
+    with pytest.raises(ResumeError, match=r"used temperature null, this run 0\.5"):
         resumed(tmp_path, {"a": SCHEMA}, asked_params={**before.params, "temperature": 0.5})
 
 
@@ -243,7 +243,7 @@ def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path:
     assert attempts(found) == [("x", "a")]
     assert (found.left_out, found.renamed) == (1, False)
     assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
-        'variant b starts anew: RUN used model "n", this one "other"',
+        'variant b starts anew: RUN used model "n", this run "other"',
         "variant c starts anew: RUN has no variant with the same questions: a, b",
     ]
 
@@ -261,5 +261,5 @@ def test_run_without_variants_is_reused_for_the_equal_variant(tmp_path: Path) ->
 def test_resume_rejects_a_run_without_an_equal_variant(tmp_path: Path) -> None:
     journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [record_of("x", variant="a")])
 
-    with pytest.raises(ResumeError, match='model "m", this one "other"; none of its answers can be reused'):
+    with pytest.raises(ResumeError, match='model "m", this run "other"; none of its answers can be reused'):
         resumed_variants(tmp_path, examples.variants(a={"model": "other"}))

@@ -1,7 +1,7 @@
 """
 Write every output of a run with an additional figure of each kind: `python -m … FOLDER`.
 
-The rows are added to the source of the table before any other module has imported it, as if they were part of it.
+The figures are added to the source of `Metrics` before any other module has imported it, each as one method.
 """
 
 from __future__ import annotations
@@ -9,38 +9,37 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from operator import attrgetter
 from pathlib import Path
 
-TABLE = "pytest_jsbench.metrics.figures"
-#: By the tuple of the table to extend: the row, and the source of its value.
-ROWS = {
-    "_RATES": ('Figure("terse", RATE, "Terse answers", is_main=True, heading="Terse!", tables={tables}),', "pass_rate"),
-    "_TIMES": ('Figure("pause", TIME, "Longest pause", "s", is_main=True, heading="Pause!", tables={tables}),', "tgt"),
-    "_COUNTS": (
-        'Figure("commas", COUNT, "Commas of answers", is_main=True, heading="Commas!", tables={tables}),',
-        "cases",
-    ),
-}
-TABLES = "TASKS | VARIANTS | RUNS"
+MODULE = "pytest_jsbench.metrics.metrics"
+#: Comment in the class before its first figure.
+PLACE = "    # Rates, in the order of their columns.\n"
+#: A rate, a time and a count, each as a method that returns the value of another figure.
+METHODS = """
+    @metric(RATE, words="Terse answers", is_main=True, heading="Terse!", tables=TASKS | VARIANTS | RUNS)
+    def terse(self) -> Proportion:
+        return self.pass_rate
+
+    @metric(TIME, words="Longest pause", unit="s", is_main=True, heading="Pause!", tables=TASKS | VARIANTS | RUNS)
+    def pause(self) -> Distribution:
+        return self.tgt
+
+    @metric(COUNT, words="Commas of answers", is_main=True, heading="Commas!", tables=TASKS | VARIANTS | RUNS)
+    def commas(self) -> int:
+        return self.cases
+"""
 
 
-def add_rows() -> None:
-    """Load the table with the additional rows, and give the metrics their values."""
-    spec = importlib.util.find_spec(TABLE)
+def add_figures() -> None:
+    """Load the module of the figures with additional methods in its class."""
+    spec = importlib.util.find_spec(MODULE)
     assert spec is not None
     assert spec.origin is not None
     source = Path(spec.origin).read_text("utf-8")
-    for place, (row, _) in ROWS.items():
-        assert source.count(f"\n{place} = (\n") == 1
-        source = source.replace(f"\n{place} = (\n", f"\n{place} = (\n    {row.format(tables=TABLES)}\n")
+    assert source.count(PLACE) == 1
     module = importlib.util.module_from_spec(spec)
-    sys.modules[TABLE] = module
-    exec(compile(source, spec.origin, "exec"), module.__dict__)
-    from pytest_jsbench.metrics.metrics import Metrics
-
-    for row, like in ROWS.values():
-        setattr(Metrics, row.split('"')[1], property(attrgetter(like)))
+    sys.modules[MODULE] = module
+    exec(compile(source.replace(PLACE, PLACE + METHODS), spec.origin, "exec"), module.__dict__)
 
 
 def write(folder: Path) -> None:
@@ -78,5 +77,5 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    add_rows()
+    add_figures()
     write(Path(sys.argv[1]))

@@ -145,6 +145,6 @@ def test_breakdown_has_times_by_task_and_prompt_length_with_marks() -> None:
     assert [texts[2].endswith("*") for texts in list(by_length.values())[:4]] == [False, False, True, True]
     assert by_length["to 40 tokens"] == ["10", "23.45 (23.10-23.80) of 10", "46.90 (46.20-47.60) of 10 *"]
     assert by_task.groups[0].rates[0].value == pytest.approx(21.95)
-    assert "by more than 5 % and chance" in by_task.note(["x", "y"])
-    with pytest.raises(RecordError, match="no run reports the tokens of its prompts"):
+    assert "by more than 5 %, case by case" in by_task.note(["x", "y"])
+    with pytest.raises(RecordError, match="no run reports the number of prompt tokens"):
         break_down([replace(runs[0], outcomes={})], Grouping.LENGTH)

@@ -167,7 +167,7 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
         ('{"metrics": {}}', "has no metrics"),
         ('{"metrics": [1]}', "has no metrics"),
         ('{"name": "x"}', "has no metrics"),
-        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "no attempt ends in 'won'"),
+        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "unknown outcome of an attempt: 'won'"),
         ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
     ],
 )
@@ -280,7 +280,9 @@ def test_baseline_without_variants_applies_to_each_variant(tmp_path: Path) -> No
     assert [(name, len(one.newly_passing)) for name, one in compared.items()] == [("b", 1), ("a", 0)]
 
 
-@pytest.mark.parametrize(("names", "message"), [([], "this run has none"), (["x"], "none of this run's: x")])
+@pytest.mark.parametrize(
+    ("names", "message"), [([], "this run has no variants"), (["x"], "expected a variant of this run: x")]
+)
 def test_baseline_of_other_variants_is_rejected(tmp_path: Path, names: list[str], message: str) -> None:
     run = examples.compared(a="p", b="p")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)

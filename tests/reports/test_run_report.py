@@ -69,7 +69,7 @@ def test_rate_is_shown_with_bounds_instead_of_plus_minus() -> None:
 def test_tables_of_variants_and_runs_show_the_cost_of_1000_answers() -> None:
     run = examples.compared(a="pp")
     summary = summarize(run)
-    part = replace(summary.variants["a"], total=replace(summary.variants["a"].total, cost=0.01, priced=2))
+    part = replace(summary.variants["a"], total=examples.with_figures(summary.variants["a"].total, cost=0.01, priced=2))
     metrics = {"pass_rate": 1.0, "planned": 2, "cost": 0.01, "priced": 2}
 
     variants = main_table(run, replace(summary, variants={"a": part}))
@@ -149,7 +149,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         (
             examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {
-                "values": "n/a right, n/a of answers that conform; n/a answers right in all; "
+                "values": "n/a right, n/a in answers that conform; n/a answers entirely right; "
                 "1 answer that could not be compared (match.problem in records.jsonl has the reason)"
             },
         ),
@@ -162,7 +162,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(record(), engine="recorded"),
-            {"recorded": "answers and times are those of the recording: no calls were made"},
+            {"recorded": "answers and times are from the recording: no calls were made"},
         ),
         (
             examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
@@ -191,7 +191,7 @@ def test_facts_below_the_table_complete_it(run: Run, expected: dict[str, str | N
 def test_report_has_the_cost_or_why_it_is_unknown(figures: dict[str, Any], problem: str, text: str) -> None:
     run = examples.run(record())
     summary = summarize(run)
-    paid = replace(summary, cost_problem=problem, total=replace(summary.total, **figures))
+    paid = replace(summary, cost_problem=problem, total=examples.with_figures(summary.total, **figures))
 
     assert dict(facts(run, paid))["cost"] == text
 
@@ -400,7 +400,7 @@ def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
 
     floor = "the constant answer {} passes 2/4 = 0.500 of the cases"
-    assert f"{floor}; pass rate where no constant answer passes 2/2 = 1.000" in text
+    assert f"{floor}; pass rate on cases that no constant answer passes 2/2 = 1.000" in text
 
 
 def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:

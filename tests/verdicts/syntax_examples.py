@@ -41,7 +41,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         meaning="nests more than 128 levels deep", texts=("[" * 129 + "]" * 129,), shown="129 times `[`, then `]`"
     ),
     SyntaxReason.EMPTY: ReasonExamples(
-        meaning="is empty, or its fence is, or nothing follows the reasoning",
+        meaning="is empty, has an empty fence, or ends with the reasoning",
         texts=("", " \r\n", "\u00a0", "```json\n```"),
     ),
     SyntaxReason.BOM: ReasonExamples(meaning="begins with a byte order mark", texts=('\ufeff{"a": 1}',)),
@@ -49,7 +49,8 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         meaning="has a number that JSON does not have", texts=('{"a": NaN}', "-Infinity")
     ),
     SyntaxReason.NUMBER_OUT_OF_RANGE: ReasonExamples(
-        meaning="has a number beyond a double, or of more than 4,300 digits", texts=('{"a": 1e400}', "-1e309")
+        meaning="has a number beyond the range of a double, or with more than 4,300 digits",
+        texts=('{"a": 1e400}', "-1e309"),
     ),
     SyntaxReason.LONE_SURROGATE: ReasonExamples(
         meaning="has half a surrogate pair, which UTF-8 cannot encode", texts=('{"a": "\\ud800"}',)
@@ -78,7 +79,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('{"a": 1} I hope this helps!', '{"a": 1}<|eot|>', '"Paris" is the capital', '{"a": 1} // one'),
     ),
     SyntaxReason.INCOMPLETE: ReasonExamples(
-        meaning="ends before the document does",
+        meaning="ends before the document is complete",
         texts=('{"a":', '{"a":"<think>}', '["x", tru', "tru", "-", "1.", "2e"),
     ),
     SyntaxReason.WHITE_SPACE: ReasonExamples(
@@ -86,7 +87,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('{"a": 1}\u00a0', "\u00a0{}", '{\u2028"a": 1}', "\u200b[]", "\f[]"),
     ),
     SyntaxReason.MALFORMED: ReasonExamples(
-        meaning="begins as JSON and breaks its grammar",
+        meaning="begins like JSON but violates its grammar",
         texts=(
             "{'a': 1}", '{"a": 1,}', '{"a": 1}}', '"a": 1', "[1 2]", "01", "True", "// one\n{}",
             '["a"e', "2024-01-01",
@@ -97,8 +98,8 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=("I cannot answer that.", 'Sure: {"a": 1}', "null hypothesis", "5 apples", "NaN is no number", "`{}`"),
     ),
     SyntaxReason.DUPLICATE_KEYS: ReasonExamples(
-        meaning="has an object with a key twice, where `--jsbench-duplicate-keys=fail`; else that is a note of the "
-        "same name, and the last one wins",
+        meaning="has a key twice in an object, and `--jsbench-duplicate-keys=fail` is set; otherwise a note of "
+        "the same name is added, and the last value counts",
         texts=('{"a": 1, "a": 2}',),
         policy=JudgePolicy(duplicate_keys="fail"),
     ),

@@ -64,14 +64,17 @@ DEEP: dict[str, Any] = {"properties": {"a": {"properties": {"user": {}}}, "name"
     ("text", "reason", "message"),
     [
         ('{"z": 1}', "unnamed", "fields that the schema does not name: $.z"),
-        ('{"user": 1}', "misplaced", "fields that the schema names, but not here: $.user"),
+        ('{"user": 1}', "misplaced", "fields that the schema names only elsewhere: $.user"),
         (
             '{"user": 1, "a": {"name": 2, "z": 3}}',
             "unnamed",
-            "fields that the schema does not name: $.a.z; fields that the schema names, but not here: $.user, $.a.name",
+            (
+                "fields that the schema does not name: $.a.z; "
+                "fields that the schema names only elsewhere: $.user, $.a.name"
+            ),
         ),
-        ('{"Name": 1}', "unnamed", 'fields that the schema does not name: $.Name (the schema has "name")'),
-        ('{" user": 1}', "unnamed", 'fields that the schema does not name: $[" user"] (the schema has "user")'),
+        ('{"Name": 1}', "unnamed", 'fields that the schema does not name: $.Name (did you mean "name"?)'),
+        ('{" user": 1}', "unnamed", 'fields that the schema does not name: $[" user"] (did you mean "user"?)'),
         ('{"  ": 1}', "unnamed", 'fields that the schema does not name: $["  "] (white space)'),
     ],
 )

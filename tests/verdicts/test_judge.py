@@ -259,7 +259,7 @@ class BrokenCalls(GuardedCalls):
         (ChildReply(values=(), error="PanicException", detail="None"), "crashed", "PanicException: None"),
         (ChildReply(values=(), error="MemoryError", ending="memory"), "memory", "MemoryError: "),
         (ChildReply(values=(), ending="crashed", detail="-11"), "crashed", "the judge's process ended: -11"),
-        (ChildReply(values=(), ending="timeout"), "timeout", "judging was not finished after 5 s"),
+        (ChildReply(values=(), ending="timeout"), "timeout", "judging did not finish within 5 s"),
     ],
 )
 def test_a_fault_of_the_judge_is_nobodys_failure(reply: ChildReply, reason: str, message: str) -> None:
@@ -547,7 +547,7 @@ def test_call_without_arguments_is_reported_as_such(judge: Judge) -> None:
     verdict = decided(judge, answer(("find", "")))
 
     assert verdict.failure_type is FailureType.SYNTAX_ERROR
-    assert verdict.message == "the tool is called without arguments; expected one JSON document"
+    assert verdict.message == "the tool was called without arguments; expected one JSON document"
 
 
 def test_call_without_name_is_judged_by_the_schema_of_the_case(judge: Judge) -> None:

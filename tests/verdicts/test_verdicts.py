@@ -15,9 +15,9 @@ def lines(*extra: str, misplaced: tuple[str, ...] = ()) -> list[str]:
 def test_fields_named_elsewhere_are_not_reported_as_unknown() -> None:
     assert lines("$.z", "$.b", misplaced=("$.b",)) == [
         "  not in the schema: $.z",
-        "  elsewhere in the schema, not here: $.b",
+        "  only elsewhere in the schema: $.b",
     ]
-    assert lines("$.b", misplaced=("$.b",)) == ["  elsewhere in the schema, not here: $.b"]
+    assert lines("$.b", misplaced=("$.b",)) == ["  only elsewhere in the schema: $.b"]
     assert lines("$.z") == ["  not in the schema: $.z"]
 
 
@@ -25,7 +25,7 @@ def test_paths_that_are_not_listed_are_counted() -> None:
     redacted = "(redacted)"
     assert lines(redacted, redacted, redacted, misplaced=(redacted,)) == [
         "  not in the schema: (redacted), (redacted)",
-        "  elsewhere in the schema, not here: (redacted)",
+        "  only elsewhere in the schema: (redacted)",
     ]
 
 

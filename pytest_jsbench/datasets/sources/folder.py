@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
     from pytest_jsbench.datasets.sources.tools import Definition
 
-#: Second suffix of a file with an expected answer.
+#: Suffix before `.json` in the name of a file with an expected answer.
 _EXPECTED = ".expected"
 #: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: Words, in lower case, in files that may be more than a schema; only these files are parsed before a case is read.
+#: Words of OpenAPI documents, tools and rows, in lower case. Other files are parsed only when the case is read.
 _WORDS = tuple(
     b"openapi swagger jsonrpc prompts resource contents inputs tool function parameters guided_json structured_outputs"
     b" jsonschema json_schema inputschema input_schema outputschema output_schema protocolversion protocol_version"
     b" responseformat response_format responseschema response_schema".split()
 )
-#: Words that count only in this context. Each pattern begins with the word, since `re` then searches 50 times as fast.
+#: Further words, which count only in this context. Each pattern begins with its word, so that `re` is 50 times as fast.
 _WORDS_IN_CONTEXT = tuple(
     re.compile(pattern)
     for pattern in (
@@ -69,7 +69,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
 
 def _find(folder: DocumentFolder, path: Path, pages: ToolPages) -> Iterator[ListedCase | SkippedPart]:
     inner = path.relative_to(folder.root)
-    # the directory's place on this machine must not be in node ids
+    # test ids must not depend on the location of the directory
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
     task = top if inner.parent == Path() else inner.parent.as_posix()
     file_task = inner.with_suffix("").as_posix()
@@ -106,7 +106,7 @@ def _find_in_document(
     if len(joined) > 1:
         file_task = joined[0].relative_to(folder.root).with_suffix("").as_posix()
     if path != joined[-1]:
-        definitions.cursor = ""  # the next page is one of the files
+        definitions.cursor = ""  # the next page is another file
     for definition in definitions.schemas:
         read = partial(_read_definition, folder, path, definition)
         name = path.stem if definition.name is None else definition.name
@@ -116,8 +116,8 @@ def _find_in_document(
 
 def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:
     """
-    Return the `nextCursor` of a list of tools; empty if the list has none, None if the file is not
-    a list of tools.
+    Return the `nextCursor` of a list of tools: an empty text if no page follows, None if the file is
+    not a list of tools.
     """
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         return None
@@ -186,11 +186,11 @@ def _read_definition(folder: DocumentFolder, path: Path, definition: Definition,
     return tools.case_of(folder.document(path), definition, key)
 
 
-def _read_unsupported_api(folder: DocumentFolder, path: Path, key: CaseKey) -> Case:
+def _read_unsupported_api(folder: DocumentFolder, path: Path, _key: CaseKey) -> Case:
     from pytest_jsbench.datasets.sources import openapi
 
     openapi.check(folder.document(path))
-    raise Unreadable(f"{key.id} has changed since it was first read")
+    raise Unreadable("has changed since it was first read")
 
 
 def _read_api_schema(folder: DocumentFolder, path: Path, api: ApiSchema, key: CaseKey) -> Case:

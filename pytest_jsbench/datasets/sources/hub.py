@@ -35,7 +35,7 @@ _WHOLE = "default"
 _PATIENCE = 5.0
 #: Maximum size of a dataset card in bytes.
 _LARGEST_CARD = 1_000_000
-#: Files in which the library looks for a description of the data files.
+#: Files in which the `datasets` library looks for a description of the data files.
 _CARDS = ("README.md", ".huggingface.yaml")
 _FILE_KEYS = frozenset({"data_files", "data_dir", "path"})
 
@@ -73,7 +73,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
         raise _missing_library_error(source)
-    import datasets  # slow to import: 2 s
+    import datasets  # slow to import
 
     repository = source.removesuffix(f"@{revision}") if revision else source
     with _hide_output(), _offline_if_unreachable(repository, revision):
@@ -124,8 +124,8 @@ def _offline_if_unreachable(repository: str, revision: str | None) -> Iterator[N
     """
     Switch to offline mode, as with HF_HUB_OFFLINE=1, if the hub cannot be reached.
 
-    Cached data is then used at once, and other data is an error at once. Without this, the library would retry for half
-    a minute.
+    In offline mode, the library reads its cache, and reports missing data at once. Otherwise, it would retry for half a
+    minute.
     """
     import datasets
     import huggingface_hub.constants as hub
@@ -145,14 +145,14 @@ def _offline_if_unreachable(repository: str, revision: str | None) -> Iterator[N
 
 
 def _connection_fault(repository: str, revision: str | None) -> str | None:
-    """Return why the hub, or the mirror in HF_ENDPOINT, cannot be reached; None if it can."""
+    """Return the reason why the hub, or the mirror in HF_ENDPOINT, cannot be reached; None if it can be reached."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
         huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
-        return None  # the hub answered; the library will report what the answer means
+        return None  # the hub can be reached; the library will report the problem
     except Exception as error:  # noqa: BLE001  the type depends on the HTTP library of the hub's client
         return described(error, limit=120)
     return None
@@ -182,16 +182,16 @@ def check_folder(folder: Path) -> None:
     """Raise DatasetError if a link in the directory, or its dataset card, refers to a file outside of the directory."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
+            raise DatasetError(f"{printable(str(path))}: leads out of {folder}; expected links to files inside of it")
     for name in _CARDS:
         for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):
-                message = f"{folder / name} refers to the file '{printable(value, 100)}'; expected a path inside it"
-                raise DatasetError(message)
+                message = f"refers to the file '{printable(value, 100)}'; expected a path inside of the directory"
+                raise DatasetError(f"{folder / name} {message}")
 
 
 def read_card(folder: Path, name: str = _CARDS[0]) -> str:
-    """Return the text of a directory's card; raise Unreadable if it has none."""
+    """Return the text of a directory's dataset card; raise Unreadable if the card cannot be read."""
     return FileReader(root=folder, largest=_LARGEST_CARD).read_text(folder / name)
 
 
@@ -210,13 +210,13 @@ def _front_matter(folder: Path, name: str) -> object:
             raise _missing_library_error(str(folder))
         return parse_yaml(text)
     except Unreadable as error:
-        # do not leave the card to the library, which reads YAML by other rules
+        # reject the card here: the library parses YAML differently, and might accept it
         has_path = str(folder) in str(error)
         raise DatasetError(str(error if has_path else Unreadable(error.problem, path=folder / name))) from None
 
 
 def _file_names(value: object, *, names_file: bool = False) -> Iterator[str]:
-    """Yield the texts in the card that name files, at any depth."""
+    """Yield the file names in the card, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _file_names(inner, names_file=names_file or key in _FILE_KEYS)
@@ -238,7 +238,7 @@ _Layout = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
 def open_folder(selection: Selection, folder: Path) -> Listing | None:
-    """Open a directory in exactly JSONSchemaBench's layout; return None if its layout differs."""
+    """Open a directory in exactly JSONSchemaBench's layout; return None for any other layout."""
     layout = find_layout(folder)
     if layout is None:
         return None
@@ -253,12 +253,12 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
 
 
 def find_layout(folder: Path) -> _Layout | None:
-    """Return the files by task and split, from the directory's card; None if the layout differs."""
+    """Return the files by task and split, as in the dataset card; None if the directory has another layout."""
     try:
         card = read_card(folder)
     except Unreadable:
         return None
-    if importlib.util.find_spec("pyarrow") is None:  # the library reports what to install
+    if importlib.util.find_spec("pyarrow") is None:  # `open_hub` reports the missing package
         return None
     layout: dict[str, dict[str, list[Path]]] = {}
     task = ""

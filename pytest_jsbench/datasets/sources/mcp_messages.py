@@ -8,7 +8,7 @@ from typing import Any
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 
-#: MCP method whose result has this list, by the list's field name in MCP 2025-11-25 and in the Python SDKs.
+#: Fields of MCP results, as spelled in MCP 2025-11-25 and in the Python SDKs, with the method that returns the field.
 _LISTS = {
     "prompts": "prompts/list",
     "resources": "resources/list",
@@ -18,7 +18,7 @@ _LISTS = {
     "roots": "roots/list",
     "tasks": "tasks/list",
 }
-#: Fields that any result may have, in the spellings of the Python SDKs 1 and 2.
+#: Fields that any result may have, as spelled in the Python SDKs 1 and 2.
 _OF_RESULTS = frozenset(
     {"nextCursor", "next_cursor", "meta", "_meta", "resultType", "result_type", "ttlMs", "ttl_ms", "cacheScope",
      "cache_scope"}

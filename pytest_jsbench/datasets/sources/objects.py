@@ -30,10 +30,10 @@ from pytest_jsbench.schemas.modes import MODES, read_mode
 if TYPE_CHECKING:
     from pytest_jsbench.schemas.modes import Mode
 
-#: Task of cases without a task of their own.
+#: Name of the task for cases that specify no task.
 TASK = "cases"
 _TABLE = "the table"
-#: Keywords that distinguish a schema from a mapping of names to schemas, if all its values are objects.
+#: Keywords that mark a mapping as a schema, even if all its values are schemas, too.
 _KEYWORDS = frozenset(
     {"$defs", "additionalProperties", "allOf", "anyOf", "definitions", "items", "not", "oneOf", "properties"}
 )
@@ -57,7 +57,7 @@ def open_object(selection: Selection) -> Listing:
 
 
 def _split_mode(source: str) -> tuple[str, Mode | None]:
-    """Return the reference, and the mode after its `@`; the mode is None without an `@`."""
+    """Split `package.module:name@MODE` into the reference and the mode; the mode is None without an `@`."""
     reference, at, mode = source.partition("@")
     if not at:
         return reference, None
@@ -164,7 +164,7 @@ def _check_features(table: Any) -> None:
     column = rows.schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[column], "dtype", None)
     is_json = type(table.features[column]).__name__ == "Json"
-    # in a column of objects, each row would get the members of all rows
+    # in a column of objects, `datasets` adds the members of all rows to each row
     if not is_json and kind not in {"string", "large_string"}:
         message = f"the table's column {column} is {kind or 'not text'}; expected JSON Schemas as text"
         raise DatasetError(message, found=kind, expected="string", where=column)
@@ -173,7 +173,7 @@ def _check_features(table: Any) -> None:
 def _schemas_of(
     source: str, value: object, *, task: str, name: str, mode: Mode | None = None
 ) -> list[ListedCase | SkippedPart]:
-    """Return the cases of an object's schemas in one task; raise DatasetError if it has no schemas or other parts."""
+    """Return the cases of an object's schemas in one task; raise DatasetError if the object is empty or invalid."""
     definitions = None if mode is not None else _defined_cases(value, task=task, name=name, where=source)
     if definitions is not None:
         return definitions
@@ -236,7 +236,7 @@ def _named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _public_models(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield each model that the module defines once, under its first public name in the module."""
+    """Yield each model that is defined in the module, but only once, under its first public name."""
     seen: set[int] = set()
     for name, part in vars(module).items():
         # Pydantic adds generics that a module uses to the module's names, such as `Page[User]`
@@ -252,8 +252,7 @@ def _is_schema(value: Mapping[Any, Any]) -> bool:
         return True
     if all(_is_json_schema(part) or _is_type(part) for part in value.values()):
         return False
-    # a mapping with schemas and other values, but without keywords, is not a schema: the other values are reported as
-    # errors
+    # a mapping without keywords is not a schema if some values are schemas; the other values are reported as errors
     return not (
         KEYWORDS.isdisjoint(value) and any(isinstance(part, Mapping) or _is_type(part) for part in value.values())
     )
@@ -279,7 +278,7 @@ def _check(source: str, name: str, value: object) -> None:
 
 
 def _read_schema(value: Any, mode: Mode, key: CaseKey) -> Case:
-    """Return the case of a JSON Schema, or of a type's JSON Schema for the mode."""
+    """Return the case for a JSON Schema, or for the JSON Schema of a Python type in this mode."""
     if not _is_json_schema(value):
         try:
             value = python_types.schema_of(value, mode)

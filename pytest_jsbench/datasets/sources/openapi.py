@@ -15,7 +15,7 @@ from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.schemas.keywords import rebuild
 from pytest_jsbench.schemas.references import follow, tokens_of
 
-#: Dialect of a schema that declares none.
+#: Dialect of a schema that declares no dialect.
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 #: Prefix of the default dialect of OpenAPI documents: draft 2020-12 with additional annotation keywords.
 _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
@@ -35,7 +35,7 @@ class Group(StrEnum):
     RESPONSES = "responses"
 
 
-#: Flag of properties that are never required in requests or in responses, before version 3.1.
+#: Flag that marks properties as not required in requests or in responses, before OpenAPI 3.1.
 _UNUSED = {Group.REQUESTS: "readOnly", Group.RESPONSES: "writeOnly"}
 
 
@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Return whether this is an OpenAPI document of any version; read as a schema, it would accept any value."""
+    """Return whether this is an OpenAPI document of any version, which would accept every value as a schema."""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))

@@ -20,11 +20,11 @@ from pytest_jsbench.datasets.sources import rows
 
 #: Maximum size in bytes of a row group after decompression.
 LARGEST_GROUP = 400_000_000
-#: Bytes of address space for reading Parquet; pyarrow's allocator reserves a gigabyte at the start.
+#: Maximum address space for reading Parquet, in bytes; pyarrow's allocator reserves a gigabyte at the start.
 MEMORY = 4 << 30
 #: Time limit for each call of the child process in seconds.
 SECONDS = 300.0
-#: Number of rows whose names are read at once, and number of rows that are read whole at once.
+#: Number of rows to read at once, first for their names only, then for all columns.
 _NAMES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 16
 #: Number of blocks of rows to keep in memory, for threads that read different blocks at the same time.
@@ -128,7 +128,7 @@ def open_table(root: str, start: str, name: str) -> Iterator[Any]:
     """
     Open the table of a Parquet file; raise DatasetError if it exceeds the limits.
 
-    Text columns are read dictionary-encoded, so that a long text that is in every row is in memory only once.
+    Text columns are read dictionary-encoded, so that a long text that every row repeats is stored only once.
     """
     from pyarrow import parquet
 
@@ -201,7 +201,7 @@ def _to_json(value: Any, field: Any) -> Any:
 
 
 def _decode(value: Any, kind: Any) -> Any:
-    """Return a cell with the JSON text in it parsed, if its Arrow type is JSON (`datasets.Json`)."""
+    """Return a cell, parsed if its Arrow type is JSON text (`datasets.Json`)."""
     import pyarrow
 
     if value is None:

@@ -25,7 +25,7 @@ from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
-#: Accepted names of the field with the schema, and of the field with the id; the first that a row has is used.
+#: Accepted names of the field with the schema, and of the field with the id; the first name in a row is used.
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id", "record_id")
 #: Fields of a row of the Structured Output Benchmark, in addition to its schema.
@@ -125,7 +125,7 @@ def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     expected = row["ground_truth"]
     schema_text = schema if isinstance(schema, str) else json.dumps(schema)
     if not isinstance(row["question"], str) or not isinstance(row["context"], str):
-        raise Unreadable("question and context are not both text", reason="bad_row")
+        raise Unreadable("expected question and context as text", reason="bad_row")
     question = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{schema_text}"
     return {
         "json_schema": schema,

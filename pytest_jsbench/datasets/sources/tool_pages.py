@@ -31,7 +31,9 @@ class ToolPages:
 
     def __init__(self, paths: Iterable[Path], cursor_of: Callable[[Path], str | None]) -> None:
         """
-        Group the files by series. `cursor_of` returns a file's `nextCursor`: empty if it has none, None if it lists no
+        Group the files by series.
+
+        `cursor_of` returns a file's `nextCursor`: an empty text if no page follows, None if the file is not a list of
         tools.
         """
         self._cursor_of = cache(cursor_of)

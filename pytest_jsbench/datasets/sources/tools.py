@@ -62,7 +62,7 @@ _OUTPUTS = (
     _Shape(("response_json_schema",), "google-genai: FunctionDeclaration"),
     _Shape(("response",), "Gemini and Vertex AI: FunctionDeclaration"),
 )
-#: Fields that contain the definition itself. All checked in November 2026.
+#: Fields that wrap the definition of a tool. All checked in November 2026.
 _ENVELOPES = (
     _Shape(("function",), "OpenAI Chat Completions, Mistral, Ollama"),
     _Shape(("toolSpec",), "Amazon Bedrock, Converse: Tool"),
@@ -135,7 +135,7 @@ _MISSING = object()
 class Definition:
     """Schema of a tool or a response format, by its place in the document."""
 
-    #: Name of the tool or format; None if it has none.
+    #: Name of the tool or format; None without a name.
     name: str | None
     part: Part
     #: Path of the tool's definition, which contains its description.
@@ -183,7 +183,7 @@ class Definitions:
 
 
 def read_definitions(document: object) -> Definitions | None:
-    """Find the schemas of the tools and response formats in a document; None if it defines none."""
+    """Find the schemas of the tools and response formats in a document; None if the document contains no schemas."""
     definitions = Definitions()
     if isinstance(document, list | tuple):
         return definitions if _read_top_list(definitions, document) else None
@@ -259,7 +259,7 @@ def _about(tool: Mapping[str, Any], part: Part) -> str:
 
 
 def _read_top_list(definitions: Definitions, entries: Sequence[object]) -> bool:
-    """Read a list that is a whole document, of pages, messages or tools; return False for other lists."""
+    """Read a document that is a list of pages, messages or tools; return False for other lists."""
     definitions.many = True
     if any(_has_tools(entry) for entry in entries):
         for index, entry in enumerate(entries):
@@ -289,7 +289,7 @@ def _lists_of(page: Mapping[str, Any]) -> Iterator[tuple[Steps, list[Any]]]:
 
 
 def _read_page(definitions: Definitions, steps: Steps, page: Mapping[str, Any]) -> bool:
-    """Read the lists of tools in an object; return False if it has none."""
+    """Read the lists of tools in an object; return False if the object has no such list."""
     lists = list(_lists_of(page))
     if not lists or (isinstance(page.get("name"), str) and _is_tool(page)):
         return False
@@ -344,7 +344,7 @@ def _read_entry(
 
 
 def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped_is_function: bool = False) -> bool:
-    """Add the schemas of a tool; return False if the value does not define its arguments."""
+    """Add the schemas of a tool; return False if the value does not define the arguments of a tool."""
     if not isinstance(entry, Mapping):
         return False
     tool: Mapping[str, Any] = entry
@@ -383,8 +383,8 @@ def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped
 
 def _member(tool: Mapping[str, Any], shapes: Iterable[_Shape]) -> Steps | None:
     """
-    Return the path of the first schema that is not null; if all are null, of the first. None if no
-    schema is present.
+    Return the path of the first schema that is not null, or of the first schema if all are null; None
+    if no schema is present.
     """
     present = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
     # a tool whose schema has a field `json` by coincidence is not in Bedrock's format
@@ -450,7 +450,7 @@ def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any
     inner = value.get("json_schema")
     place: Steps | None = None
     if isinstance(inner, Mapping) and not KEYWORDS.isdisjoint(inner):
-        place = (*steps, "json_schema")  # llama.cpp, and Structured Output in rows
+        place = (*steps, "json_schema")  # llama.cpp, and rows of the Structured Output Benchmark
     elif isinstance(inner, Mapping) and "schema" in inner:
         place = (*steps, "json_schema", "schema")
     elif isinstance(value.get("schema"), Mapping | bool) and _wraps_a_schema(value):
@@ -481,7 +481,7 @@ def read_wrapped(document: object) -> Definitions | None:
     others = ", ".join(sorted(map(str, document.keys() - _WRAPPER_FIELDS)))
     problem = ""
     if others:
-        problem = f"has its schema in a field, next to {printable(others, 80)}; a row belongs in a .jsonl file"
+        problem = f"has a field schema next to {printable(others, 80)}; save rows in a .jsonl file"
     definition = Definition(name=None, part=Part.ANSWER, schema=("schema",), problem=problem)
     return Definitions(schemas=[definition])
 

@@ -1,9 +1,9 @@
 """
 Read answers over HTTP: events of a stream, or a body in one piece.
 
-Events are parsed as in the HTML standard (section 9.2.6), or from Amazon's frames. One rule is stricter: invalid UTF-8
-is a fault, while the standard would insert U+FFFD and change the answer. Bodies are parsed to plain JSON values,
-without an SDK's types, which would take several times as long as the rest of a call, and would not be validated.
+A stream consists of server-sent events, parsed as in the HTML standard (section 9.2.6), or of Amazon's frames. Invalid
+UTF-8 is an error: the standard would insert U+FFFD, which would change the answer. Bodies are parsed to plain JSON
+values and not to an SDK's types, because creating these takes several times as long as the rest of a call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.http.client import Response
 
-#: Maximum size of an event in bytes; the longest event is the last event of Responses, which repeats the whole answer.
+#: Maximum size of an event in bytes; the last event of Responses is the longest, because it repeats the whole answer.
 LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
@@ -115,7 +115,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         size += len(line)
         if size > LONGEST_EVENT:
             raise _event_too_long()
-        # In a comment, the name of the field is empty.
+        # A comment has an empty field name, so it is ignored.
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))
@@ -152,8 +152,8 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
     """
-    Yield the name and data of each frame's event; the name is `error` for an exception. Raise CallError for an invalid
-    frame.
+    Yield the name and data of each frame's event; the name is `error` for an exception frame. Raise CallError for an
+    invalid frame.
     """
     from botocore.eventstream import EventStreamBuffer, ParserError
 
@@ -211,7 +211,7 @@ def read_object(response: Response) -> dict[str, Any]:
 
 
 def fault_of_body(text: str, kind: str) -> CallError | None:
-    """Return the fault of a body of this content type that is not JSON; None if the kind of body is unknown."""
+    """Return the error for a body that is not JSON; None if its format is unknown. `kind` is the content type."""
     found = _describe_body(text, kind)
     return CallError(FaultKind.BAD_RESPONSE, f"expected a JSON object, found {found}") if found else None
 
@@ -220,7 +220,7 @@ _EVENT_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
 
 
 def _describe_body(text: str, kind: str) -> str:
-    """Describe a body that is not JSON; empty if the kind of body is unknown."""
+    """Describe a body that is not JSON, for an error message; empty if its format is unknown."""
     declared = f"content type {one_line(kind)}" if kind else "no content type"
     lines = text.split("\n")
     if not text.strip():
@@ -230,5 +230,5 @@ def _describe_body(text: str, kind: str) -> str:
     if text.lstrip().startswith("<"):
         return f"a web page with {declared}; is the address complete?"
     if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines if line.strip()):
-        return f"several JSON objects, one per line, with {declared}; is this another API of the server?"
+        return f"several JSON objects, one per line, with {declared}; is this the address of another API?"
     return ""

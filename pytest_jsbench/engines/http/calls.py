@@ -48,7 +48,7 @@ class Deadline:
         return self.remaining == 0.0
 
     def fault(self) -> CallError:
-        """Return the fault of a call that did not end before the deadline."""
+        """Return the error for a call that did not end before the deadline."""
         return CallError(FaultKind.TIMEOUT, f"no complete answer within {self.seconds:g} s")
 
 
@@ -58,15 +58,15 @@ def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedErr
 
 
 def is_error(value: Any) -> bool:
-    """Return whether the value is an error object, contains an error, or is a list, as errors of Gemini are."""
+    """Return whether a JSON value from a server is an error: an error object, or a list, as sent by Gemini."""
     if not isinstance(value, dict):
         return isinstance(value, list)
-    # the second form is vLLM's, the third that of Messages and Responses
+    # `object` is in vLLM's errors, `type` in errors of Messages and Responses
     return bool(value.get("error") or value.get("object") == "error" or value.get("type") == "error")
 
 
 def enclosed(body: object) -> dict[str, Any]:
-    """Return the value if it is an object without an error; otherwise raise EnclosedError or CallError."""
+    """Return the body if it is an object; raise EnclosedError for an error object, CallError for any other value."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)
@@ -81,7 +81,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (ValueError, RecursionError) as error:
-        # only these messages are safe; others may quote the input
+        # the messages of other exceptions may quote the input
         is_safe = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
         message = f"the server did not answer in JSON: {error if is_safe else type(error).__name__}"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message)) from None
@@ -96,7 +96,7 @@ def settle(
     """
     Make the call, and return its result, or the outcome that `explain` returns for an error response.
 
-    An answer inside an error gets only a total time. Any error after the deadline counts as a timeout.
+    For an answer inside an error, only the total time is known. Any error after the deadline counts as a timeout.
     """
     try:
         return call()
@@ -117,7 +117,7 @@ def settle(
 
 #: Maximum nesting depth of a server's JSON; JSON inside an answer's text does not count.
 DEEPEST = 500
-#: Larger JSON numbers are not exact in all tools.
+#: Maximum token count; some JSON parsers round larger numbers.
 _MAX_COUNT = 2**53
 _DECODER = json.JSONDecoder()
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema")
@@ -137,8 +137,8 @@ def parse_json(text: str) -> Any:
     """Parse a server's JSON; raise RecursionError if it is nested too deeply."""
     if len(text) > DEEPEST and too_deep(text, DEEPEST):
         raise RecursionError
-    # `raw_decode` is faster than `loads`, which also skips white space around the value; few of a stream's thousands of
-    # events have any.
+    # `raw_decode` is faster than `loads`, because it does not skip white space, and most events of a stream have no
+    # white space around the value.
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:
@@ -147,7 +147,7 @@ def parse_json(text: str) -> Any:
 
 
 def json_or_text(text: str) -> object:
-    """Return the parsed JSON, or the text itself if it is not JSON: an error body may be either."""
+    """Return the parsed JSON, or the text itself if it is not JSON, for the body of an error response."""
     try:
         return parse_json(text)
     except (ValueError, RecursionError):
@@ -185,7 +185,7 @@ def text_or_default(value: object, otherwise: str) -> str:
 
 
 def parts(value: object) -> list[Any]:
-    """Return the parts of a content; some servers send a string or a single part instead of a list."""
+    """Return the parts of a message's content as a list; some servers send a string or a single part instead."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -193,7 +193,7 @@ def parts(value: object) -> list[Any]:
 
 def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | None:
     """
-    Return the tools that the body declares, or None if there are none; the schema of the tool `own` is None, which
+    Return the tools that the body declares; None if it declares no tools. The schema of the tool `own` is None, which
     means the case's schema.
     """
     declared = [tool for entry in items(body, "tools") for tool in items(entry, "functionDeclarations") or [entry]]
@@ -225,14 +225,14 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     return Tools(
         schemas=schemas,
         allowed=allowed,
-        # The model may also call one of the provider's own tools, which is not a function call.
+        # If a provider's own tool is declared too, the model may call it instead of a function.
         required=functions and mode in _REQUIRED,
         single=at_most_one,
     )
 
 
 class EnclosedError(Exception):
-    """An error object in a response, usually of status 200, as sent by OpenRouter."""
+    """An error object in the body of a response; the status may be 200, as for errors from OpenRouter."""
 
     def __init__(
         self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 #: Maximum time to connect to each address of a server, in seconds; only the system limits DNS look-ups.
 CONNECT_SECONDS = 10.0
-#: Time to keep an idle connection, in seconds; llama.cpp, uvicorn and Node close theirs after 5 s, which could lose a
-#: request.
+#: Time to keep an idle connection, in seconds. llama.cpp, uvicorn and Node close idle connections after 5 s, and a
+#: request sent at that moment could be lost.
 _IDLE_SECONDS = 2.0
-#: Time after a request, in seconds, in which a server may close a reused connection without having processed the
-#: request.
+#: If a server closes a reused connection within this time after a request, in seconds, the request is sent again: the
+#: server has not processed it.
 _CLOSE_SECONDS = 0.5
 #: Time for a server to end the body after the last event, in seconds.
 _GRACE = 0.5
@@ -73,7 +73,7 @@ _CONNECTION_ERRORS = (HTTPError, http.client.HTTPException, OSError)
 
 
 class _TimedSocket:
-    """A connected socket with one timeout for all following operations together."""
+    """A connected socket with one timeout for the total time of all later operations."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -85,7 +85,7 @@ class _TimedSocket:
         self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # TLS inside a proxy's TLS
 
     def settimeout(self, seconds: float) -> None:
-        """Set the time for all following operations together, in seconds from now."""
+        """Set the timeout for the total time of all later operations, in seconds from now."""
         self._end = time.perf_counter() + seconds
 
     def shorten(self, seconds: float) -> None:
@@ -211,7 +211,7 @@ class Response:
             count += len(piece)
             if bounded and count > LONGEST_BODY:
                 self.close()
-                if self.status >= 400:  # an error's message is truncated
+                if self.status >= 400:  # the body of an error response is truncated instead
                     return
                 raise CallError(FaultKind.BAD_RESPONSE, f"the answer is longer than {LONGEST_BODY:,} bytes")
             yield piece
@@ -353,7 +353,7 @@ class Client:
             connection.close()
 
     def fault(self, error: Exception, *, begun: bool = False) -> CallError:
-        """Return the fault of a failed connection."""
+        """Return the error for a failed connection."""
         through = f" through the proxy {self._proxy._replace(auth=None)}" if self._proxy else ""
         return connection_fault(error, address=self.address.url + through, secret=self._secret, begun=begun)
 
@@ -445,14 +445,14 @@ def require_origin(url: str, address: Address) -> None:
     scheme, host, port = origin(url)
     target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
     message = (
-        f"the server refers to {target} instead of {address.url}; nothing was sent there: if that is the "
-        "correct address, set it with --jsbench-base-url"
+        f"the server refers to {target} instead of {address.url}; nothing was sent there; if the new "
+        "address is correct, set it with --jsbench-base-url"
     )
     raise CallError(FaultKind.BAD_REQUEST, message)
 
 
 def redirect_fault(address: Address, status: int, url: str) -> CallError:
-    """Return the fault of a call that the server redirected to a URL that it cannot be sent to."""
+    """Return the error for a redirect that is not followed."""
     target = printable(without_credentials(url), 120)
     message = (
         f"{address.url} answered with status {status}, a redirect to {target}: "
@@ -479,7 +479,7 @@ def basic(user: str, password: str) -> str:
 
 
 def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
-    """Return the proxy that the environment configures for the server."""
+    """Return the proxy for the server from the environment variables; None if no proxy is used."""
     proxies = getproxies()
     address = proxies.get(scheme) or proxies.get("all")
     if not address or proxy_bypass(host) or proxy_bypass(host_and_port):
@@ -526,8 +526,8 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
 
 def _tls_context() -> ssl.SSLContext:
     """
-    Return a TLS context that trusts the certificates of the system and certifi, or those that the
-    environment names.
+    Return a TLS context that trusts the certificates of the system and certifi, or instead the certificates in
+    SSL_CERT_FILE or SSL_CERT_DIR.
     """
     context = ssl.create_default_context()
     if path := os.environ.get("SSL_CERT_FILE"):

@@ -1,11 +1,11 @@
 """
 Parse the errors of all providers into one type, and classify them by cause.
 
-The body's structure identifies OpenAI, Anthropic, Gemini (a list), OpenRouter (with the original provider's message),
-vLLM (flat), Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp. The first rule that applies decides
-whether the schema, the request, the account or the server is the cause. If a provider does not accept a parameter that
-one of this package's options sends, a hint names the option. One kind of error is an answer: if the provider rejected
-the text that the model wrote, the error's `failed_generation` contains this text.
+The parser supports the error bodies of OpenAI, Anthropic, Gemini (a list), OpenRouter (with the original provider's
+message), vLLM (not nested), Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp. The first rule that
+applies decides whether the schema, the request, the account or the server is the cause. If a provider does not accept a
+parameter that one of this package's options sends, a hint names the option. Some errors contain an answer: if a
+provider rejects the text that the model wrote, the error's `failed_generation` contains the text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProviderError:
 
     message: str
     status: int | None = None
-    #: Values of `type` and `code`, from all fields in which providers send them.
+    #: Error types and codes in lower case, from all fields in which providers send them.
     names: frozenset[str] = frozenset()
     #: The request's parameter that caused the error.
     param: str = ""
@@ -138,7 +138,7 @@ def _retry_delay(details: object) -> float | None:
 
 
 def _gemini_reasons(details: object) -> list[object]:
-    """Return Gemini's reason, and `quota_of_a_day` for a daily quota, for which a retry is useless."""
+    """Return the reasons in Gemini's error details, and `quota_of_a_day` if a daily quota makes a retry useless."""
     violations = [violation for detail in parts(details) for violation in items(detail, "violations")]
     daily = ["quota_of_a_day"] if any("PerDay" in str(get(violation, "quotaId")) for violation in violations) else []
     return [*daily, *(get(detail, "reason") for detail in parts(details))]
@@ -228,17 +228,17 @@ _REMEDIES = {
     "stream": "--jsbench-engine-option stream=false",
     "stream_options": "--jsbench-engine-option stream=false",
     **dict.fromkeys(_REASONING, "change or remove --jsbench-engine-option reasoning_effort or reasoning_budget"),
-    "tool_choice": "use another --jsbench-response-format than tool, which forces a tool",
+    "tool_choice": "use a --jsbench-response-format other than tool, which forces a tool call",
 }
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
 def find_hint(error: ProviderError) -> str | None:
-    """Return the change of an option that fixes the error; None if the error is not about an option's parameter."""
+    """Return the change to an option that fixes the error; None if no option sets the parameter at fault."""
     named = _NAMED.fullmatch(error.param) or (None if error.param else _NAMED.search(error.message))
     if named is None:
         return None
-    # If a parameter's value is too high, the message names the parameter too, but the parameter is supported.
+    # A message about a value that is too high also names the parameter, although the parameter is supported.
     if _NOT_SUPPORTED.search(error.message):
         return _REMEDIES.get(named[1])
     return "change --jsbench-max-tokens" if named[1] in _LIMITS else None
@@ -246,13 +246,13 @@ def find_hint(error: ProviderError) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """An outcome, and the conditions under which it applies; all conditions that are given must hold."""
+    """An outcome, and the conditions under which it applies; all conditions that are set must be met."""
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()
-    #: Words separated by spaces; the error's names must include at least one of these words.
+    #: Error types and codes, separated by spaces; the error must have at least one of them.
     names: str = ""
-    #: Regular expressions for the error's fields `param` and `message`; the second ignores case.
+    #: Regular expressions for the error's `param` and `message`; case is ignored in `message`.
     param: str = ""
     message: str = ""
 
@@ -271,7 +271,7 @@ _SERVER_ERRORS = frozenset(range(500, 600))
 _REFUSAL = (
     _Rule(
         DeclineReason.REFUSAL,
-        # the last three are from Responses: the prompt was flagged
+        # Responses sends the last three names if the prompt was flagged
         names=(
             "content_filter content_policy_violation responsibleaipolicyviolation"
             " invalid_prompt bio_policy misalignment_policy_violation"
@@ -289,14 +289,14 @@ _ACCOUNT = (
             " enforced_spend_limit_reached access_terminated quota_of_a_day"
         ),
     ),
-    # Anthropic's is an ordinary 400 invalid_request_error
+    # Anthropic reports this as an ordinary 400 invalid_request_error
     _Rule(FaultKind.QUOTA, message=r"credit balance is too low|insufficient (?:credits?|balance|funds)"),
     _Rule(FaultKind.AUTH, status={401, 403}),
     _Rule(
         FaultKind.AUTH,
         names="invalid_api_key authentication_error permission_error unauthenticated api_key_invalid",
     ),
-    # Gemini's is an ordinary 400 INVALID_ARGUMENT
+    # Gemini reports this as an ordinary 400 INVALID_ARGUMENT
     _Rule(FaultKind.AUTH, status={400}, message=r"api[ _]key not valid|invalid api[ _]key"),
     _Rule(FaultKind.RATE_LIMITED, status={429}),
     _Rule(FaultKind.RATE_LIMITED, names="rate_limit_error rate_limit_exceeded resource_exhausted"),
@@ -328,8 +328,8 @@ _STRUCTURED_OUTPUT_WORDS = r"response.?format|output.?config|structured|json|sch
 
 #: Errors about the request that do not depend on its schema.
 _REQUEST = (
-    # llama.cpp's name, which is about the prompt alone; other servers send their names also if --jsbench-max-tokens is
-    # too high
+    # llama.cpp sends this name only if the prompt alone is too long; the names of other servers can also mean that
+    # --jsbench-max-tokens is too high
     _Rule(DeclineReason.CONTEXT_LENGTH, names="exceed_context_size_error"),
     _Rule(FaultKind.BAD_REQUEST, status={404, 405, 413}),
     _Rule(
@@ -337,7 +337,7 @@ _REQUEST = (
         names="context_length_exceeded string_above_max_length model_not_found not_found_error unsupported_model",
     ),
     _Rule(FaultKind.BAD_REQUEST, message=r"maximum context length|context (?:window|size)"),
-    # before the next rule, because the message may recommend structured outputs instead
+    # precedes _NO_STRUCTURED_OUTPUT, because the message may recommend structured outputs
     _Rule(
         FaultKind.BAD_REQUEST,
         status=_CLIENT_ERRORS,
@@ -348,16 +348,16 @@ _REQUEST = (
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=f"^(?:{PARAMETERS})$"),
 )
 
-#: Messages of servers that answer a schema that they cannot convert with a 5xx status, as of 2026-11-28. A retry would
-#: fail again. Messages without a source are from the version in xllamacpp 2026.10.
+#: Messages for a schema that a server cannot convert, sent with a 5xx status although a retry would fail again, as of
+#: 2026-11-28. llama.cpp's messages without a source are from the version in xllamacpp 2026.10.
 _UNCONVERTIBLE_SCHEMA = (
-    # llama.cpp: converting the schema, also inside a chat template; parsing the grammar; and sampling from it
+    # llama.cpp: converting the schema, also inside a chat template; parsing the grammar; sampling with the grammar
     r"JSON schema conversion failed",  # browseros-ai/BrowserOS/issues/255, openclaw/openclaw/issues/107430
     r"Unrecognized schema: |Error resolving ref |Unsupported ref |Pattern must start with '\^' and end with '\$'",
     r"failed to parse grammar|error parsing grammar",  # ggml-org/llama.cpp/issues/19051, pull/19349
     r"failed to initialize samplers",
     r"empty grammar stack",
-    # Ollama, in its own body `{"error": "..."}` and in that of its OpenAI-compatible API
+    # Ollama, in the error body of its own API, `{"error": "..."}`, or of its OpenAI-compatible API
     r"invalid JSON schema in format|invalid format: .*valid JSON schema",  # ollama/ollama/issues/8185, 8126
     # vLLM with xgrammar, guidance or outlines; its Messages API answers with 500
     r"Grammar error: |features not supported by xgrammar|Unimplemented keys: ",  # noonghunna/club-3090/issues/45
@@ -387,20 +387,20 @@ _SCHEMA = (
 _REST = (
     # llama.cpp's parser rejects text that its own grammar allowed, mostly because of a pattern; a retry would fail too
     _Rule(FaultKind.ENGINE, message=r"output that does not match the expected \S+ format"),
-    # an error that the server finds in the body is not transient
+    # a validation error in the request's body is not transient
     _Rule(FaultKind.BAD_REQUEST, status={500}, message=r"\bloc\W+body\b"),
     _Rule(FaultKind.TIMEOUT, status={408, 504}),
     _Rule(FaultKind.TIMEOUT, names="timeout_error timeout deadline_exceeded"),
     _Rule(FaultKind.SERVER, names="overloaded_error api_error server_error internal_server_error internal unavailable"),
     _Rule(FaultKind.CONNECTION, status={407}),
-    # 424 is the status of Bedrock for a failure of the model
+    # Bedrock sends 424 if the model fails
     _Rule(FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
     _Rule(FaultKind.BAD_REQUEST, names="invalid_request_error invalid_argument"),
     _Rule(FaultKind.BAD_RESPONSE),
 )
 
-#: Groq's message in place of the model's text.
+#: Text that Groq sends, as the message or instead of the model's text, if the token limit is reached.
 _OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
 
 _SCHEMA_FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
@@ -432,7 +432,7 @@ def classify_error(
     elif _lacks_format(rule, error, sent):
         message = f"{message} ({route} does not support {sent.response_format}: change --jsbench-response-format)"
     if rule.outcome is FaultKind.AUTH and secret == "":
-        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that contains it)"
+        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that contains the key)"
     return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)
 
 
@@ -458,11 +458,11 @@ def explain_error(
     return outcome
 
 
-#: Exceptions of http.client and of sockets after the other side has closed a connection that it had accepted.
+#: Exceptions of http.client and of sockets if the server closes an open connection.
 _CLOSED = frozenset({"RemoteDisconnected", "ConnectionResetError", "BrokenPipeError", "ConnectionAbortedError"})
-#: Message of http.client in the first of these cases.
+#: Message of http.client's RemoteDisconnected.
 _NO_ANSWER = "Remote end closed connection without response"
-#: Exceptions of urllib3 and httpx for a connection that was not made in time.
+#: Exceptions of urllib3 and httpx for a timeout in connecting.
 _NOT_CONNECTED = frozenset({"ConnectTimeoutError", "ConnectTimeout"})
 
 
@@ -470,8 +470,8 @@ def connection_fault(
     error: BaseException, *, address: str, secret: str | None = None, begun: bool = False
 ) -> CallError:
     """
-    Return the fault for a failed connection, possibly within an answer; the fault is a timeout if a
-    read took too long.
+    Return the error for a connection that failed; `begun` means that part of the response had arrived. A slow response
+    counts as a timeout.
     """
     causes = all_causes(error)
     names = {type(cause).__name__ for cause in causes}
@@ -486,18 +486,18 @@ def connection_fault(
 
 
 def _reason(causes: list[BaseException]) -> str:
-    """Return what went wrong in HTTP terms, because the libraries' messages name their own objects."""
+    """Describe the failure in HTTP terms, because the libraries' messages name internal objects."""
     for cause in causes:
         match type(cause).__name__:
             case "IncompleteRead":
-                # http.client raises a ValueError if it cannot parse a chunk's length: at the end of the body, of b''.
+                # http.client raises ValueError for an invalid chunk length, which is b'' if the body ends early.
                 chunk = any(isinstance(inner, ValueError) and not str(inner).endswith("b''") for inner in causes)
                 return "a chunk of its body has no valid length" if chunk else "its body is truncated"
             case "BadStatusLine":
                 line = str(cause).strip("'\r\n ")
                 found = f"found {printable(line, 80)!r}" if line else "found an empty line"
                 return f"expected an HTTP status line, {found}"
-            case "RemoteProtocolError":  # of httpx, which has no names for its cases
+            case "RemoteProtocolError":  # of httpx, for several failures
                 words = str(cause)
                 if status_line := re.fullmatch(r"illegal status line: bytearray\(b(.*)\)", words):
                     return f"expected an HTTP status line, found {printable(status_line[1], 80)}"
@@ -514,7 +514,7 @@ def _without_credentials(address: str) -> str:
 
 
 def all_causes(error: BaseException) -> list[BaseException]:
-    """Return the exception and those that led to it, the innermost last."""
+    """Return the exception and its chain of causes, the original cause last."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:

@@ -2,10 +2,10 @@
 The client that calls a server through a provider's official SDK, as an application does.
 
 The SDK builds the request, sends it with its own HTTP library, and converts each event, or the whole answer, to its
-types; the fields of these objects are what is read. This client adds what a run needs and an SDK does not have: a
-deadline for the whole call, a maximum body size, no redirect to another server, and an end of the calls in flight. To
-end a call, its socket must be known, and httpx reports a socket only when it is connected. So each client of the SDK
-is used for one call at a time, with one connection, which the next call reuses.
+types; this module reads the fields of the resulting objects. `SdkClient` adds features that a run needs and SDKs lack:
+a deadline for the whole call, a maximum body size, rejection of redirects to other servers, and closing calls in
+flight. To close a call, its socket must be known, and httpx reports a socket only when it is connected. Therefore, each
+client of the SDK makes one call at a time over one connection, which the next call reuses.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EVENTS = "text/event-stream"
 
 
 class SdkEvents:
-    """The events that the SDK delivers for one streamed call, as JSON values, read once."""
+    """The events that the SDK delivers for one streamed call, as JSON values; the events can be read only once."""
 
     __slots__ = ("_connection", "_events", "_faults")
 
@@ -83,7 +83,7 @@ class SdkEvents:
 
 
 def _fields(value: Any) -> Any:
-    """Return an object of the SDK, or a list of them, as JSON; an SDK returns unexpected values unchanged."""
+    """Convert an SDK object, or a list of objects, to JSON values; other values from the SDK are returned unchanged."""
     if isinstance(value, list):
         return [_fields(each) for each in value]
     return value.to_dict(mode="json", warnings=False) if hasattr(value, "to_dict") else value
@@ -93,8 +93,8 @@ class SdkClient:
     """
     A client that calls one server through an SDK; several threads share it.
 
-    An engine creates it when the engine is built, and closes it at the end. Its two collections need no lock, because
-    each operation on them is atomic.
+    An engine creates the client when the engine is built, and closes the client at the end. The client's two
+    collections need no lock, because each operation on them is atomic.
     """
 
     def __init__(self, sdk: Sdk, address: Address, *, key: str, query: Mapping[str, str]) -> None:
@@ -120,7 +120,7 @@ class SdkClient:
         # and threads that do this at the same time may find them half imported.
         first = self._connect()
         self._parameters = inspect.signature(first.create).parameters.keys() - _NOT_OF_THE_BODY
-        # A header replaces the SDK's own only if their names have the same upper and lower case.
+        # A header replaces one of the SDK's headers only if the case of the names is the same.
         self._spelling = {name.lower(): name for name in ("Authorization", *first.headers)}
         self._idle.append(first)
 
@@ -197,13 +197,13 @@ class SdkClient:
             begun = connection.response is not None
             return connection_fault(error, address=self.address.url, secret=self._key, begun=begun)
         if isinstance(error, self._module.APIError):
-            # Anthropic's error is an event; OpenAI's is the `error` of an event.
+            # `body` is the whole event in Anthropic's SDK, but only the event's `error` in OpenAI's SDK.
             body = getattr(error, "body", None) or str(error)
             return EnclosedError(body if isinstance(body, dict) and "error" in body else {"error": body})
         return CallError(FaultKind.BAD_RESPONSE, one_line(f"{type(error).__name__}: {error}", secret=self._key))
 
     def _object(self, answer: Any, connection: _SdkConnection) -> dict[str, Any]:
-        """Return the whole answer; the SDK returns a text for a body that is not JSON."""
+        """Return an answer that was not streamed; the SDK returns a string for a body that is not JSON."""
         kind = content_type(connection.response.headers)
         if isinstance(answer, str) and not kind.endswith("json"):
             is_json_body(connection.response)
@@ -267,7 +267,7 @@ class _SdkConnection:
         self.create: Any = method.create
 
     def begin(self, *, streaming: bool) -> None:
-        """Begin the next call."""
+        """Reset the state for the next call."""
         self.streaming = streaming
         #: The response, once its headers have arrived.
         self.response: Any = None
@@ -289,12 +289,12 @@ class _SdkConnection:
         self._client.close()
 
     def count(self, piece: bytes) -> bool:
-        """Return whether the next piece of the body can be used; raise CallError if an answer is too long."""
+        """Count a piece of the body; return False if an error response is too long, raise CallError if an answer is."""
         self.pieces += 1
         self._size += len(piece)
         if self._size <= LONGEST_BODY:
             return True
-        if self.response.status_code >= 400:  # an error's message is truncated
+        if self.response.status_code >= 400:  # the body of an error response is truncated instead
             return False
         raise CallError(FaultKind.BAD_RESPONSE, f"the answer is longer than {LONGEST_BODY:,} bytes")
 
@@ -306,7 +306,7 @@ class _SdkConnection:
         request.extensions["trace"] = self._trace
 
     def _trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Keep the socket of a connection that was just opened, or just encrypted."""
+        """Store the socket when the connection has been opened, and again when it has been encrypted."""
         stream: Any = facts.get("return_value")
         if event.endswith(".complete") and hasattr(stream, "get_extra_info"):
             self._socket = stream.get_extra_info("socket")
@@ -323,7 +323,7 @@ class _SdkConnection:
 
 
 class _Body:
-    """The pieces of a response's body, counted."""
+    """A response's body, as a stream that counts its pieces and limits its size."""
 
     def __init__(self, pieces: Any, connection: _SdkConnection) -> None:
         self._pieces = pieces

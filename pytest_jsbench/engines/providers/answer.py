@@ -1,4 +1,4 @@
-"""Assemble an answer from what a server sends, whole or in pieces: text, calls, reasoning, usage and finish reason."""
+"""Assemble an answer from a whole body or from the events of a stream: text, calls, reasoning, usage, finish reason."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 #: Policy that accepts every answer which contains a complete document.
 _LENIENT = JudgePolicy(reasoning="strip")
-#: Maximum number of unknown kinds that a message names.
+#: Maximum number of unknown kinds of content listed in an error message.
 _MAX_NAMED_KINDS = 5
 
 
-#: Service tiers with the ordinary price, or with a price that is known otherwise (batch).
+#: Service tiers with the standard price, and `batch`, because the price of batches is known without the tier.
 _ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "batch")
 
 
@@ -50,12 +50,12 @@ def read_tier(value: object) -> str | None:
 
 
 def _check_complete(word: str, text: str) -> None:
-    """Raise CallError unless the text is one JSON document, because a missing end is not the model's failure."""
+    """Raise CallError unless the text is one JSON document: a truncated answer is not the model's failure."""
     if isinstance(read_answer(text, _LENIENT), NotJson):
         ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
-        message = f"{ending}, and its text is not one JSON document; {counted(len(text), 'character')} dropped"
+        message = f"{ending}, and the text is not one JSON document; {counted(len(text), 'character')} dropped"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message))
 
 
@@ -100,17 +100,17 @@ class AnswerBuilder:
         self._pieces: list[str] = []
         #: Time of arrival of each piece.
         self._arrival_times: list[float] = []
-        #: Pieces of text, by their place.
+        #: Pieces of text, by place.
         self._texts: dict[Place, list[str]] = {}
-        #: Places of tools that the provider runs: text before them is not the answer.
+        #: Places of calls of the provider's tools; text before such a call is not the answer.
         self._provider_tools: set[Place] = set()
-        #: Numbers of items that are comments on what the model is doing.
+        #: Numbers of items that contain the model's commentary instead of the answer.
         self._comments: set[int] = set()
-        #: Calls of the client's tools, by the place of the call.
+        #: Calls of the client's tools, by place.
         self.calls: dict[Place, PartialCall] = {}
-        #: Kinds of the blocks or items that have begun, by the number of the block or item.
+        #: Kinds of the blocks or items so far, by number.
         self.kinds: dict[int, str] = {}
-        #: Calls of a stream of Chat Completions.
+        #: Finds the place of a call in a stream of Chat Completions.
         self.by_index = CallsByIndex(self.calls)
         #: Numbers of items, by the item's identifier.
         self._numbers: dict[str, int] = {}
@@ -120,10 +120,10 @@ class AnswerBuilder:
         self._refusal: list[str] = []
         #: Unknown kinds of content, in order of arrival.
         self._unknown: dict[str, None] = {}
-        #: The finish reason, its meaning, and the server's explanation.
+        #: The finish reason, its meaning, and the server's explanation; None if not received yet.
         self._finish: tuple[str, Meaning, str] | None = None
         self.usage = Usage()
-        #: Seconds measured by the server, by the field names of `Timing`.
+        #: Times measured by the server, in seconds, by the field names of `Timing`.
         self.server_times: dict[str, float] = {}
         #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
@@ -149,7 +149,7 @@ class AnswerBuilder:
         return self._next_number - 1
 
     def store_counts(self, usage: object, names: Iterable[str]) -> None:
-        """Store the given counts; a later 0 does not replace a count."""
+        """Store the token counts with these names; a later 0 does not replace a count."""
         for name in names:
             value = count(get(usage, name))
             if value or (value is not None and name not in self.counts):
@@ -160,7 +160,7 @@ class AnswerBuilder:
         self.usage = self.usage.updated(usage)
 
     def add_text(self, piece: object, place: Place = FIRST) -> None:
-        """Add a piece of text at its place; an empty piece is not a token and starts no clock."""
+        """Add a piece of text at its place; an empty piece is ignored and does not count as the first token."""
         if arrived := self._record_arrival(piece):
             self._texts.setdefault(place, []).extend(arrived)
 
@@ -173,18 +173,15 @@ class AnswerBuilder:
             pieces[:] = [text]
 
     def set_provider_tool(self, place: Place) -> None:
-        """
-        Record that the provider ran a tool at this place: this is not a call, and text before it is
-        not the answer.
-        """
+        """Record that the provider ran one of its tools at this place; text before this place is not the answer."""
         self._provider_tools.add(place)
 
     def set_comment(self, number: int) -> None:
-        """Record that the texts of this item are comments on what the model is doing, not the answer."""
+        """Record that this item contains the model's commentary, not the answer."""
         self._comments.add(number)
 
     def note_unknown(self, kind: object) -> None:
-        """Record an unknown kind of content, which an error names if there is no other content."""
+        """Record an unknown kind of content, to be listed in the error if the answer has no other content."""
         self._unknown[shown_word(kind)] = None
 
     def add_call(
@@ -216,7 +213,7 @@ class AnswerBuilder:
             call.pieces = [arguments]
 
     def _encode(self, value: object) -> str:
-        """Return a JSON value that the server sent instead of a text, encoded as text."""
+        """Encode a JSON value that the server sent instead of a text."""
         self._not_text = True
         return json.dumps(value, ensure_ascii=False)
 
@@ -258,7 +255,7 @@ class AnswerBuilder:
 
     @property
     def progress(self) -> str:
-        """What had arrived when a stream was interrupted, for a message; empty if nothing had."""
+        """Description, for a message, of the part of a stream that has arrived; empty if nothing has arrived."""
         if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)
@@ -273,8 +270,8 @@ class AnswerBuilder:
         """
         Set the finish reason, and the server's explanation.
 
-        A later reason replaces an earlier one, but a normal end replaces only an unknown reason, because some servers
-        add a normal end to each event.
+        A later reason replaces an earlier reason, but `stop` replaces only an unknown reason, because some servers add
+        `stop` to each event.
         """
         text = shown_word(word)
         meaning = self._finish_reasons.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
@@ -296,13 +293,13 @@ class AnswerBuilder:
             return self._declined(refusal, sent)
         characters = sum(map(len, self._pieces))
         if self._finish is None:
-            message = f"the answer ended without a finish reason; {counted(characters, 'character')} of it dropped"
+            message = f"the answer ended without a finish reason; {counted(characters, 'character')} dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message, was_truncated=True)
         word, meaning, detail = self._finish
         match meaning:
             case FaultKind():
                 message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
-                raise CallError(meaning, one_line(f"{message}; {counted(characters, 'character')} of it dropped"))
+                raise CallError(meaning, one_line(f"{message}; {counted(characters, 'character')} dropped"))
             case DeclineReason():
                 return self._declined(detail or "the model's provider refused to answer", sent)
             case FinishReason.CONTENT_FILTER if not characters:
@@ -355,7 +352,7 @@ class AnswerBuilder:
         )
 
     def _find_answer_arrival(self, text: str) -> float | None:
-        """Return the time at which the answer itself arrived, if the content begins with reasoning; otherwise None."""
+        """Return the time at which the answer began after reasoning; None if the text does not begin with reasoning."""
         start = start_of_answer(text) if self._arrival_times else None
         if start is None:
             return None

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: The smallest model that Anthropic documents with structured outputs.
+#: The smallest model for which Anthropic documents structured outputs.
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 OPTIONS = PROVIDER_OPTIONS | {"transport"}
 PATH = "/v1/messages"
-#: Version of the API, as in anthropic 2.13.
+#: Version of the API that the SDK anthropic 2.13 requests.
 VERSION = "2026-10-21"
-#: Path for the calls of applications, which is the same in all clouds.
+#: Path of an application's calls, the same for all clouds.
 PASSES_ON = ("/messages",)
 
 
@@ -105,9 +105,9 @@ def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
-#: Blocks that the model writes for the client; a block without a type is a text.
+#: Types of blocks that the model writes for the client; `None` is a text without a type.
 _OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
-#: Blocks for tools that the provider runs; from ContentBlock and BetaContentBlock in anthropic 2.14.
+#: Types of blocks for the provider's tools, from ContentBlock and BetaContentBlock in anthropic 2.14.
 _OTHER_BLOCKS = frozenset(
     (
         "server_tool_use",
@@ -158,7 +158,7 @@ def _number(event: object) -> int:
 
 
 def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
-    """Add a block at its start, or a whole block; only `tool_use` is a call of the client's tool."""
+    """Add a block at its start, or a whole block; only a `tool_use` block calls a tool of the client."""
     kind = get(block, "type")
     answer.kinds[number] = str(kind)
     match kind:
@@ -166,7 +166,7 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
             answer.begin_reasoning()
             answer.add_reasoning(get(block, "thinking"))
         case "tool_use":
-            # For an empty object, no pieces follow.
+            # If the arguments are an empty object, no pieces follow.
             answer.add_call((number, 0), identifier=get(block, "id"), name=get(block, "name"), default=_input(block))
         case "text":
             answer.add_text(get(block, "text"), (number, 0))
@@ -179,7 +179,7 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
 
 
 def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
-    """Add a delta to its block, unless the block belongs to a tool that the provider runs."""
+    """Add a delta to its block, unless the block belongs to one of the provider's tools."""
     if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
         return
     answer.add_reasoning(get(delta, "thinking"))
@@ -236,7 +236,7 @@ MESSAGES = WireFormat(
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the user's settings; raise EngineError if they cannot be used."""
+    """Read the user's settings; raise EngineError if a setting is invalid."""
     address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
@@ -251,7 +251,7 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
 
 
 def read_messages_settings(config: EngineConfig, options: Options, address: Address, *, model: str) -> ProviderSettings:
-    """Read the settings for any server."""
+    """Read the settings that all servers of the Messages API share."""
     settings = read_settings(
         config, options, address, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
     )
@@ -265,7 +265,7 @@ def read_messages_settings(config: EngineConfig, options: Options, address: Addr
 
 
 def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the path for all calls; an application's path may be relative to another address."""
+    """Return the API's path; an application's path is ignored, because it may be relative to another base URL."""
     return PATH, body
 
 
@@ -273,8 +273,8 @@ def _read_thinking(options: Options) -> RequestedReasoning:
     """
     Map the reasoning options to fields of the Messages API.
 
-    An effort sets adaptive thinking, the only kind that newer models have; a budget sets the extended thinking of older
-    models. If both options are set, both are sent; the effort `none`, or a budget of 0, turns thinking off.
+    An effort enables adaptive thinking, the only mode of newer models; a budget enables the extended thinking of older
+    models. If both options are set, both are sent; the effort `none`, or a budget of 0, disables thinking.
     """
     reasoning = RequestedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}

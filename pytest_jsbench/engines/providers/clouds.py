@@ -1,8 +1,8 @@
 """
 The engines `anthropic-bedrock` and `anthropic-vertex`: Claude on Amazon Bedrock and Google Vertex AI.
 
-Both use the Messages API with the cloud's own credentials: the cloud's library signs requests, or fetches a token for
-them. No environment variable contains these credentials, so the engine itself removes them from answers and errors.
+Both use the Messages API with the cloud's credentials: the cloud's library signs each request or fetches a token.
+These credentials are not in environment variables, so `CloudEngine` removes them from answers and errors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.provider import Authorise, ProviderSettings
 
 _BEARER = "AWS_BEARER_TOKEN_BEDROCK"
-#: A token, or a signature or its scope, in a header with credentials.
+#: A token, a signature or a signature's scope, in a header with credentials.
 _CREDENTIAL = re.compile(r"[^\s,=]{8,}")
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -89,8 +89,8 @@ class Bedrock:
 
     def fault_of(self, error: Exception) -> FaultKind | None:
         """
-        Return the kind of fault for an error with credentials; this package's RuntimeError means
-        that none are left.
+        Return the kind of fault if the error is about the credentials; otherwise None. `sign` raises RuntimeError if
+        the credentials are no longer available.
         """
         from botocore.exceptions import BotoCoreError, HTTPClientError
 
@@ -100,7 +100,7 @@ class Bedrock:
 
 
 def bedrock_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the settings of Bedrock; raise EngineError if they cannot be used."""
+    """Read the settings of Bedrock; raise EngineError if a setting is invalid."""
     options = Options(config, BEDROCK_OPTIONS)
     profile = options.text("profile", default=None)
     region = options.text("region", default=from_environment("AWS_REGION", "AWS_DEFAULT_REGION"))
@@ -123,7 +123,7 @@ class Vertex:
 
     def find_key(self, config: EngineConfig) -> Key:
         """
-        Return the token in an environment variable, or an empty key for Google credentials; otherwise raise
+        Return the access token in the environment, or an empty key if there are Google credentials; otherwise raise
         MissingRequirement.
         """
         key = find_key(config, (), optional=True)
@@ -167,7 +167,7 @@ class Vertex:
         return add_token
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of fault for an error with credentials: authentication or connection."""
+        """Return the kind of fault if the error is about the credentials; otherwise None."""
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         if isinstance(error, TransportError):
@@ -176,7 +176,7 @@ class Vertex:
 
 
 def vertex_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the settings of Vertex AI; raise EngineError if they cannot be used."""
+    """Read the settings of Vertex AI; raise EngineError if a setting is invalid."""
     options = Options(config, VERTEX_OPTIONS)
     region = options.text("region", default=from_environment("CLOUD_ML_REGION"))
     if region is None:
@@ -187,7 +187,7 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
         raise missing(config.name, "a Google Cloud project", ways)
     custom = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
-    # The host names are the same as in the SDK.
+    # These are the host names in Anthropic's SDK.
     if region == "global":
         host = "aiplatform"
     elif region in ("us", "eu"):
@@ -201,8 +201,8 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
 
 class CloudEngine(ProviderEngine):
     """
-    A ProviderEngine with signed requests; each thread keeps the credentials of its last call, to redact these
-    credentials.
+    A ProviderEngine that authenticates with a cloud's credentials; each thread keeps the credentials of its last call,
+    to remove them from the result.
     """
 
     def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
@@ -248,12 +248,12 @@ def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: 
 def _require_model(config: EngineConfig, example: str) -> str:
     if config.model:
         return config.model
-    message = f"--jsbench-model is required with engine '{config.name}': {example}"
+    message = f"--jsbench-model is required with engine '{config.name}'; expected {example}"
     raise EngineError(message, expected="the name of a model", option="model")
 
 
 def _read_from_aws(profile: str | None, read: Callable[[Any], Any]) -> Any:
-    """Read a setting from the files in ~/.aws or from this machine; None if it is not set."""
+    """Read a setting from the machine's AWS configuration, such as the files in ~/.aws; None if not set."""
     try:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session

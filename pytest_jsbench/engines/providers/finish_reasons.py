@@ -1,9 +1,9 @@
 """
 Finish reasons in each wire format, with their meanings, the servers that send them, and sources.
 
-Some finish reasons do not show whether the answer is complete: those that are not in a table, and those listed as
-unknown. An answer with such a finish reason is judged only if it is a complete document; otherwise it does not count as
-the model's failure.
+A finish reason that is not in a table, or that is listed as unknown, does not show whether the answer is complete. An
+answer with an unknown finish reason is judged only if it is a complete document; otherwise, it does not count as the
+model's failure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason
 from pytest_jsbench.core.text import printable
 
-#: Meaning of a finish reason: the reason why the text ended, the kind of fault if there is no answer, or a refusal.
+#: Meaning of a finish reason: why the text ended, the kind of fault if there is no answer, or a refusal.
 Meaning = FinishReason | FaultKind | DeclineReason
 #: Placeholder for a missing finish reason.
 NOT_GIVEN = "(none)"
@@ -37,7 +37,7 @@ class FinishRow:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishReasons:
-    """The finish reasons of a wire format."""
+    """The finish reasons of a wire format, with their meanings."""
 
     #: Name of the wire format in the documentation.
     title: str
@@ -175,7 +175,7 @@ RESPONSES_FINISH = FinishReasons(
         FinishRow(
             words=("max_output_tokens", "max_tokens", "length"),
             meaning=FinishReason.LENGTH,
-            servers="all; the last two of gateways",
+            servers="all; `max_tokens` and `length` only from gateways",
             source=_RESPONSES,
         ),
         FinishRow(
@@ -231,7 +231,7 @@ GEMINI_FINISH = FinishReasons(
     rows=(
         FinishRow(words=("STOP",), meaning=FinishReason.STOP, servers="Gemini", source=_GEMINI),
         FinishRow(
-            # CONTINUATION means that the limit of one request is reached; the rest could be requested.
+            # CONTINUATION means that the limit of one request is reached; the rest of the answer could be requested.
             words=("MAX_TOKENS", "CONTINUATION"),
             meaning=FinishReason.LENGTH,
             servers="Gemini",
@@ -256,7 +256,7 @@ GEMINI_FINISH = FinishReasons(
             source=_GEMINI,
         ),
         FinishRow(
-            # The model's text is not a tool call; the text is only in the error message, or not sent at all.
+            # The model's text is not a valid tool call; the text is only in the error message, or not sent at all.
             words=("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"),
             meaning=FinishReason.REJECTED,
             servers="Gemini",

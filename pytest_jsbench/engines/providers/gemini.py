@@ -41,7 +41,7 @@ _GENERATION = "generationConfig"
 #: Paths of the thinking settings in `generationConfig`: newer models accept a level, older ones a budget.
 _LEVEL = "thinkingConfig.thinkingLevel"
 _BUDGET = "thinkingConfig.thinkingBudget"
-#: Newer models require the signature of their thoughts in each call; this value replaces a missing one.
+#: Replaces the thought signature of a function call in the conversation, because newer models require a signature.
 _UNSIGNED = "skip_thought_signature_validator"
 
 
@@ -97,7 +97,7 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _response(call: ToolCall, content: str) -> dict[str, Any]:
-    """Return the result of a function: a JSON object unchanged, anything else as text."""
+    """Return the part with a function's result: a JSON object unchanged, any other value in the field `output`."""
     try:
         value = parse_json(content)
     except Unreadable:
@@ -106,9 +106,9 @@ def _response(call: ToolCall, content: str) -> dict[str, Any]:
     return {"functionResponse": {"name": call.name, "response": response}}
 
 
-#: Parts for tools that Gemini runs; from Part in google-genai 3.6.
+#: Kinds of parts for tools that Gemini runs, from Part in google-genai 3.6.
 _OTHER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "functionResponse")
-#: Parts with media.
+#: Kinds of parts with media.
 _MEDIA_PARTS = ("inlineData", "fileData")
 
 
@@ -137,7 +137,7 @@ def _add_part(answer: AnswerBuilder, piece: object) -> None:
             message = "the server streams the arguments of a call in parts; remove streamFunctionCallArguments"
             raise CallError(FaultKind.BAD_RESPONSE, message)
         args = get(call, "args")
-        # The API omits an empty object.
+        # The API omits empty arguments.
         arguments = "{}" if args is None else json.dumps(args, ensure_ascii=False)
         answer.kinds[number] = "functionCall"
         answer.add_call((number, 0), identifier=get(call, "id"), name=get(call, "name"), arguments=arguments)
@@ -186,7 +186,7 @@ GENERATE_CONTENT = WireFormat(
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the user's settings; raise EngineError if they cannot be used."""
+    """Read the user's settings; raise EngineError if a setting is invalid."""
     options = Options(config, OPTIONS)
     address = find_address(config, "GOOGLE_GEMINI_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME

@@ -1,7 +1,7 @@
 """
 The engines `openai` (also for presets) and `azure`: OpenAI's two APIs, at OpenAI and at compatible servers.
 
-An Azure resource identifies each model by the name of the model's deployment.
+Azure identifies a model by the name of the model's deployment.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = "OPENAI_API_VERSION"
 #: Environment variable with a token of Entra ID, which is used instead of a key.
 _TOKEN = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105  the name of a variable
-#: Path below the endpoint.
+#: Path of the API at Azure's endpoint.
 _AZURE_PATH = "/openai"
 
 
@@ -80,7 +80,7 @@ class Api(StrEnum):
 
 
 def openai_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the user's settings; raise EngineError if they cannot be used."""
+    """Read the user's settings; raise EngineError if a setting is invalid."""
     options = Options(config, OPTIONS)
     preset = preset_of(config.name)
     # OpenAI's variable does not apply to other providers
@@ -99,8 +99,8 @@ def openai_settings(config: EngineConfig) -> ProviderSettings:
         keys = KEYS["openai"]
         provider = "openai" if at_home else None
     else:
-        # At an address other than the provider's, a key may not be needed. OpenAI's own key is never sent to such an
-        # address or to another provider.
+        # A server at another address than the provider's may not need a key. OpenAI's key is never sent to another
+        # provider.
         optional = preset.key is None or config.base_url is not None
         keys = () if preset.key is None else (preset.key,)
         provider = preset.prices if address.url == preset.base_url else None
@@ -124,8 +124,8 @@ def read_openai_settings(
     at_home: bool = False,
 ) -> ProviderSettings:
     """
-    Read the settings for any server; `limit` is the name of the parameter for the token limit in
-    Chat Completions.
+    Read the settings that all servers of OpenAI's APIs share; `limit` is the parameter for the token limit in Chat
+    Completions.
     """
     api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
     in_chat = api is Api.CHAT
@@ -148,7 +148,7 @@ def read_openai_settings(
     seed = options.field("seed_field", default=preset.seed_field if preset else "seed")
     sends_schema = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
     account_headers = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    # OpenAI's o-series rejects the parameter, whatever its value; other servers may reject unknown parameters
+    # OpenAI's o-series rejects `parallel_tool_calls`, whatever the value; other servers may reject unknown parameters
     single_call = at_home and re.match(r"o\d", model) is None
     if preset is not None:
         single_call = preset.single_call
@@ -192,7 +192,7 @@ def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -
 
 
 def azure_settings(config: EngineConfig) -> ProviderSettings:
-    """Read the settings of an Azure resource; raise EngineError if they cannot be used."""
+    """Read the settings of an Azure resource; raise EngineError if a setting is invalid."""
     options = Options(config, AZURE_OPTIONS)
     address = _azure_address(config)
     model = find_model(config, url=address.url, default="")
@@ -205,7 +205,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
         settings,
         extra_query={"api-version": version, **settings.extra_query},
         details={**settings.details, "api_version": version},
-        # Another server may need neither a key nor a token.
+        # A server at another address than Azure's may need neither a key nor a token.
         find_key=partial(find_key, variables=("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None),
         authorization=_azure_authorization,
         place=_at_deployment,
@@ -257,11 +257,11 @@ class OpenAIEngine(ProviderEngine):
         return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
 
     def beside(self, path: str) -> str:
-        """Return the URL of an endpoint outside the API."""
+        """Return the URL of a server's endpoint that is not part of OpenAI's API."""
         return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
 
     def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Send a request to another endpoint, with a timeout of 10 s; return an empty object if it fails."""
+        """Post to an endpoint, with a timeout of 10 s; return the JSON object in the response, or {} on failure."""
         try:
             with closing(self._client.post(url, body, deadline=Deadline(10.0))) as response:
                 return dict(as_object(parse_json(response.read().decode())))

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
-#: Types of a part with text; the type is None because some servers omit it.
+#: Types of parts with text; None is included because some servers omit the type.
 _TEXT_PARTS = ("text", "output_text", None)
 #: Known types of parts without text.
 _NOT_TEXT_PARTS = ("image_url", "image", "audio", "input_audio", "file", "reference", "document_url")
 #: Maximum number of digits of an index.
 _MAX_INDEX_DIGITS = 6
-#: Fields and types of a part that some servers send directly, without a list.
+#: Types of parts that some servers send directly as the content, without a list.
 _SINGLE_PARTS = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
@@ -40,7 +40,7 @@ def _chat_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
 
 
 def _turns(settings: ProviderSettings, request: Request) -> list[Message]:
-    """Return the conversation, in roles that the server accepts."""
+    """Return the messages; the role `developer` becomes `system` if the server does not accept `developer`."""
     return [
         replace(turn, role="system") if turn.role == "developer" and not settings.takes_developer else turn
         for turn in request.prompt.messages
@@ -48,7 +48,7 @@ def _turns(settings: ProviderSettings, request: Request) -> list[Message]:
 
 
 def _named_schema(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
-    """Return the schema with its name, and whether to enforce it."""
+    """Return the schema with the fields `name` and `strict`."""
     return {"name": settings.schema_name, **schema, "strict": settings.strict}
 
 
@@ -98,7 +98,7 @@ def _add_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: objec
         raise EnclosedError(error)
     part = as_object(message)
     content = part.get("content")
-    if isinstance(content, str):  # the usual case, for nearly all of a stream's thousands of deltas
+    if isinstance(content, str):  # the usual case; checked first, because a stream may have thousands of deltas
         answer.add_text(content)
     elif get(content, "type") in _SINGLE_PARTS or (isinstance(content, list) and all(map(_is_part, content))):
         for piece in parts(content):
@@ -110,7 +110,7 @@ def _add_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: objec
         answer.add_reasoning(reasoning)
     if calls := part.get("tool_calls"):
         _add_tool_calls(answer, calls, is_whole=is_whole)
-    if call := part.get("function_call"):  # the older form, from clients and servers without `tools`
+    if call := part.get("function_call"):  # the older form of calls, without `tools`
         answer.add_call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
     if refusal := part.get("refusal"):
         answer.add_refusal(refusal)
@@ -140,7 +140,7 @@ def _index(value: object) -> int | None:
 
 
 def _is_part(piece: object) -> bool:
-    """Return whether an element is a part of a content; other elements mean that the list is the parsed answer."""
+    """Return whether a list element is a part of a message's content; if not, the list is the parsed answer."""
     return isinstance(piece, str) or "text" in as_object(piece) or isinstance(get(piece, "type"), str)
 
 
@@ -165,7 +165,7 @@ def _add_chat_usage(answer: AnswerBuilder, usage: object) -> None:
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
     thought = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
     if thought and prompt is not None and completion is not None:
-        # xAI does not count reasoning tokens as completion tokens, which shows only in the total.
+        # xAI does not count reasoning tokens as completion tokens; only the total shows this.
         uncounted = get(usage, "total_tokens") == prompt + completion + thought
         completion += thought if uncounted else 0
     answer.update_usage(
@@ -181,7 +181,7 @@ def _add_chat_usage(answer: AnswerBuilder, usage: object) -> None:
 
 #: Maximum value of a time in a server's answer; larger values are ignored.
 _MAX_SERVER_TIME = 1e8
-#: Fields with times that the server measured: llama.cpp, Cerebras and Groq.
+#: Fields with times measured by the servers of Cerebras and Groq, by the field names of `Timing`.
 _SECONDS = {"server_queue": "queue_time", "server_prefill": "prompt_time", "server_decode": "completion_time"}
 _SERVER_TIMES = (
     ("timings", 1e-3, {"server_prefill": "prompt_ms", "server_decode": "predicted_ms"}),
@@ -210,7 +210,7 @@ CHAT = WireFormat(
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     turns = [item for turn in _turns(settings, request) for item in _input_items(turn)]
-    # The answer is not stored, as in Chat Completions; by default, OpenAI keeps each answer of Responses for a month.
+    # By default, OpenAI stores answers of Responses for a month, while answers of Chat Completions are not stored.
     return settings.body(request, {"input": turns, "store": False})
 
 
@@ -243,16 +243,16 @@ def _response_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[
 
 #: Separator between the parts of a reasoning summary.
 _PART_SEPARATOR = "\n\n"
-#: Events that end a stream, each with the response's status to use if the response has none.
+#: Events that end a stream, with the status that is used if the response in the event has no status.
 _LAST_EVENTS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-#: Phase of a message that contains comments on what the model is doing.
+#: Phase of a message that contains the model's commentary instead of the answer.
 _COMMENTARY = "commentary"
-#: Items for tools that the provider runs, or that have no schema; from ResponseOutputItem in openai 3.57.
+#: Types of items for tools that the provider runs or that have no schema, from ResponseOutputItem in openai 3.57.
 _OTHER_ITEMS = frozenset(
     (
         "file_search_call",
@@ -315,7 +315,7 @@ def _add_event(answer: AnswerBuilder, event: object) -> None:
 
 
 def _number(answer: AnswerBuilder, event: object) -> int:
-    """Return the number of an event's item, by the item's index or identifier."""
+    """Return the number of the item that an event belongs to, by the item's index or identifier."""
     index = _index(get(event, "output_index"))
     identifier = get(event, "item_id") or get(event, "item", "id")
     identifier = identifier if isinstance(identifier, str) else None
@@ -335,8 +335,8 @@ def _add_response(answer: AnswerBuilder, response: object) -> None:
 
 def _add_last_event(answer: AnswerBuilder, response: object, *, status: str) -> None:
     """
-    Add the last event of a stream, whose response repeats the answer or contains what earlier
-    events did not contain.
+    Add the last event of a stream; its response repeats the answer, and may contain text or calls that were missing in
+    earlier events.
     """
     output = items(response, "output")
     if answer.empty:
@@ -380,7 +380,7 @@ def _add_ending(answer: AnswerBuilder, response: object, *, status: object) -> N
 
 
 def _begin_item(answer: AnswerBuilder, number: int, item: object) -> None:
-    """Store the kind of the item that begins, and the name of the called tool."""
+    """Add an item at its start: the kind of the item and, for a call, the name of the tool."""
     kind = get(item, "type")
     answer.kinds[number] = str(kind)
     match kind:

@@ -89,13 +89,13 @@ _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """An API on the wire: functions that build the body of a request and parse the answer."""
+    """A wire format: functions that build the body of a request and parse the answer."""
 
     #: Function that builds the body of a request, without parameters that are not set.
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
     #: Response formats of the API, strongest first.
     formats: tuple[ResponseFormat, ...] = _FORMATS
-    #: Function that builds the body's fields for a schema, in the response format of the settings.
+    #: Function that builds the body's fields for the schema and the response format.
     schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
     #: Meanings of the API's finish reasons.
     finish_reasons: FinishReasons
@@ -106,9 +106,9 @@ class WireFormat:
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
         """
-        Read a body to its end; raise EnclosedError for an error response.
+        Read an answer; raise EnclosedError for an error response.
 
-        A server may answer in one piece although a stream was requested.
+        Even if a stream was requested, a body of JSON is read as a whole answer.
         """
         if response.status >= 400:
             raise refusal(response.status, response.headers, response.read())
@@ -117,7 +117,7 @@ class WireFormat:
         return self.read_whole(read_object(response), watch)
 
     def read_delivered(self, answer: ArrivingEvents | Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-        """Read what an SDK delivers: events, or a whole answer."""
+        """Read an answer that an SDK returned: either a stream of events, or a whole answer."""
         return self.read_whole(answer, watch) if isinstance(answer, Mapping) else self.read_stream(answer, watch)
 
     def read_stream(self, stream: ArrivingEvents, watch: Stopwatch) -> AnswerBuilder:
@@ -141,7 +141,7 @@ class WireFormat:
 
 
 class Transport(StrEnum):
-    """What makes the calls of an engine."""
+    """The client that makes an engine's calls."""
 
     #: This package's HTTP client.
     HTTP = "http"
@@ -150,7 +150,7 @@ class Transport(StrEnum):
 
 
 def read_transport(options: Options, settings: ProviderSettings, sdk: Sdk) -> ProviderSettings:
-    """Return the settings with the SDK if the option `transport` selects it; the details then have its version."""
+    """Add the SDK, and its version in the details, to the settings if the option `transport` selects the SDK."""
     if options.choice("transport", Transport, default=Transport.HTTP) is Transport.HTTP:
         return settings
     version = f"{sdk.package} {package_version(sdk.package)}"
@@ -171,7 +171,7 @@ def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """Settings for calling a provider's server, or a compatible one."""
+    """Settings for calling a provider's server, or a compatible server."""
 
     model: str
     address: Address
@@ -182,7 +182,7 @@ class ProviderSettings:
     streaming: bool
     #: Whether the server should enforce the schema; if False, the schema is only sent.
     strict: bool = True
-    #: Name of the schema or the tool; the name is constant, because a model may read it as a hint.
+    #: Name of the schema or the tool; the same for all cases, because a model may interpret the name as a hint.
     schema_name: str = "output"
     limit_field: str = "max_tokens"
     #: Parameter for the seed; None if the server accepts no seed.
@@ -219,8 +219,8 @@ class ProviderSettings:
 
     def sent(self, *, batch: str | None = None) -> Sent:
         """
-        Return what is sent with each request, for the record: response format and tools. Extra
-        fields may replace both.
+        Return the response format and the tools of each request, for its record; tools in the extra body replace the
+        tool for the schema.
         """
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
@@ -279,7 +279,7 @@ class ProviderSettings:
         return {name: value for name, value in fields.items() if value is not None}
 
     def body(self, request: Request, conversation: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a call for an API whose fields are all at the top level."""
+        """Return the body of a call for an API whose parameters are all at the top level."""
         body = {
             "model": self.model,
             **conversation,
@@ -321,8 +321,8 @@ def read_settings(
     formats: tuple[ResponseFormat, ...] | None = None,
 ) -> ProviderSettings:
     """
-    Read the settings that all providers share, from the options or else the preset; raise EngineError if a setting is
-    invalid.
+    Read the settings that all providers share, from the options, with defaults from the preset; raise EngineError if a
+    setting is invalid.
     """
     extra_body = options.mapping("extra_body")
     reasoning.refuse_duplicates(extra_body, config.name)
@@ -374,7 +374,7 @@ class ProviderEngine:
         deadline: Deadline | None = None,
         settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
-        """Make one call, optionally with other settings of the same server; the result contains what was sent."""
+        """Make one call, optionally with other settings for the server; the result contains `sent`."""
         deadline = deadline or Deadline(request.params.timeout)
         chosen = settings or self._settings
         exchange = request.origin.exchange
@@ -382,7 +382,7 @@ class ProviderEngine:
         model = request.origin.model or chosen.model
         if (declined := self.declined(request.prompt)) is not None:
             return declined
-        # A cloud's credentials are not in `key`, but they are sent with the request.
+        # If a cloud's credentials are sent, `key` is empty.
         secret = self._key.value or (None if chosen.cloud else "")
         outcome = settle(
             lambda: self._call(chosen, request, model, sent, deadline),
@@ -426,7 +426,7 @@ class ProviderEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFactory(UnsharedFactory):
-    """The factory of a provider's engine, with the settings that `settings` reads."""
+    """The factory for a provider's engine; the function `settings` reads the engine's settings."""
 
     settings: Callable[[EngineConfig], ProviderSettings]
     options: frozenset[str]
@@ -469,7 +469,7 @@ class ProviderFactory(UnsharedFactory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
-    """The factory of an engine whose provider has a batch API; it also builds the client for the batch API."""
+    """The factory for an engine whose provider has a batch API; it also builds the client for the batch API."""
 
     #: Name of the `batch_api` entry point, which is loaded only when batches are used.
     batches: str

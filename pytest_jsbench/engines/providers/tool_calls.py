@@ -27,7 +27,7 @@ def tool_name(pieces: Sequence[str], declared: Collection[str] = ()) -> str:
     """
     Return a tool's name from pieces: parts of the name, the whole name repeated, or growing prefixes of the name.
 
-    If several readings are possible, the declared tools decide.
+    If the pieces can be joined in several ways, the name of a declared tool is preferred.
     """
     name = ""
     for piece in pieces:
@@ -51,7 +51,7 @@ def is_document(text: str) -> bool:
 class PartialCall:
     """The pieces of a tool call that have arrived."""
 
-    #: Identifier that the server sent last; None if it sent none.
+    #: Identifier that the server sent last; None if the server sent no identifier.
     id: object = None
     #: Pieces of the tool's name, or the whole name several times.
     names: list[str] = field(default_factory=list)
@@ -77,9 +77,9 @@ class PartialCall:
         """
         Return whether a piece with this identifier, name and arguments begins another call at the same index.
 
-        Some servers give all calls the same index; some give each piece of a call a new identifier, or repeat its name.
-        So a piece without a name continues the call. A piece with a name begins another call if its identifier and name
-        are new, or if the arguments so far are complete and the piece has more.
+        Some servers send the same index for all calls; others send a new identifier with each piece of a call, or
+        repeat the name. Therefore, a piece without a name continues the call. A piece with a name begins another call
+        if its identifier and name are new, or if it contains arguments although the call's arguments are complete.
         """
         if not name:
             return False

@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import AttemptOutcome
 
 _RECORD_AGAIN = "record it again with --jsbench-record"
-#: Settings of an attempt, used for a run's records because they do not contain these settings.
+#: Settings of a recorded attempt; empty, because a run's records do not contain the settings.
 _UNKNOWN: Mapping[str, Mapping[str, Any]] = {"test": {}, "run": {}}
-#: Number of seconds before a retry: infinite, because the recorded fault would be the same.
+#: Seconds to wait before a retry: infinite, because a retry would replay the same fault.
 _NO_RETRY = float("inf")
 
 
 class RecordedEngine:
-    """An engine that answers each request with its recording; built once per worker, this engine keeps no file open."""
+    """An engine that answers each request with the recorded answer; the engine keeps no file open."""
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
@@ -80,7 +80,7 @@ class RecordedEngine:
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} does not exist; {_RECORD_AGAIN}")
         problem = recording.changed(request)
         if self._strict and not problem and (settings := recording.asked_otherwise(request)):
-            problem = f"the settings are not the recorded ones: {settings}"
+            problem = f"the settings differ from the recording: {settings}"
         if problem:
             raise CallError(FaultKind.ENGINE, f"{problem}; {_RECORD_AGAIN}")
         return recording.answer_to(request)
@@ -112,10 +112,10 @@ class ReplayEngine:
         record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
-            message = f"no answer for {request.key} in {self._source}; select only cases of that run"
+            message = f"no answer for {request.key} in {self._source}; select only cases of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
         if record.schema_digest != digest(request.schema):
-            message = f"{request.key} was recorded with another schema; use the dataset of that run"
+            message = f"{request.key} was recorded with another schema; use the dataset of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
             raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NO_RETRY)
@@ -140,7 +140,7 @@ class ReplayEngine:
 
     def _find(self, request: Request) -> AttemptOutcome | None:
         """
-        Find the attempt with the same prompt, schema and test (or test function); otherwise the attempt with the same
+        Find the recorded attempt for a request, by prompt, schema and test (or test function), or else by the request's
         key.
         """
         first = request.origin.first
@@ -158,7 +158,7 @@ class ReplayEngine:
 
 
 class RecordedFactory(UnsharedFactory):
-    """The factory of the `recorded` engine."""
+    """The factory for the `recorded` engine."""
 
     options = frozenset({"folder", "strict"})
     passes_on = FORWARDABLE_APIS
@@ -205,7 +205,7 @@ class RecordedFactory(UnsharedFactory):
 
 
 class ReplayFactory(UnsharedFactory):
-    """The factory of the `replay` engine, which replays a run with the recorded timings."""
+    """The factory for the `replay` engine, which replays a run with the recorded timings."""
 
     options = frozenset({"records", "strict", "variant"})
 
@@ -213,8 +213,10 @@ class ReplayFactory(UnsharedFactory):
         """Check that the records exist and contain answers."""
         path, run, _ = self._read(config)
         if run.redacted:
-            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it contains only digests of "
-            raise EngineError(message + "the answers, which cannot be replayed; record the run without it")
+            message = f"engine '{config.name}': {path} was written with --jsbench-redact and contains only digests of "
+            raise EngineError(
+                message + "the answers, which cannot be replayed; repeat the run without --jsbench-redact"
+            )
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine that gave the recorded answers."""
@@ -281,8 +283,8 @@ class RecordingEngine:
 
     With `--jsbench-record`, each worker wraps the run's engine in a RecordingEngine. `generate` is called from several
     threads; each answer gets its own file. A failed call writes nothing. `close`, at the end of the session, closes the
-    wrapped engine. An answer to a request that is already recorded replaces that recording, whatever the order of the
-    test's requests. If an answer cannot be written, it is still returned, because it has been paid for; the reason is
+    wrapped engine. A new answer to a recorded request replaces the recording, whatever the order of the test's
+    requests. If an answer cannot be written, it is still returned, because it has been paid for; the reason is
     passed to `lost`, and further calls are stopped.
 
     With `only_new` (`--jsbench-record-mode=new`), only requests without a recording are sent, and existing recordings
@@ -304,10 +306,10 @@ class RecordingEngine:
         self._only_new = only_new
         #: Whether to reject an answer that was recorded with other settings.
         self._strict = strict
-        #: For each file that this run has written, by key and repeat in the file's name: the key of the recorded
-        #: request.
+        #: Key of the recorded request for each file that this run has written, by the key and repeat in the file's
+        #: name.
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
-        #: Paths of recordings from earlier runs; concurrent calls write further recordings.
+        #: Paths of recordings from earlier runs, without recordings that are written during this run.
         self._recorded_before = frozenset(self._recordings.paths())
         self._lock = threading.Lock()
 
@@ -371,7 +373,7 @@ class RecordingEngine:
         return self._written.get((key, request.repeat), request.key) != request.key
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """Return the number of tokens of the prompt, if the engine can count them."""
+        """Return the number of tokens of the prompt; None if the engine cannot count tokens."""
         return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def close(self) -> None:

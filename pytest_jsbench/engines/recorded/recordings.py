@@ -1,7 +1,4 @@
-"""
-Store recorded answers: one file per attempt, found by request, with a report of what has changed
-since the recording.
-"""
+"""Store recorded answers, one file per attempt; find them by request, and describe changes since the recording."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def prompt_change(before: Prompt, after: Prompt) -> str:
         if was != now:  # the prompts differ only in an identifier, which is not part of `shown`
             then, since = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
             return _text_change(then, since, place)
-    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are sent"
+    return f"number of messages was {len(before.messages)}, is {len(after.messages)}"
 
 
 def json_change(before: object, after: object) -> str:
@@ -69,10 +66,10 @@ def settings_change(
     repeat: int,
 ) -> str:
     """
-    Describe the engine and sampling settings that differ from those of a recording; empty if they are equal.
+    Describe the engine and sampling settings that have changed since a recording; empty if they are equal.
 
-    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains the known values of settings
-    that were not set. `repeat` counts from 0 and is added to the seed.
+    `then` and `now` contain the settings of the `test` and of the `run`; `used` contains the values that are known for
+    settings that were not set at the recording. `repeat` counts from 0 and is added to the seed.
     """
     before = {**used, **settings_of_repeat({**then["run"], **then["test"]}, repeat)}
     after = settings_of_repeat({**now["run"], **now["test"]}, repeat)
@@ -87,7 +84,7 @@ def settings_change(
 
 
 def settings_of_repeat(settings: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
-    """Return the sampling settings of one attempt, whose repeat is added to the seed."""
+    """Return the settings of one attempt, with `repeat` added to the seed."""
     seed = settings.get("seed")
     return {**settings, "seed": seed + repeat} if type(seed) is int else settings
 
@@ -143,7 +140,8 @@ RECORDING_VERSION = 1
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: Fields of an answer that contain texts.
 _TEXTS = ("text", "reasoning", "beside")
-#: Fields that a server sets anew for each answer; usage is compared after parsing.
+#: Fields of a server's body that differ even for equal answers; `usage` is excluded because it is compared after
+#: parsing.
 _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 
@@ -173,7 +171,7 @@ class _Server(Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Contents of a recording's file; every text is a list of its lines."""
+    """Contents of a recording's file; the text of a message or an answer is a list of lines."""
 
     recording: int = written(RECORDING_VERSION)
     task: str
@@ -185,7 +183,7 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     streaming: bool
     #: Sampling parameters of the recorded call; unknown parameters are absent.
     params: _Sampled = written(_Sampled())
-    #: Settings of engine and sampling.
+    #: Engine and sampling settings of the test and of the run.
     said: _Settings
     messages: list[_Turn]
     #: The answer in the form of a record, with the declared tools.
@@ -267,15 +265,17 @@ class Recording:
         return values
 
     def changed(self, request: Request) -> str:
-        """Describe how the prompt and the schema differ from the recorded ones; empty if both are equal."""
+        """Describe how the prompt and the schema differ from the recording; empty if both are equal."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
             "schema": json_change(self.file.schema, request.schema),
         }
-        return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
+        return "; ".join(
+            f"the {name} differs from the recording: {change}" for name, change in changes.items() if change
+        )
 
     def asked_otherwise(self, request: Request) -> str:
-        """Describe the settings that differ from the recorded ones; empty if they are equal."""
+        """Describe the settings that differ from the recording; empty if they are equal."""
         file = self.file
         then = cast("Mapping[str, Mapping[str, Any]]", file.said)
         used = {"engine": file.engine, "model": file.model, "response_format": file.response_format.value}
@@ -293,7 +293,7 @@ class Recording:
         return structs.replace(self.answer, sent=sent)
 
     def is_same_call(self, request: Request) -> bool:
-        """Return whether both recordings are of the same API call by an application."""
+        """Return whether the request repeats the recorded API call: the same API and the same settings of the test."""
         exchange = request.origin.exchange
         server = self.answer.server
         if exchange is None or server is None:
@@ -301,7 +301,7 @@ class Recording:
         return server.path == exchange.path and self.file.said["test"] == request.origin.test
 
     def has_same_content(self, other: Recording) -> bool:
-        """Return whether both recordings are the same except for times."""
+        """Return whether two recordings are equal except for values that change each time, such as timings."""
         return self._stable_parts() == other._stable_parts()
 
     def _stable_parts(self) -> dict[str, Any]:
@@ -311,7 +311,8 @@ class Recording:
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
-#: Maximum number of cached recordings; each request of a test is compared with all recordings of that test.
+#: Maximum number of cached recordings; the cache exists because each request is compared with all recordings of its
+#: test.
 _MOST_CACHED = 1000
 
 
@@ -359,8 +360,8 @@ class Recordings:
 
     def find(self, request: Request, *, among: Container[Path] | None = None) -> Recording | None:
         """
-        Find the recording of a request by prompt, schema and test, the n-th of equal recordings; otherwise by the
-        request's key.
+        Find the recording of a request, by prompt, schema and test, or else by the request's key; the n-th of equal
+        requests gets the n-th recording.
 
         The parameters of a test, such as an expected value, are part of the test's name even if the request does not
         contain them. If there is no recording of the test itself, recordings of the same function with other parameters
@@ -380,7 +381,7 @@ class Recordings:
         return self.read(path) if path.exists() else None
 
     def read_of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """Read the recordings of one test run in their order, by the key of the test's first request."""
+        """Read the recordings of one repeat of a test, in order; `first` is the key of the test's first request."""
         number = f"~{repeat + 1}" if repeat else ""
         paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
         recorded = [self.read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
@@ -395,7 +396,7 @@ class Recordings:
         return sorted(same_repeat, key=lambda each: (each.key.of_first, each.key.number))
 
     def write(self, recording: Recording) -> None:
-        """Write the recording, unless an equal recording exists, so that a file changes only if its answer does."""
+        """Write the recording unless an equal recording exists, so that a file changes only if the answer changes."""
         path = self.path(recording.key, recording.repeat)
         before = None
         with suppress(RecordError):
@@ -407,7 +408,7 @@ class Recordings:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
-        # shared, because recordings are committed
+        # shared, because recordings are committed to repositories
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
 
     def require_writable(self) -> None:
@@ -430,7 +431,7 @@ class Recordings:
 
 def _stable_parts(server: ServerAnswer) -> list[object]:
     """
-    Return the parts of a server's body that are the same for the same answer.
+    Return the parts of a server's body that do not change if the answer is the same.
 
     Identifiers of Responses and of tool calls are kept, because an application sends them back in later requests.
     """
@@ -455,7 +456,7 @@ def _without_stamps(text: str) -> object:
 
 def find_equal(request: Request, recorded: list[Recording]) -> tuple[list[Recording], int]:
     """
-    Return the recordings of the same request in their order, and the number of equal requests before this request.
+    Return the recordings of equal requests, in order, and the number of equal requests before this request.
 
     An application may send the same request to two models, or both streamed and unstreamed, at the same time. If there
     are recordings of exactly this API call, only these recordings count.

@@ -1,1 +1,1 @@
-"""Make a run's calls in batches of a provider: submit the batches, wait for them, and read the answers."""
+"""Send a run's requests through a provider's batch API: submit batches, wait for them, and read the answers."""

@@ -1,8 +1,8 @@
 """
 Record the batches of a run in `batch.json` in the run's directory.
 
-Each batch is recorded with its requests before it is submitted, and then with its id, so that no request is paid for
-twice.
+The requests of a batch are recorded before the batch is submitted, and the batch's id is added afterwards, so that no
+request is paid for twice.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class BatchFile:
     """
     A run's `batch.json`, written before and after each step that costs money.
 
-    The controller creates the file, with the batches of the earlier run if one is resumed; `Submission` updates the
-    file from one thread. The file remains in the run's directory.
+    The controller creates the file; if the run resumes an earlier run, the file starts with the batches of the earlier
+    run. `Submission` updates the file from one thread. The file remains in the run's directory.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
@@ -58,7 +58,7 @@ class BatchFile:
         self._write()
 
     def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
-        """Record the id of a batch, or that the batch has ended and its results have been read."""
+        """Record the id of a batch, or that its results have been read; return the changed entry."""
         changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
         self._parts[self._parts.index(part)] = changed
         self._write()
@@ -78,14 +78,15 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     """
     Return the batches of an earlier run; empty if the run had no batches.
 
-    Raise ResumeError if the batches called another engine than a run with this metadata, or if a batch has no known id.
+    Raise ResumeError if the engine, model or parameters of the batches differ from `metadata`, or if the id of a batch
+    is unknown.
     """
     path = folder / BATCHES
     if not path.exists():
         return ()
     theirs, parts = _read(path)
     if other := difference(theirs, metadata):
-        message = f"{path}: its batches used {other}; their results cannot be used here"
+        message = f"{path}: the results of its batches cannot be used, since the earlier run used {other}"
         raise ResumeError(message, found=other, where=path)
     if unknown := next((part for part in parts if part.id is None), None):
         raise ResumeError(doubt(path, unknown), where=path)
@@ -94,17 +95,18 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
 
 def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
     """
-    Return the batches of an earlier run for a run that resumes it with batches; empty for a run that makes calls.
+    Return the batches of the earlier run if this run uses batches too (`batch`); otherwise an empty tuple.
 
-    Raise ResumeError if the results of a batch have not been read and this run would repeat its requests.
+    Raise ResumeError if this run makes single calls and would repeat the requests of a batch whose results have not
+    been read.
     """
     parts = read_parts(source, metadata)
     if batch:
         return parts
     if unread := next((part for part in parts if not part.ended), None):
         message = (
-            f"{source / BATCHES}: batch {unread.id} (requests: {len(unread.requests):,}) has not been read; add "
-            "--jsbench-batch to get its answers, or remove the file to pay for them again"
+            f"{source / BATCHES}: the results of batch {unread.id} (requests: {len(unread.requests):,}) have not been "
+            "read; add --jsbench-batch to read them, or remove the file to send the requests again at full cost"
         )
         raise ResumeError(message, found=unread.id, where=source / BATCHES)
     return ()
@@ -113,9 +115,9 @@ def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Batc
 def doubt(path: Path, part: BatchPart) -> str:
     """Return a message with the next step for a batch that may exist at the provider but whose id is unknown."""
     return (
-        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being submitted, at "
-        f"{part.handed_in_at}; look for it in the provider's list of batches, and write its id into the "
-        "file; if it is not there, remove the entry"
+        f"{path}: the run ended while it submitted a batch (requests: {len(part.requests):,}, time: "
+        f"{part.handed_in_at}); if the provider lists this batch, write the batch's id into the file; otherwise "
+        "remove the batch from the file"
     )
 
 
@@ -126,7 +128,7 @@ def is_unfinished(folder: Path) -> bool:
         return False
     try:
         _, parts = _read(path)
-    except RecordError:  # the file counts as unfinished, so that it is kept and the user sees it
+    except RecordError:  # an unreadable file counts as unfinished, so that the run's directory is not deleted
         return True
     return not all(part.ended for part in parts)
 
@@ -139,7 +141,7 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
             for name, value in (
                 ("id", part.id or ""),
                 ("handed_in_at", part.handed_in_at),
-            ):  # messages print these fields
+            ):  # these fields are printed in messages
                 if printable(value) != value:
                     raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches

@@ -22,7 +22,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, kind_of, printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import (
     LONGEST_BODY,
@@ -54,19 +54,19 @@ if TYPE_CHECKING:
 
 #: Maximum length of a batch's id, in characters; providers' ids have about 40.
 _LONGEST_ID = 200
-#: Number of retries when a batch's state is queried or its results are fetched.
+#: Maximum number of retries of a request to the batch API after a transient error.
 RETRIES = 4
 #: Timeout of a request that transfers no file, in seconds.
 TIMEOUT = 120.0
 #: Timeout for uploading a file with requests or downloading a file with results, in seconds.
 LONG_TIMEOUT = 3600.0
-#: Size up to which a request body counts as small, in bytes.
+#: Size of a request body, in bytes, from which LONG_TIMEOUT applies.
 _SMALL = 1_000_000
 #: Seconds before the first retry if the server does not send Retry-After.
 _WAIT = 0.5
 #: Transient HTTP statuses, which are retried.
 _TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-#: Description of the sent schema for errors about a whole batch, which are not related to any schema.
+#: `Sent` value for errors that concern a whole batch and therefore no particular schema.
 _NO_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
 #: Fault kind and message for requests without a result, depending on how the batch ended.
 _COMPLETED = (FaultKind.BAD_RESPONSE, "the batch completed, but its results do not contain this request")
@@ -107,7 +107,7 @@ class ProviderBatches:
         """
         Send a request, and return the JSON object in the response.
 
-        Transient errors are retried a few times, except with `once`, for requests that cost money.
+        Transient errors are retried unless `once` is set; requests that cost money set it.
         """
         _, body = self.send(path, data, once=once, **headers)
         with reading():
@@ -148,7 +148,7 @@ class ProviderBatches:
                 yield str(line.get(self.name_field)), self._read_settled(line, sent)
 
     def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
-        """Parse the body of a model's answer in a line of the results."""
+        """Parse the response body in a line of the results."""
         with reading():
             return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
@@ -156,8 +156,8 @@ class ProviderBatches:
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
     ) -> Failed:
         """
-        Return the failure for each request in a rejected batch; the kind of fault depends on the
-        provider's error.
+        Return the failure that applies to each unanswered request of a failed batch; the provider's error
+        determines the kind of fault.
         """
         outcome = classify_error(error, sent=_NO_SCHEMA, secret=self._key.value)
         kind, message = ending
@@ -167,7 +167,7 @@ class ProviderBatches:
         return Failed(kind=kind, message=f"{message}: {words}{more}")
 
     def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
-        """Classify a provider's error about one request: return the generation that it means, or raise CallError."""
+        """Convert a provider's error for one request into a generation, such as Declined, or raise it as CallError."""
         outcome = classify_error(error, sent=sent, secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
@@ -175,7 +175,7 @@ class ProviderBatches:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Convert errors raised inside into CallError."""
+        """Convert errors that are raised in the `with` block into CallError."""
         try:
             yield
         except (EnclosedError, ValueError) as error:
@@ -187,7 +187,7 @@ class ProviderBatches:
             raise outcome from None
 
     def _read_settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
-        """Read a request's result as for a single call, but without times, which batches do not report."""
+        """Parse a result like the response to a single call, but without timing, which batches do not report."""
         try:
             generation = settle(
                 lambda: self.read_result(line, sent),
@@ -210,22 +210,22 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """Return the server's Retry-After, or double the previous delay."""
+    """Return the seconds before the next retry: the server's Retry-After, or else twice the previous delay."""
     error = state.outcome.exception() if state.outcome else None
     seconds = retry_after(error.headers or {}) if isinstance(error, EnclosedError) else None
     return _WAIT * 2 ** (state.attempt_number - 1) if seconds is None else min(seconds, TIMEOUT)
 
 
 def check_id(value: object, of: str = "the batch") -> str:
-    """Return the id that the server sent if it is safe to print; raise CallError if not."""
+    """Return the id if it is a text that is safe to print; otherwise raise CallError."""
     if isinstance(value, str) and value and printable(value, _LONGEST_ID) == value:
         return value
-    raise CallError(FaultKind.BAD_RESPONSE, f"the server did not return {of}'s id")
+    raise CallError(FaultKind.BAD_RESPONSE, f"the server did not return a valid id of {of}")
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a body of JSON Lines; raise CallError for anything else."""
-    rest = bytearray()  # not bytes, which would be copied for each of the thousands of pieces of a long line
+    """Yield the objects in a JSON Lines body; raise CallError if a line is not a JSON object."""
+    rest = bytearray()  # a long line arrives in thousands of pieces, and bytes would be copied for each piece
     for piece in pieces:
         rest += piece
         whole: list[bytearray] = []
@@ -248,20 +248,20 @@ def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
         message = f"the batch's results are not JSON lines: {type(error).__name__}"
         raise CallError(FaultKind.BAD_RESPONSE, message) from None
     if not isinstance(value, dict):
-        message = f"the batch's results contain a JSON {type(value).__name__}, not an object"
+        message = f"expected a JSON object in each line of the batch's results, found {kind_of(value)}"
         raise CallError(FaultKind.BAD_RESPONSE, message)
     yield value
 
 
 _OPENAI_ENDINGS = {"completed": _COMPLETED, "failed": _REFUSED, "expired": _EXPIRED, "cancelled": _CANCELLED}
-#: Error codes of single requests in OpenAI's error file.
+#: Fault kind and message by the error code of a request in OpenAI's error file.
 _OPENAI_NOT_MADE = {"batch_expired": _EXPIRED, "batch_cancelled": _CANCELLED}
 
 
 class OpenAIBatches(ProviderBatches):
     """OpenAI's Batch API, with a file of requests to Chat Completions or Responses, and files of results and errors."""
 
-    #: Limits of one batch; the size is slightly below the documented 200 MB.
+    #: Limits of one batch; the size limit is slightly below the documented 200 MB.
     limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
@@ -327,13 +327,13 @@ class OpenAIBatches(ProviderBatches):
         return self.refused(
             ProviderError(message=words, status=400, names=names),
             (kind, message),
-            where="" if first.get("line") is None else f" (line {first['line']} of its file)",
-            more=f", and {len(problems) - 1:,} more" if len(problems) > 1 else "",
+            where="" if first.get("line") is None else f" (line {first['line']} of the input file)",
+            more=f", and {counted(len(problems) - 1, 'more error')}" if len(problems) > 1 else "",
         )
 
 
 _ANTHROPIC_NOT_MADE = {"expired": _EXPIRED, "canceled": _CANCELLED}
-#: HTTP status of the same error in a single call, by the error's type; results contain only the type.
+#: HTTP status that a single call returns for each type of error; the results of a batch contain only the type.
 _ANTHROPIC_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -352,7 +352,7 @@ _MESSAGE_BATCHES = f"{anthropic_messages.PATH}/batches"
 class AnthropicBatches(ProviderBatches):
     """Anthropic's Message Batches API, with all requests in one body, and a file of results."""
 
-    #: Limits of one batch; the size is slightly below the documented 256 MB.
+    #: Limits of one batch; the size limit is slightly below the documented 256 MB.
     limits = BatchLimits(requests=100_000, size=240_000_000)
     _unanswered = Failed(
         kind=FaultKind.BAD_RESPONSE, message="the batch has ended, but its results do not contain this request"
@@ -386,7 +386,7 @@ class AnthropicBatches(ProviderBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """Read the results file from the address that the batch reports."""
+        """Read the results file from the batch's `results_url`."""
         sent = self._settings.sent(batch=batch)
         place = self._query(batch).get("results_url")
         if not isinstance(place, str):
@@ -412,13 +412,13 @@ _GEMINI_ENDINGS = {
     "SUCCEEDED": _COMPLETED,
     "PARTIALLY_SUCCEEDED": (
         FaultKind.SERVER,
-        "the batch completed except for some requests, including this one",
+        "the batch completed only partially, and its results do not contain this request",
     ),
     "FAILED": _REFUSED,
     "EXPIRED": _EXPIRED,
     "CANCELLED": _CANCELLED,
 }
-#: HTTP status of the same error in a single call, by the gRPC status code in the results.
+#: HTTP status that a single call returns for an error, by the gRPC status code in the results of a batch.
 _GRPC_STATUSES = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401}
 
 

@@ -1,5 +1,6 @@
 """
-Submit a run's attempts as batches, wait for the results, and return each answer from a file of answers.
+Submit a run's attempts as batches, wait for the results, and write the answers to a file from which the run's engine
+returns them.
 
 The run's secrets are removed from errors and results.
 
@@ -63,7 +64,7 @@ _PERMANENT = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, 
 
 
 def name_of(request: Request) -> str:
-    """Return a request's name in a batch; only the same attempt with the same request has the same name."""
+    """Return a request's name in a batch, which is a hash of the attempt and of the request's content."""
     params = request.params
     content = {
         "task": request.key.task,
@@ -77,13 +78,13 @@ def name_of(request: Request) -> str:
 
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
-    """Build the factory's batches, with the run's secrets redacted."""
+    """Build the client of the provider's batch API, with a wrapper that redacts the run's secrets."""
     with errors_without_secrets(config) as secrets:
         return RedactingBatches(factory.build_batches(config), secrets)
 
 
 class RedactingBatches:
-    """A wrapper for a provider's batches that redacts the run's secrets in responses."""
+    """A wrapper for the client of a provider's batch API that redacts the run's secrets in responses."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
         self._batches = batches
@@ -142,8 +143,7 @@ def _faults_without_secrets(secrets: Secrets) -> Iterator[None]:
 
 class BatchAnswers:
     """
-    The file of answers during the submission, with one line per request; if a request has two lines, the later one
-    counts.
+    Writer of the answers file, with one line per request; if a request has several lines, the last line counts.
 
     The controller opens the file before the batches are submitted; `Submission` writes to the file in one thread. The
     file is closed before any worker reads it with `BatchedEngine`.
@@ -165,7 +165,7 @@ class BatchAnswers:
         self._line({"name": name, "generation": to_json(generation)})
 
     def refuse(self, name: str, reason: MissingReason, message: str) -> None:
-        """Write the reason for which a request has no answer in this run."""
+        """Write the reason why a request has no answer in this run."""
         self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
 
     def _line(self, data: dict[str, Any]) -> None:
@@ -174,14 +174,14 @@ class BatchAnswers:
 
 class BatchedEngine:
     """
-    An engine that returns the answer to each request from the file of answers.
+    An engine that returns the answer to each request from the answers file.
 
-    Each worker creates this engine in place of the provider's. The file is indexed at the first request, after the
-    batches have ended; the worker's threads then call `generate` concurrently.
+    Each worker creates this engine instead of the provider's engine. The file is indexed at the first request, after
+    the batches have ended; the worker's threads then call `generate` concurrently.
     """
 
     def __init__(self, path: Path, info: EngineInfo) -> None:
-        #: Identity of the provider's engine.
+        #: Description of the provider's engine.
         self.info = info
         self._path = path
         self._lines: IndexedLines[str] | None = None
@@ -215,14 +215,14 @@ class Polling:
     """Delays between queries of a batch's state, in seconds."""
 
     first: float = 5.0
-    #: Factor from one delay to the next.
+    #: Factor by which the delay grows after each query.
     growth: float = 1.3
     longest: float = 60.0
     #: Maximum number of consecutive failed queries before waiting ends.
     patience: int = 30
 
     def pauses(self) -> Iterator[float]:
-        """Yield the delays, endlessly."""
+        """Yield the delays without end."""
         pause = self.first
         while True:
             yield min(pause, self.longest)
@@ -250,13 +250,13 @@ class Submission:
     #: Set by another thread to stop submitting and waiting.
     stopped: threading.Event = field(default_factory=threading.Event)
     sleep: Callable[[float], object] = time.sleep
-    #: Called with each submitted batch.
+    #: Callback for each submitted batch.
     handed_in: Callable[[BatchPart], None] = lambda _: None
-    #: Cost in US dollars: the cost of ended batches plus the maximum cost of the others.
+    #: Cost so far in US dollars: the actual cost of ended batches plus the maximum cost of batches that have not ended.
     spent: float = 0.0
-    #: Maximum cost in US dollars of each request that is not settled, by the request's name; 0 if settled.
+    #: Maximum cost in US dollars of each request, by the request's name; 0 once `spent` contains the actual cost.
     _costs: dict[str, float] = field(default_factory=dict)
-    #: Names of requests that an ended batch of an earlier run answered.
+    #: Names of requests that were answered in an ended batch of an earlier run.
     _answered_earlier: set[str] = field(default_factory=set)
     _fetched: set[str] = field(default_factory=set)
     #: Whether the cost limit was reached.
@@ -290,8 +290,8 @@ class Submission:
 
     def wait(self, progress: Callable[[BatchState], None] = lambda _: None, *, leave: bool = False) -> None:
         """
-        Query the batches until all have ended, or only once with `leave`; read the results of
-        batches that have ended.
+        Query the batches until all have ended, and read their results; query them only once if `leave`
+        is set.
         """
         pauses = self.polling.pauses()
         failures = 0
@@ -327,8 +327,8 @@ class Submission:
 
     def _is_in_earlier(self, part: BatchPart | None, name: str) -> bool:
         """
-        Return whether an earlier batch contains the request; a request that failed in an ended batch must be sent
-        again.
+        Return whether an earlier batch answered the request or has not ended yet; a request that failed in an ended
+        batch must be sent again.
         """
         if part is None or not part.ended:
             return part is not None
@@ -348,7 +348,7 @@ class Submission:
             raise BatchError(message, found=error.kind, where=batch) from error
 
     def _line(self, name: str, request: Request) -> bytes | None:
-        """Return a request as an item of a batch; None if the request must not be sent."""
+        """Return a request as an item of a batch; None if an error or the cost limit prevents the request."""
         most = maximum_usage(request)
         worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
         cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
@@ -418,8 +418,8 @@ class SessionBatches:
     """
     The batches of a session's attempts, with the answers in a file that `BatchedEngine` reads in each process.
 
-    Before the first attempt, the caller calls `make` once. The run's directory contains the ids of the batches. At the
-    end, `waiting` returns the batches that have not ended.
+    The caller calls `make` once, before the first attempt. The ids of the batches are in `batch.json` in the run's
+    directory. At the end, `waiting` returns the batches that have not ended.
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -438,7 +438,7 @@ class SessionBatches:
         progress: Callable[[BatchState], None] = lambda _: None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """Submit the attempts, and wait for the batches or query them once, depending on the plan."""
+        """Submit the attempts as batches, then wait for the batches, or query them once if `plan.batch` is `leave`."""
         stopped = stopped or threading.Event()
         session = self._session
         plan = session.plan
@@ -464,7 +464,7 @@ class SessionBatches:
             assert isinstance(runner, Runner)
             left = (attempt for attempt in attempts if attempt not in session.recorded)
             questions = (runner.question(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
-            # an attempt without a call, for example with an invalid schema, has a record instead of a request
+            # an attempt that needs no call, for example with an invalid schema, has a record instead of a request
             requests = (question.request for question in questions if not isinstance(question, Record))
             submission.hand_in(request for request in requests if isinstance(request, Request))
             submission.wait(progress, leave=plan.batch == "leave")
@@ -474,19 +474,19 @@ class SessionBatches:
         return [] if self._submission is None else [part for part in self._submission.waiting() if part.id is not None]
 
     def doubts(self, folder: Path) -> list[str]:
-        """Return a message for each batch whose id is unknown; `folder` is the run's directory as it is displayed."""
+        """Return a message for each batch whose id is unknown; the messages show `folder` as the run's directory."""
         parts = () if self._submission is None else self._submission.file
         return [doubt(folder / FILE, part) for part in parts if part.id is None]
 
     def _spend(self, submission: Submission) -> None:
-        """Add the cost of the batches to the costs of the run, for which the cost limit applies."""
+        """Add the cost of the batches to the run's cost, to which the cost limit applies."""
         if submission.spent:
             with contextlib.closing(self._session.limits_file()) as limits:
                 limits.spend(submission.spent)
 
 
 class _BatchSteps:
-    """Entry points of this package for the steps of a run that concern batches."""
+    """The classes and functions of this package that a run uses for batches."""
 
     batching = SessionBatches
     engine = BatchedEngine
@@ -495,7 +495,7 @@ class _BatchSteps:
 
     @staticmethod
     def keep(folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
-        """Write the batches of an earlier run to this run's directory."""
+        """Copy the batches of an earlier run to the `batch.json` of this run."""
         BatchFile(folder / FILE, metadata, parts)
 
 

@@ -1,15 +1,16 @@
 """
-Implement the engines `llguidance`, `outlines` and `xgrammar`: the embedded model of `local`, constrained by a grammar.
+Implement the engines `llguidance`, `outlines` and `xgrammar`, which constrain the embedded model of `local` by a
+grammar.
 
 For `llguidance`, the server masks tokens with its own copy of llguidance, and gets the grammar in the field `grammar`
 of the request. The package llguidance compiles each schema before the call, to report unsupported schemas and to
-measure the compile time. The server's copy may be another version, which silently ignores a grammar that it does not
+measure the compile time. The server's copy may have another version, and silently ignores a grammar that it does not
 support. The grammar therefore requires a canary token before the document: an answer without the canary was not
 constrained.
 
-The other two engines generate token by token. The server returns the most likely tokens, and the library masks them.
-The most likely allowed token is chosen; with a temperature, a token is sampled from the softmax over the allowed
-tokens.
+The engines `outlines` and `xgrammar` generate token by token. The server returns the most likely tokens, and the
+library masks them. At temperature 0, the most likely allowed token is chosen; otherwise, a token is sampled from the
+softmax over the allowed tokens.
 """
 
 from __future__ import annotations
@@ -61,22 +62,22 @@ if TYPE_CHECKING:
 #: Options of the server, with the same meaning as for the engine `local`.
 _SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout", "top_p"})
 OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory"}
-#: Option with the path of the model's file, which `prepare` adds since other processes know only the model's alias.
+#: Option with the path of the model's file; `prepare` adds it, since other processes know only the model's alias.
 MODEL_FILE = "model_file"
 #: A single token with which no JSON document starts.
 CANARY = "@"
 
-#: Minimum and maximum number of tokens per request to the server; the number doubles while the grammar allows the
-#: model's own choices, and is reset when it does not.
+#: Minimum and maximum number of tokens per request to the server. The number is doubled as long as the grammar allows
+#: the most likely tokens; otherwise it is reset to the minimum.
 _FEWEST_TOKENS = 1
 _MOST_TOKENS = 8
-#: Number of candidates to request for each token; if none of them is allowed, the larger number is requested, then all
-#: tokens.
+#: Numbers of candidates to request for each token: first the smaller number; if the grammar allows none of the
+#: candidates, the larger number, and then the whole vocabulary.
 _FEW_CANDIDATES = 60
 _MANY_CANDIDATES = 2000
-#: Description of the sent schema for errors: requests to the server contain no schema, so no error is about it.
+#: `Sent` value for errors: requests to the server contain no schema, so that no error concerns a schema.
 _SENT = Sent(response_format=ResponseFormat.TEXT)
-#: Seconds between checks for a slot that another process uses.
+#: Seconds between attempts to lock a slot while all slots are in use.
 _PAUSE = 0.02
 
 
@@ -110,13 +111,13 @@ class DecodingSettings:
 
 
 def server_config(config: EngineConfig) -> EngineConfig:
-    """Return the part of the configuration for the embedded model's server."""
+    """Return the configuration of the embedded model's server, without the options of the decoding library."""
     options = {name: value for name, value in config.options.items() if name in _SERVER_OPTIONS}
     return replace(config, options=options)
 
 
 def model_file(config: EngineConfig) -> str:
-    """Return the path of the model's GGUF file: that from `prepare`, or else the one that the engine `local` finds."""
+    """Return the path of the model's GGUF file: the path from `prepare`, or else the file that `local` finds."""
     given = config.options.get(MODEL_FILE)
     return str(given) if given is not None else str(local.find_model_file(config).resolve())
 
@@ -139,8 +140,8 @@ class LLGuidanceEngine(_GrammarEngine):
 
     def generate(self, request: Request) -> Completion | Declined:
         """
-        Compile the schema, then make one call; the server compiles the schema too, but this time does not count as
-        compile time.
+        Compile the schema, then make one call. The server compiles the schema again; this second compilation does not
+        count as compile time.
         """
         deadline = Deadline(request.params.timeout)
         with self._grammars.loaded() as process:
@@ -165,9 +166,9 @@ def to_grammar(schema: Schema) -> str:
 
 
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
-    """Return the answer without the canary; if the canary is missing, return that the schema is unsupported."""
+    """Return the answer without the canary; if the canary is missing, return Declined for an unsupported schema."""
     if not answer.text.startswith(CANARY):
-        declined = local.unsupported("the server's llguidance, which is another version, ignored the grammar")
+        declined = local.unsupported("the server ignored the grammar; its version of llguidance may not support it")
         return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
     tokens = answer.usage.output_tokens
     return structs.replace(
@@ -179,7 +180,7 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
 
 
 class MaskedEngine(_GrammarEngine):
-    """An engine that chooses each token itself, from the candidates of the embedded model that a grammar allows."""
+    """An engine that chooses each token itself, among the embedded model's candidates that the grammar allows."""
 
     def __init__(
         self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
@@ -195,7 +196,7 @@ class MaskedEngine(_GrammarEngine):
         return self.guarded(request, lambda: self._generate(request))
 
     def _generate(self, request: Request) -> Completion | Declined:
-        # the time of waiting for a slot is not measured
+        # the time spent waiting for a slot is not measured
         with self._grammars.loaded() as process, self._slots.lend() as slot:
             deadline = Deadline(request.params.timeout)
             watch = Stopwatch()
@@ -274,7 +275,7 @@ class MaskedEngine(_GrammarEngine):
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
     ) -> list[Offered]:
         """
-        Return the most likely tokens at each of the next positions for unconstrained generation.
+        Return the model's most likely tokens for each of the next positions, without constraints.
 
         With `fresh`, the server uses no cached state, so that an answer depends only on its own request.
         """
@@ -288,7 +289,7 @@ class MaskedEngine(_GrammarEngine):
         }
         positions = self._post("/completion", body, deadline)["completion_probabilities"]
         if not positions:
-            raise CallError(FaultKind.BAD_RESPONSE, "the server returned no next token")
+            raise CallError(FaultKind.BAD_RESPONSE, "the server returned no candidates for the next token")
         return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
@@ -312,7 +313,7 @@ class MaskedEngine(_GrammarEngine):
 
 class Slots:
     """
-    Locks for the server's slots, so that only one call in all processes uses a slot at a time.
+    Locks for the server's slots, so that only one call at a time uses a slot, across all processes.
 
     The next request of the same call reuses the state of the slot. Another call in between would discard this state,
     and recomputing the state gives slightly different probabilities.
@@ -369,7 +370,7 @@ class DecodingFactory:
     max_tokens = local.LocalFactory.max_tokens
 
     def check(self, config: EngineConfig) -> None:
-        """Check that the packages and the model's file exist and all options are known."""
+        """Check that the packages are installed, the model's file exists, and all options are known."""
         DecodingSettings.from_config(config)
         require_package(config.name, self.module, extra=self.library, minimum=self.minimum)
         if self.masked:
@@ -386,8 +387,8 @@ class DecodingFactory:
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """
-        Return the parameters with temperature 0 by default; without a seed if the most likely token
-        is always taken.
+        Return the parameters with a default temperature of 0; remove the seed if the engine does not
+        sample tokens.
         """
         sampled = local.FACTORY.sampled(config, params)
         return replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
@@ -423,7 +424,7 @@ class DecodingFactory:
         return engine(config, settings.server, self.describe(config), self.build_matcher(config))
 
     def build_matcher(self, config: EngineConfig) -> Grammars:
-        """Build the grammars, which decide without a server which answers are accepted."""
+        """Build the grammars, which can also check answers without a server."""
         settings = DecodingSettings.from_config(config)
         model = model_file(config)
         memory = settings.memory << 30

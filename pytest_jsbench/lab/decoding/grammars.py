@@ -32,9 +32,9 @@ class LibraryProcess:
     """
     A decoding library in a separate process, used by one thread at a time.
 
-    `Grammars` creates one for each slot, and lends each to one call. The process starts with the first request. When
-    the library hangs or crashes, the process is ended and the request raises a CallError of that kind; the next request
-    starts another process. `close`, when the engine is closed, ends the process in any state.
+    `Grammars` creates one process for each slot, and each process serves one call at a time. The process starts with
+    the first request. When the library hangs or crashes, the process is ended and the request raises a CallError with
+    the kind HANG or CRASH; the next request starts another process. `close` ends the process even if it is busy.
     """
 
     def __init__(self, library: str, model: str, *, memory: int, start_timeout: float, module: str = _MODULE) -> None:
@@ -43,7 +43,7 @@ class LibraryProcess:
         self._memory = memory
         self._start_timeout = start_timeout
         self._module = module
-        # memory that libraries such as CUDA's map as shared does not count as a grammar's memory
+        # only private memory is limited: libraries such as CUDA also map shared memory, which grammars do not use
         self._calls = GuardedCalls(private=True)
 
     def start(self) -> None:
@@ -60,9 +60,9 @@ class LibraryProcess:
         self, method: str, *arguments: object, timeout: float, doing: str, deadline: Deadline | None = None
     ) -> Mapping[str, Any]:
         """
-        Call a method of the process's `Session`; raise a CallError for a hang or a crash if the method does not return.
+        Call a method of the process's `Session`; raise CallError if the method hangs or crashes.
 
-        If the deadline of the model's call has passed, the error is that of the deadline and not a hang.
+        If the deadline of the model's call has passed, raise the deadline's timeout instead of a hang.
         """
         self.start()
         if deadline is not None:
@@ -85,7 +85,7 @@ class LibraryProcess:
             raise self._not_loaded(str(error)) from None
 
     def close(self) -> None:
-        """End the process, if any, in any state."""
+        """End the process, if any, even if it is busy."""
         self._calls.kill()
 
     def _not_loaded(self, reason: str) -> CallError:
@@ -105,7 +105,7 @@ class Grammar:
     """A compiled grammar in a library's process, valid until another grammar is compiled there."""
 
     process: LibraryProcess
-    #: Seconds to compile the grammar, including preparation and the first mask, and seconds to compile without these.
+    #: Seconds until the first mask is computed (`seconds`), and seconds of this time for the compilation (`compiled`).
     seconds: float
     compiled: float
     #: Timeout for the masks of one request, in seconds.
@@ -117,8 +117,8 @@ class Grammar:
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
         """
-        Begin a text, and take the tokens at its start for which the grammar allows only one choice; the other tokens
-        are sampled, or the most likely are taken if `sampling` is None.
+        Begin a text, and take the tokens that the grammar forces at its start. The tokens after these are sampled with
+        the parameters in `sampling`; if `sampling` is None, the most likely allowed token is taken.
         """
         return self._step("begin", sampling, deadline)
 
@@ -145,8 +145,8 @@ class Grammars:
     """
     A pool of processes that compile schemas and check which answers the grammars accept.
 
-    The pool is created when an engine is built, or for a run with labelled answers. The threads of concurrent calls
-    share the pool; a thread waits in `loaded` until a process is free.
+    The pool is created when an engine is built, or for a run that checks labelled answers. The threads of concurrent
+    calls share the pool; a thread waits in `loaded` until a process is free.
     """
 
     def __init__(
@@ -182,8 +182,8 @@ class Grammars:
 
     def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
         """
-        Compile a schema. If the schema is unsupported, return the library's message; for a hang or a crash, raise
-        CallError.
+        Compile a schema. Return Declined with the library's message if the schema is unsupported; raise CallError if
+        the library hangs or crashes.
         """
         try:
             given = self.given(schema)

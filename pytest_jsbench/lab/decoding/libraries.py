@@ -1,4 +1,4 @@
-"""Provide one interface for all decoding libraries; this module is imported only in a library's own process."""
+"""Provide one interface for all decoding libraries; each library is imported only in its own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 
-#: Separators that all grammars require, the same as in json.dumps; with optional whitespace, small models write too
+#: Separators that all grammars require, as in json.dumps; if whitespace were optional, small models would write too
 #: much whitespace.
 ITEM_SEPARATOR = ", "
 KEY_SEPARATOR = ": "
@@ -26,16 +26,16 @@ class Unsupported(Exception):
 
 
 def is_set(mask: bytes, token: int) -> bool:
-    """Return whether the token's bit is set."""
+    """Return whether the token's bit is set in the mask."""
     return token >> 3 < len(mask) and bool(mask[token >> 3] >> (token & 7) & 1)
 
 
 class Matcher(ABC):
-    """A grammar that matches one text token by token."""
+    """Matcher of one text against a grammar, token by token."""
 
     @abstractmethod
     def mask(self) -> bytes:
-        """Return a mask with one bit per token, the lowest first; a bit is set if its token is allowed next."""
+        """Return a mask with one bit per token, lowest bit first; a bit is set if the token is allowed next."""
 
     @abstractmethod
     def advance(self, token: int) -> None:
@@ -47,7 +47,7 @@ class Matcher(ABC):
 
 
 class LLGuidance:
-    """The library llguidance."""
+    """Adapter for the library llguidance."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         import llguidance
@@ -88,7 +88,7 @@ class _Pieces:
         self._tokenizer = Tokenizer(vocabulary)
 
     def __call__(self, text: bytes) -> list[int]:
-        """Return the tokens for bytes to which the grammar has no alternative."""
+        """Return the tokens for a text that the grammar forces."""
         return self._tokenizer(text) or []
 
 
@@ -103,7 +103,7 @@ class _LLGuidanceMatcher(Matcher):
         return mask
 
     def allows(self, token: int, mask: bytes) -> bool:  # noqa: ARG002
-        # where the grammar has no alternative, the mask allows only one of several ways to split bytes into tokens
+        # for a text that the grammar forces, the mask allows only one of the possible tokenizations
         if token == self._end:
             return bool(self._matcher.is_accepting())
         return bool(self._matcher.validate_tokens([token]) == 1)
@@ -119,8 +119,8 @@ class _LLGuidanceMatcher(Matcher):
 
 class Outlines:
     """
-    The library outlines-core, which turns a schema into a regular expression, and this into an index over the
-    vocabulary.
+    Adapter for the library outlines-core, which converts a schema to a regular expression, and the regular expression
+    to an index over the vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -158,7 +158,7 @@ class _OutlinesMatcher(Matcher):
 
 
 class XGrammar:
-    """The library xgrammar; as in JSON Schema, objects may have further properties unless the schema forbids them."""
+    """Adapter for the library xgrammar; as in JSON Schema, objects are open unless the schema closes them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         import xgrammar
@@ -202,13 +202,13 @@ class _XGrammarMatcher(Matcher):
 
     def advance(self, token: int) -> None:
         if not self._matcher.accept_token(token):
-            raise RuntimeError(f"xgrammar refused token {token}, which its own mask allows")
+            raise RuntimeError(f"xgrammar rejected token {token}, although its mask allows this token")
 
 
-#: Any of the libraries; `compile` returns a function that starts a new text in a schema's grammar, or raises
-#: Unsupported with the library's message.
+#: Type of the adapters; `compile` returns a function that creates a matcher for a new text, or raises Unsupported with
+#: the library's message.
 Library = LLGuidance | Outlines | XGrammar
-#: Libraries by the name of the engine.
+#: Adapter classes by the name of the engine.
 LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {
     "llguidance": LLGuidance,
     "outlines": Outlines,

@@ -17,12 +17,12 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING = 8
 _ARRAY = 9
 _PREFIX = "tokenizer.ggml."
-#: Types of tokens that stand for text: normal text, user-defined, and a single byte; other types (unknown, control,
-#: unused) have no spelling.
+#: Types of tokens that stand for text: normal, user-defined, and single byte. Tokens of other types (unknown, control,
+#: unused) stand for no text.
 _NORMAL = 1
 _USER_DEFINED = 4
 _BYTE = 6
-#: Maximum length of vocabularies, and of strings in a header.
+#: Maximum length of an array or a string in a header.
 _LONGEST = 1 << 24
 
 
@@ -30,14 +30,14 @@ _LONGEST = 1 << 24
 class Vocabulary:
     """The tokens of a model, as bytes."""
 
-    #: Spelling of each token, by the token's number; empty for tokens without a spelling, such as the end of an answer.
+    #: Bytes of each token, by the token's id; empty for tokens that stand for no text, such as the end of an answer.
     tokens: tuple[bytes, ...]
-    #: Token that ends an answer.
+    #: Id of the token that ends an answer.
     end: int
 
     @classmethod
     def from_gguf(cls, path: Path) -> Vocabulary:
-        """Read a vocabulary; raise EngineError if the file is not GGUF, or the kind of its vocabulary is unknown."""
+        """Read a vocabulary; raise EngineError for a file that is not GGUF, or an unsupported vocabulary type."""
         try:
             with path.open("rb") as file:
                 header = _Header(file).read()
@@ -50,12 +50,12 @@ class Vocabulary:
             raise EngineError(message) from error
         spell = _SPELLINGS.get(kind)
         if spell is None:
-            message = f"{path} has a vocabulary of the kind {kind!r}; expected one of {', '.join(sorted(_SPELLINGS))}"
+            message = f"{path}: unsupported vocabulary type {kind!r}; expected one of {', '.join(sorted(_SPELLINGS))}"
             raise EngineError(message)
         return cls(tokens=tuple(spell(*pair) for pair in zip(tokens, types, strict=True)), end=end)
 
     def to_ids(self) -> dict[bytes, list[int]]:
-        """Return the numbers of the tokens by spelling; several tokens may have the same spelling."""
+        """Return the ids of the tokens by the tokens' bytes; several tokens may have the same bytes."""
         ids: dict[bytes, list[int]] = {}
         for number, spelling in enumerate(self.tokens):
             if spelling:
@@ -65,9 +65,9 @@ class Vocabulary:
 
 class Tokenizer:
     """
-    A tokenizer that repeatedly takes the longest token from the left.
+    A greedy tokenizer, which takes the longest matching token at each position.
 
-    The model may split the bytes in another way, but grammars do not depend on the split.
+    The model may tokenize the same text in another way, but grammars do not depend on the tokenization.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -75,7 +75,7 @@ class Tokenizer:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: bytes) -> list[int] | None:
-        """Return the tokens; None if no token matches a part of the text."""
+        """Return the ids of the tokens; None if some part of the text matches no token."""
         tokens: list[int] = []
         position = 0
         while position < len(text):
@@ -98,10 +98,10 @@ class _Header:
 
     def read(self) -> Mapping[str, Any]:
         if self._file.read(4) != b"GGUF":
-            raise ValueError("it does not begin with GGUF")
+            raise ValueError("the file does not begin with GGUF")
         version, _tensors, pairs = self._unpack("IQQ")
         if version < 2:
-            raise ValueError(f"GGUF version {version}")
+            raise ValueError(f"unsupported GGUF version {version}")
         values: dict[str, Any] = {}
         for _ in range(pairs):
             name = self._string()
@@ -116,7 +116,7 @@ class _Header:
     def _length(self) -> int:
         (length,) = self._unpack("Q")
         if length > _LONGEST:
-            raise ValueError(f"a length of {length}")
+            raise ValueError(f"found a length of {length}, the maximum is {_LONGEST}")
         return int(length)
 
     def _string(self) -> str:
@@ -132,14 +132,14 @@ class _Header:
                 return self._unpack(f"{length}{_SCALARS[inner]}")
             return [self._value(inner) for _ in range(length)]
         if kind not in _SCALARS:
-            raise ValueError(f"a value of type {kind}")
+            raise ValueError(f"unknown value type {kind}")
         return self._unpack(_SCALARS[kind])[0]
 
 
 _PRINTING = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTING]
-#: Byte for each character in byte-level BPE: printable bytes stand for themselves, the others for characters from
-#: U+0100.
+#: Byte that each character represents in byte-level BPE: a printable character represents its own code point, and the
+#: characters from U+0100 represent the remaining bytes.
 _ALPHABET = {chr(byte): byte for byte in _PRINTING} | {chr(0x100 + n): byte for n, byte in enumerate(_OTHERS)}
 
 
@@ -159,5 +159,5 @@ def _spell_sentencepiece(token: str, kind: int) -> bytes:
     return token.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode("utf-8", "surrogateescape")
 
 
-#: Functions that decode spellings, by the vocabulary's kind in GGUF.
+#: Functions that convert a token's text in GGUF to bytes, by the type of the vocabulary.
 _SPELLINGS: Mapping[str, Callable[[str, int], bytes]] = {"gpt2": _spell_bpe, "llama": _spell_sentencepiece}

@@ -1,4 +1,4 @@
-"""Match a text against a grammar token by token, in the child process of a decoding library."""
+"""Generate or check a text with a grammar, token by token, in the child process of a decoding library."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ if TYPE_CHECKING:
     from pytest_jsbench.lab.decoding.libraries import Library, Matcher
     from pytest_jsbench.lab.decoding.vocabulary import Tokenizer
 
-#: The model's candidates for a token, each with the logarithm of its unmasked probability, the most likely first.
+#: The model's candidates for the next token, most likely first: pairs of token id and unmasked log-probability.
 Offered = Sequence[tuple[int, float]]
 
 #: Rounding error of the sum of all probabilities in single precision.
 _ROUNDING = 1e-6
-#: Approximately the largest power of e that a float can represent.
+#: Approximately the largest exponent x for which a float can represent e**x.
 _LARGEST = 700.0
-#: Maximum number of forced tokens (to which the grammar has no alternative) that are taken in one request.
+#: Maximum number of forced tokens (the only tokens that the grammar allows) that are taken in one request.
 _MOST_FORCED = 256
 
 
 class Likeliest:
-    """A choice of the most likely allowed token."""
+    """Strategy that chooses the most likely allowed token."""
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
-        """Return the first token that the mask allows; None if more tokens are needed to decide."""
+        """Return the first candidate that the mask allows; None if the mask allows none of the candidates."""
         return next((token for token, _ in offered if is_set(mask, token)), None)
 
 
 class Draw:
     """
-    A choice by sampling from the softmax over allowed tokens at a temperature, after `top_p`, as in llama.cpp.
+    Strategy that samples from the softmax over the allowed tokens, with temperature and `top_p` as in llama.cpp.
 
-    One object is used for one text, in one thread. At first, only the most likely tokens are offered. The total weight
-    of the other tokens has an upper bound, and a random point is drawn below the total weight of all tokens. If the
-    point falls on an offered token, this token is chosen; otherwise more tokens are requested for the same point. The
-    resulting distribution is exactly the one over all tokens.
+    One object is used for one text, in one thread. At first, only the most likely tokens are offered. For the total
+    weight of the other tokens, an upper bound is computed, and a random point is drawn between 0 and the total weight
+    of all tokens. If the point falls on an offered token, this token is chosen; otherwise more tokens are requested for
+    the same point. The result has exactly the same distribution as if all tokens had been offered.
     """
 
     def __init__(self, *, temperature: float, top_p: float = 1.0, seed: int | None = None) -> None:
         self._temperature = temperature
         self._top_p = top_p
         # random() gives the same values for a seed in all versions of Python; numpy does not guarantee this.
-        self._random = random.Random(seed)  # noqa: S311  no secret hangs on it
+        self._random = random.Random(seed)  # noqa: S311  no secret depends on it
         #: Point drawn for the next token; kept until a token is chosen.
         self._point: float | None = None
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
-        """Return the token that the point falls on; None if more tokens are needed to decide."""
+        """Return the token that the point falls on; None if more candidates are needed to decide."""
         allowed = [pair for pair in offered if is_set(mask, pair[0])]
         if not allowed:
             return None
@@ -85,7 +85,7 @@ class Draw:
             point = self._point
             if offered_weight <= point < offered_weight + beyond:
                 return None
-            # a point beyond the actual total weight, which was overestimated, is drawn again
+            # the upper bound overestimates the total weight: a point beyond the actual total is drawn again
             self._point = None
             if point < offered_weight:
                 return allowed[bisect_right(weights, point)][0]
@@ -105,7 +105,7 @@ class Draw:
     def _nucleus(self, allowed: Offered, rest: float) -> int | None:
         """
         Return the number of most likely tokens that together reach `top_p` of the allowed probability; None if more
-        tokens are needed to decide.
+        candidates are needed to decide.
         """
         sums = list(accumulate(exp(likely) for _, likely in allowed))
         fewest, most = (bisect_left(sums, self._top_p * (sums[-1] + more)) + 1 for more in (0.0, rest))
@@ -113,13 +113,13 @@ class Draw:
 
 
 class State(StrEnum):
-    """States of a walk after a step."""
+    """States of a text after a step of its generation."""
 
-    #: More tokens are needed.
+    #: The document is incomplete and can be continued.
     OPEN = "open"
     #: None of the offered tokens can be taken, so more candidates are needed.
     STUCK = "stuck"
-    #: The document is complete and was ended.
+    #: The document is complete, and its end was chosen.
     DONE = "done"
     #: The grammar allows no next token.
     DEAD = "dead"
@@ -127,7 +127,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The tokens that a walk took in one step, and the walk's state afterwards."""
+    """The tokens that were added to a text in one step, and the text's state afterwards."""
 
     taken: tuple[int, ...]
     state: State
@@ -143,10 +143,10 @@ class Walk:
 
     def step(self, offered: Sequence[Offered]) -> Step:
         """
-        Take tokens from the model's candidates for each of the next positions.
+        Take a token from the model's candidates for each of the next positions.
 
-        Candidates for a position are valid only if the model's own choice was taken at the position before. Forced
-        tokens, for which no candidates are needed, are taken last.
+        Candidates for a position are valid only if the model's most likely token was taken at the previous position.
+        Finally, take the forced tokens, which need no candidates.
         """
         taken: list[int] = []
         for ranked in offered:
@@ -187,7 +187,7 @@ def accepts(
     Return whether the grammar accepts the text as a complete document; None if the vocabulary has no tokens for the
     text.
 
-    Also return the seconds from each token to the mask for the next one. The first mask is left out, since its time
+    Also return the seconds from each token to the mask for the next token. The first mask is left out, since its time
     counts as compilation.
     """
     tokens = tokenizer(text)
@@ -218,7 +218,7 @@ class Session:
         self._walk: Walk | None = None
 
     def compile(self, schema: Any) -> dict[str, Any]:
-        """Compile a schema; return the seconds, or the library's error message."""
+        """Compile a schema; return the compile times in seconds, or the library's message if it is unsupported."""
         self._start = self._walk = None
         start = time.perf_counter()
         try:
@@ -236,8 +236,9 @@ class Session:
 
     def begin(self, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
         """
-        Begin a text; tokens are sampled with these parameters, or the most likely are taken if
-        `sampling` is None.
+        Begin a text, and take the tokens that the grammar forces at its start. The tokens after these
+        are sampled with the parameters in `sampling`; if `sampling` is None, the most likely allowed
+        token is taken.
         """
         assert self._start is not None
         choice = Likeliest() if sampling is None else Draw(**sampling)
@@ -270,5 +271,5 @@ def load(library: str, model: str) -> None:
 
 
 def call(library: str, model: str, method: str, *arguments: Any) -> Any:
-    """Call a method of the session."""
+    """Call a method of this process's session; load the library first if necessary."""
     return getattr(_session(library, model), method)(*arguments)

@@ -1,1 +1,1 @@
-"""Exchange results with other tools: evaluation files of any tool, and the shared format every_eval_ever."""
+"""Exchange results with other tools, in evaluation files or in the shared format every_eval_ever."""

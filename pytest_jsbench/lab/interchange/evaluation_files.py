@@ -28,8 +28,8 @@ def add_validate(commands: Any) -> None:
     validate = commands.add_parser(
         "validate",
         help="validate evaluation files",
-        description="Check evaluation files of any tool, and runs: required fields, types, and ranges; a rate is "
-        "from 0 to 1 or null. Print one line per valid file, and one per problem.",
+        description="Check evaluation files of any tool, and runs, for required fields, types and ranges; for example, "
+        "a rate must be a number from 0 to 1 or null. Print one line per valid file and one line per problem.",
     )
     validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     validate.add_argument("--json", action="store_true", help="print JSON only")
@@ -41,12 +41,12 @@ def add_aggregate(commands: Any) -> None:
     averaging = commands.add_parser(
         "aggregate",
         help="average several evaluation files",
-        description="Print the mean of each metric over files, and its mean weighted by its denominator, which equals "
-        "the metric over all files together. Nulls are left out and counted.",
+        description="For each metric, print the mean over files, and the mean weighted by the metric's denominator, "
+        "which equals the metric of all files together. Nulls are left out and counted.",
     )
     averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     averaging.add_argument(
-        "--weight", metavar="COUNT", help="weight all metrics by this count (default: each by its denominator)"
+        "--weight", metavar="COUNT", help="weight all metrics by this count (default: the metric's denominator)"
     )
     averaging.add_argument("--json", action="store_true", help="print JSON only")
     averaging.set_defaults(command=_aggregate)
@@ -57,12 +57,13 @@ def add_migrate(commands: Any) -> None:
     migrate = commands.add_parser(
         "migrate",
         help="upgrade old evaluation files to the current format",
-        description="Wrap bare metrics and add fields of the current format; nothing is removed.",
+        description="Convert files that contain only metrics, or have an older format, to the current format. Fields "
+        "are added, never removed.",
     )
     migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any version")
     place = migrate.add_mutually_exclusive_group()
     place.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="directory for the new files (default: print them)"
+        "-o", "--output", type=Path, metavar="DIR", help="directory for the new files (default: print the files)"
     )
     place.add_argument("--in-place", action="store_true", help="overwrite the files")
     migrate.set_defaults(command=_migrate)
@@ -95,7 +96,7 @@ def _aggregate(options: argparse.Namespace, out: Output) -> bool:
 def _migrate(options: argparse.Namespace, out: Output) -> bool:
     names = Counter(path.name for path in options.files)
     if options.output is not None and (twice := [name for name, count in names.items() if count > 1]):
-        message = f"two files are named {printable(twice[0])} and one would overwrite the other; pass only one of them"
+        message = f"several files are named {printable(twice[0])} and would overwrite each other; pass only one of them"
         raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
         migrated = run_json.migrate(run_json.load(path))
@@ -125,7 +126,7 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
         table = table.beside(Column(heading="Absent"), [row.absent for row in shown])
     table = table.beside(Column(heading="Mean", form="{:.6g}"), [row.mean for row in shown])
     table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [row.weighted_mean for row in shown])
-    over = f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
+    over = f"{counted(evaluations, 'evaluation')}; null: not applicable, absent: not in the file"
     weighted: dict[str | None, list[str]] = {}
     for row in shown:
         if row.weighted_mean is not None:
@@ -134,13 +135,16 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
     facts: list[Fact] = [
         ("over", over),
         *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
-        *(("left out", f"{row.metric}: {row.values - row.weighted} without {row.weight}") for row in left_out),
+        *(
+            ("left out", f"{row.metric}: {counted(row.values - row.weighted, 'evaluation')} without {row.weight}")
+            for row in left_out
+        ),
     ]
     return [table, facts]
 
 
 def problems(path: Path) -> list[str]:
-    """Return the problems of an evaluation file as sentences with the location, and what was found and expected."""
+    """Return the problems of an evaluation file, each with its location, the value found and the value expected."""
     try:
         data = run_json.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
@@ -159,7 +163,7 @@ def problems(path: Path) -> list[str]:
     return list(dict.fromkeys(wrong))
 
 
-#: For each metric of other tools, the count over which it is a share or a mean.
+#: Denominators of the metrics of other tools: the count over which a metric is a share or a mean.
 _DENOMINATORS: Mapping[str, str] = {
     "action_type_accuracy": "num_steps",
     "mean_coord_error": "coord_error_count",
@@ -172,13 +176,13 @@ _DENOMINATORS: Mapping[str, str] = {
         "num_episodes",
     ),
 }
-#: Suffixes of bounds and quantiles; no mean is computed for these, since it would have no meaning.
+#: Suffixes of bounds and quantiles, for which a mean would have no meaning.
 _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """A metric over several evaluations."""
+    """Means of a metric over several evaluations."""
 
     metric: str
     #: Numbers of evaluations with a value of the metric, with null, and without the metric.
@@ -186,7 +190,8 @@ class Aggregate:
     nulls: int
     absent: int
     mean: float | None
-    #: Mean over the evaluations that also have the count `weight`, weighted by this count; `weighted` is their number.
+    #: Mean over the evaluations that contain the count `weight`, weighted by this count; `weighted` is the number of
+    #: these evaluations.
     weighted_mean: float | None
     weight: str | None
     weighted: int
@@ -196,7 +201,8 @@ def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | No
     """
     Average each metric over the evaluations that have a value; null is counted separately, and never treated as 0.
 
-    Each metric is weighted by the count over which it is a share or a mean, or all metrics by the count named `weight`.
+    Each metric is weighted by its denominator; if `weight` is given, all metrics are weighted by the count with this
+    name.
     """
     names = dict.fromkeys(name for evaluation in figures for name in evaluation)
     return [_aggregate_metric(name, figures, weight) for name in names if not _NO_MEAN.search(name)]
@@ -222,7 +228,7 @@ def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], 
 
 
 def _denominator(name: str) -> str | None:
-    """Return the count to weight a metric by, so that its weighted mean is the metric over all files together."""
+    """Return the metric's denominator: weighted by this count, the mean equals the metric over all files together."""
     if (row := named(name)) is not None:
         return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)

@@ -1,8 +1,8 @@
 """
 Export a run in the format of the project every_eval_ever: one aggregate record, and one row per attempt.
 
-The aggregate follows that project's JSON Schema 0.3.0. Rows follow 0.3.0 or instance-level 0.2.0, since no row can
-conform to both.
+The aggregate follows that project's JSON Schema 0.3.0. A row follows either version 0.3.0 or the instance-level schema
+0.2.0, since no row can conform to both.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIMES, Better
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.figure import Better
+from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records
@@ -54,7 +55,7 @@ class Identity:
 
     @property
     def model_id(self) -> str:
-        """Model as `developer/model`."""
+        """Name of the model in the form `developer/model`."""
         return f"{self.developer}/{self.model}"
 
     @property
@@ -65,8 +66,8 @@ class Identity:
 
 def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity:
     """
-    Return the run's identity, which is deterministic; the default developer is the model's prefix, or else the
-    provider.
+    Return the run's identity, which is the same in each export of the run. By default, the developer is the prefix of
+    the model's name, or else the provider.
     """
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
@@ -87,7 +88,7 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
 
 
 def _portable(name: str) -> str:
-    """Return the name with the characters replaced that are not valid in directory names on every file system."""
+    """Return the name as a portable directory name, with all other characters replaced."""
     safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
     return f"{safe}_" if safe.lower() == "data" else safe
 
@@ -103,8 +104,8 @@ def write(
     """
     Write the aggregate record and the rows to `folder`; return the path of the aggregate.
 
-    Variants have separate files; the returned path is then the directory with all files. Raise JSBenchError if this
-    fails.
+    For a run with variants, write separate files for each variant; return the directory with all files. Raise
+    JSBenchError if writing fails or no attempts were made.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempts were made; nothing to export as every_eval_ever")
@@ -245,7 +246,7 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
     if name in TIMES:
         return _time(metrics, name)
     if name.startswith(_FAILURES):
-        return _rate(metrics.failure_rate(FailureType(name.removeprefix(_FAILURES))), "failures")
+        return _rate(metrics.failure_rates[FailureType(name.removeprefix(_FAILURES))], "failures")
     return _rate(getattr(metrics, name))
 
 
@@ -299,7 +300,7 @@ def _generation(run: Run) -> dict[str, Any]:
 
 
 def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
-    """Return the row of an attempt that was made; since version 0.3.0, texts are lists."""
+    """Return the row of an attempt; in version 0.3.0, several fields contain lists of texts instead of a text."""
     generation = record.generation
     has_lists = version == "0.3.0"
     answered = generation if isinstance(generation, Completion) else None

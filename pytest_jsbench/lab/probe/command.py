@@ -40,7 +40,7 @@ _ENGINE_OPTIONS = (
     "timeout",
 )
 _LEVELS = (1, 8, 32)
-#: Response format and numbers of concurrent calls of the demo, which also has an example of each of its faults.
+#: Response format and numbers of concurrent calls of the demo, with which each planted fault is found.
 _DEMO_FORMAT, _DEMO_LEVELS = ("json_schema",), (1, 4, 8)
 _NEXT = "jsbench probe --engine=openai --base-url=URL --model=MODEL probes your own server"
 #: Maximum number of tokens in an answer: conforming answers are shorter, and an unconstrained model may never stop.
@@ -54,14 +54,17 @@ def add_probe(commands: Any) -> None:
     probe = commands.add_parser(
         "probe",
         help="check whether a server enforces schemas, and when it does not",
-        description="Send a server a few hundred short questions whose schemas contain random words and whose prompts "
-        "request something else: streamed and not, in each response format, one at a time and concurrently, and "
-        "keyword by keyword. Print one line per mode. Exit with 0 if everything that was probed is enforced. With "
-        "--demo, probe a server of its own with two planted faults, without a model or a key.",
+        description="Send a server a few hundred short requests. Each schema contains random words, and each prompt "
+        "requests an answer that does not conform to the schema. The requests are sent in each response format, with "
+        "and without streaming, one at a time and concurrently, and for each keyword. Print one line per mode. Exit "
+        "with 0 if the server enforces the schema in everything that was probed. With --demo, probe a built-in server "
+        "that has two planted faults; this needs no model and no API key.",
     )
     _add_engine_options(probe)
     _add_question_options(probe)
-    probe.add_argument("-v", "--verbose", action="store_true", help="print the counts of each level and keyword")
+    probe.add_argument(
+        "-v", "--verbose", action="store_true", help="print the counts for each keyword and concurrency level"
+    )
     probe.add_argument("--json", action="store_true", help="print the findings as JSON only")
     probe.set_defaults(command=_probe)
 
@@ -70,12 +73,10 @@ def _add_engine_options(probe: argparse.ArgumentParser) -> None:
     group = probe.add_argument_group("Engine and model")
     whom = group.add_mutually_exclusive_group(required=True)
     add_option(whom, "engine")
-    whom.add_argument(
-        "--demo", action="store_true", help="probe a server of this command's own, which has two planted faults"
-    )
+    whom.add_argument("--demo", action="store_true", help="probe a built-in server that has two planted faults")
     for name in ("model", "base_url", "api_key_env"):
         add_option(group, name)
-    streams = "as --jsbench-engine-option; stream=true or stream=false restricts the probe to that"
+    streams = "like --jsbench-engine-option; stream=true or stream=false probes only with or only without streaming"
     add_option(group, "engine_option", help=streams)
     for name in ("rpm", "tpm", "max_cost", "temperature", "retries"):
         add_option(group, name)
@@ -103,15 +104,15 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
         "limit",
         "--calls",
         dest="calls",
-        help="minimum number of questions at each level (default: 5; at 32 concurrent calls or more 176, to find rare "
-        "faults)",
+        help="minimum number of questions for each number of concurrent calls (default: 5; for 32 concurrent calls or "
+        "more: 176, to find rare faults)",
     )
     what.add_argument(
         "--keywords",
         metavar="A,B",
         type=_names_among((*KEYWORDS, *SHAPES, "none")),
-        help=f"keywords and shapes of schemas: {', '.join(KEYWORDS)}, {', '.join(SHAPES)}, or none (default: those "
-        "that the provider documents, or all)",
+        help=f"keywords and shapes of schemas to probe: {', '.join(KEYWORDS)}, {', '.join(SHAPES)}, or none (default: "
+        "all, or those that the provider documents as supported)",
     )
     what.add_argument(
         "--reasoning",
@@ -146,12 +147,12 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 
 @contextmanager
 def _demo(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
-    """Run the demo's server; yield the values of the options that select it, and its faults."""
+    """Run the demo's server; yield the option values that select this server, and a description of its faults."""
     from pytest_jsbench.lab.probe.demo_server import FAULTS, MODEL, serve_demo
 
     for name in ("model", "base_url", "api_key_env"):
         if getattr(options, name) is not None:
-            message = f"--demo probes a server of its own; remove {flag_of(name)}, or name a server with --engine"
+            message = f"--demo probes a built-in server; remove {flag_of(name)}, or replace --demo with --engine"
             raise EngineError(message, option=name)
     options.response_format = options.response_format or _DEMO_FORMAT
     options.concurrency = options.concurrency or _DEMO_LEVELS
@@ -162,7 +163,7 @@ def _demo(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
 
 @contextmanager
 def _without_proxies() -> Iterator[None]:
-    """Connect to each address directly, whatever proxy the environment names."""
+    """Ignore the proxies in the environment, so that each connection is direct."""
     names = ("NO_PROXY", "no_proxy")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "*"))
@@ -235,7 +236,7 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
     ways = ways_of(base, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
     if not ways:
-        message = f"engine '{base.engine.name}' has no response format to enforce: nothing to probe"
+        message = f"engine '{base.engine.name}' has no response format that could be enforced; use another engine"
         raise EngineError(message, found=base.engine.name, option="engine")
     named = options.keywords
     if named is None:

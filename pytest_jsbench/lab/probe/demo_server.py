@@ -1,8 +1,9 @@
 """
 A loopback server with planted faults, for `jsbench probe --demo`.
 
-It speaks Chat Completions and has no model: an answer is the text that the prompt requests, as of a model that obeys,
-or a value that conforms to the schema of the request, as of a server that enforces it.
+The server implements Chat Completions without a model. An answer is usually a value that conforms to the request's
+schema, as if the server enforced the schema. If the request has no schema, or a fault prevents enforcement, the answer
+is the text that the prompt requests.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Schema
 
-#: Name of the demo's model, which answers show.
+#: Name of the demo's model in requests and answers.
 MODEL = "demo"
 #: Keyword that is ignored in streamed answers.
 IGNORED_KEYWORD = "pattern"
 #: Maximum number of concurrent requests that are answered correctly.
 SOUND_UP_TO = 4
-#: Faults of the server, for the output.
+#: Description of the faults, for the command's output.
 FAULTS = f"it ignores {IGNORED_KEYWORD} in streamed answers, and mixes answers up above {SOUND_UP_TO} in flight"
-#: Seconds that each answer takes.
+#: Delay of each answer, in seconds.
 _ALONE = 0.02
-#: Additional seconds if there are other requests, so that a burst of requests overlaps.
+#: Additional delay in seconds while other requests are in flight, so that concurrent requests overlap.
 _TOGETHER = 0.3
 #: Maximum length of a request in bytes.
 _LONGEST = 1_000_000
@@ -37,12 +38,12 @@ _LONGEST = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request of a probe to Chat Completions, with the properties on which faults depend."""
+    """A Chat Completions request of a probe, with the properties on which the server's faults depend."""
 
-    #: None if the request has no schema.
+    #: Schema that the answer has to conform to; None if the request has no schema.
     schema: Schema | None
     streaming: bool
-    #: Name of the tool that the answer has to call; None if it is a text.
+    #: Name of the tool that the answer has to call; None if the answer is a text.
     tool: str | None
     object_only: bool
     reasoning: bool
@@ -70,7 +71,7 @@ class ChatRequest:
 
     @property
     def conforming_text(self) -> str:
-        """Answer of a server that enforces the schema."""
+        """Text of the answer if the schema is enforced."""
         if self.object_only:
             return json.dumps({"answer": self.wanted})
         return self.wanted if self.schema is None else json.dumps(conforming(self.schema))
@@ -120,21 +121,21 @@ def serve_demo() -> Iterator[str]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers each request in a thread; mixes answers up if too many are in flight."""
+    """A server with a thread for each request, which mixes up answers if too many requests are in flight."""
 
     block_on_close = False
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        #: Requests without an answer, in the order of arrival.
+        #: Unanswered requests, in the order of arrival.
         self._in_flight: list[ChatRequest] = []
         self._lock = threading.Lock()
 
     def answer(self, request: ChatRequest) -> str:
-        """Return the text of the answer after a while."""
+        """Return the text of the answer, after a delay."""
         with self._lock:
             self._in_flight.append(request)
-            # the fault: above the limit, the answer is that of the request before
+            # the planted fault: above the limit, a request gets the answer to the previous request
             answered = self._in_flight[-2] if len(self._in_flight) > SOUND_UP_TO else request
         time.sleep(_ALONE)
         if len(self._in_flight) > 1:
@@ -150,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Answer a request to Chat Completions, in one piece or as a stream."""
+        """Answer a Chat Completions request, in one piece or as a stream."""
         try:
             size = int(self.headers.get("content-length", ""))
             body = json.loads(self.rfile.read(min(size, _LONGEST)))
@@ -174,11 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Write no log."""
+        """Log nothing."""
 
 
 def completion(text: str, request: ChatRequest) -> dict[str, Any]:
-    """Return the answer in one piece."""
+    """Return the response body for an answer in one piece."""
     calls = {} if request.tool is None else {"tool_calls": [_call(request.tool, text)]}
     message = {"role": "assistant", "content": None if calls else text, **calls}
     choice = {"index": 0, "message": message, "finish_reason": _finish(request)}

@@ -2,8 +2,8 @@
 Decide from a probe's answers whether a server enforces schemas, for each mode.
 
 A conforming answer is evidence of enforcement, because the prompt requests a different answer and the schema contains
-random words. A control measures how strong this evidence is: the same kind of questions, with the schema in the prompt
-and not enforced.
+random words. A control measures how strong this evidence is: questions of the same kind are sent with the schema in the
+prompt, but without enforcement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
 
-#: A mode is not enforced if more than 1 in 5 answers are wrong; a keyword is broken if at least 1 in 2 answers is
-#: wrong.
+#: The schema counts as not enforced in a mode if more than 1 in 5 answers are wrong; a keyword counts as broken if at
+#: least 1 in 2 answers is wrong.
 _SHARE_OF_MODE = 5
 _SHARE_OF_KEYWORD = 2
 #: Maximum p-value at which faults are attributed to load; low because several modes and levels are tested.
@@ -41,12 +41,12 @@ class Enforcement(StrEnum):
     """Findings of a probe for a mode or a keyword."""
 
     ENFORCED = "enforced"
-    #: Some answers conform, or show that the model has seen the schema.
+    #: Some answers are wrong, but others conform or show that the model has seen the schema.
     NOT_ENFORCED = "not_enforced"
     #: The request is accepted, but the schema has no effect on the answers.
     IGNORED = "ignored_silently"
     REFUSED = "refused"
-    #: A few answers do not conform, independent of load and keyword.
+    #: A few answers do not conform, regardless of load and keyword.
     SOMETIMES_WRONG = "sometimes_wrong"
     BREAKS_UNDER_LOAD = "breaks_under_load"
     MIXES_UP = "mixes_up"
@@ -61,12 +61,12 @@ class Reply:
     kind: ReplyKind
     #: Whether the answer contains a word that is in the schema but not in the prompt.
     traced: bool = False
-    #: Violated keywords, and the keywords in the schema that contain them; empty if the answer is not JSON.
+    #: Violated keywords, and the keywords that enclose them in the schema; empty if the answer is not JSON.
     violated: frozenset[str] = frozenset()
     #: Text that the prompt requested, and text of the answer.
     wanted: str = ""
     text: str = ""
-    #: Message of the server or the judge.
+    #: Message of the server, or of the judge if the answer failed.
     message: str = ""
 
 
@@ -93,7 +93,7 @@ class Replies:
     replies: tuple[Reply, ...] = ()
 
     def __add__(self, more: Replies) -> Replies:
-        """Return these replies and those to other questions together."""
+        """Return the replies of both objects together."""
         return Replies(planned=self.planned + more.planned, replies=self.replies + more.replies)
 
     def count(self, *kinds: ReplyKind) -> int:
@@ -155,20 +155,20 @@ class LevelReplies:
 
     @property
     def reached(self) -> int:
-        """Actual number of concurrent calls, which is lower than planned with rate limits or a fast server."""
+        """Number of concurrent calls reached, which rate limits or a fast server can keep below the planned number."""
         return min(self.in_flight, self.peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordReplies:
-    """Replies to questions whose prompt requests an answer that breaks one keyword."""
+    """Replies to questions whose prompt requests an answer that violates one keyword."""
 
     keyword: str
     replies: Replies
 
     @property
     def enforcement(self) -> Enforcement:
-        """Finding on the keyword; a few wrong answers among many are not attributed to the keyword."""
+        """Finding for the keyword; a few wrong answers among many are not attributed to the keyword."""
         if 0 < self.replies.wrong * _SHARE_OF_KEYWORD < self.replies.decided:
             return Enforcement.SOMETIMES_WRONG
         return self.replies.enforcement
@@ -176,8 +176,8 @@ class KeywordReplies:
     @property
     def blamed(self) -> tuple[str, ...]:
         """
-        Keywords to which the wrong answers are attributed: this keyword if an answer violates it or is not JSON, or
-        else those that are violated.
+        Keywords to which the wrong answers are attributed: this keyword if an answer violates it or is not JSON;
+        otherwise the keywords that the answers violate.
         """
         wrong = self.replies.wrong_replies
         if any(not reply.violated or self.keyword in reply.violated for reply in wrong) or self.keyword in SHAPES:
@@ -187,20 +187,20 @@ class KeywordReplies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeFinding:
-    """Finding on a mode."""
+    """Finding for a mode."""
 
     mode: ProbeMode
-    #: Replies at each number of concurrent calls, in ascending order; probing ends after a level with mostly wrong
-    #: answers or with faults that are attributed to load.
+    #: Replies at each level (number of concurrent calls), in ascending order; probing ends after a level with mostly
+    #: wrong answers or with faults that are attributed to load.
     levels: tuple[LevelReplies, ...]
-    #: More replies at the second-highest level, for comparison with the highest level.
+    #: Replies to additional questions at the second-highest level, for comparison with the highest level.
     below: LevelReplies | None = None
     #: Levels, keywords and shapes that were not probed in this mode.
     not_asked: tuple[str, ...] = ()
     keywords: tuple[KeywordReplies, ...] = ()
     #: Replies to the control questions, without enforcement; None if the engine always enforces the schema.
     control: Replies | None = None
-    #: Reason for which probing ended early; empty if it was completed.
+    #: Reason why probing ended early; empty if probing was completed.
     unfinished: str = ""
 
     @property
@@ -239,13 +239,13 @@ class ModeFinding:
 
     @property
     def wrong(self) -> int:
-        """Number of wrong answers at all levels and to keywords that are not broken."""
+        """Number of wrong answers at all levels, and to questions about keywords that are not broken."""
         sound = (row.replies.wrong for row in self.keywords if row.enforcement is Enforcement.SOMETIMES_WRONG)
         return self._at_levels.wrong + sum(sound)
 
     @property
     def asked(self) -> int:
-        """Number of answers that are evidence, at all levels and to keywords that are not broken."""
+        """Number of answers that are evidence, at all levels and to questions about keywords that are not broken."""
         sound = (row.replies.decided for row in self.keywords if row.keyword not in self.broken)
         return self._at_levels.decided + sum(sound)
 
@@ -265,7 +265,7 @@ class ModeFinding:
 
     @property
     def p_value(self) -> float | None:
-        """Probability of as many conforming answers if the model saw the schema only in the prompt; None if unknown."""
+        """Probability of so many conforming answers or more with the schema only in the prompt; None if unknown."""
         if self.control is None or not self.control.decided or not self.conforming.n:
             return None
         conforming = self.conforming
@@ -296,12 +296,12 @@ class ModeFinding:
 
     @property
     def example(self) -> Reply | None:
-        """Reply that best shows the fault; None if there is none."""
+        """Reply that best shows the fault; None if there is no fault."""
         return next(iter(self.examples), None)
 
     @property
     def examples(self) -> tuple[Reply, ...]:
-        """Replies that best show the faults: at a number of concurrent calls, and with a keyword."""
+        """Replies that best show the faults: at most one from the levels, and one from the keywords."""
         levels = [level.replies for level in reversed(self.levels)]
         keywords = [row.replies for row in self.keywords]
         wrong = ([one for one in part if one.enforcement is not Enforcement.ENFORCED] for part in (levels, keywords))
@@ -332,7 +332,7 @@ class Probed:
     """Findings of a probe."""
 
     findings: Sequence[ModeFinding]
-    #: Replies to the control questions, by where the schema was shown; empty if the engine always uses a response
+    #: Replies to the control questions, by the location of the schema; empty if the engine always uses a response
     #: format.
     controls: Mapping[Shown, Replies]
     #: Number of calls, without retries.

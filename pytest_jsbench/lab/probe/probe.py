@@ -74,7 +74,7 @@ _LOADED = 32
 _QUESTIONS_UNDER_LOAD = 176
 #: Maximum number of additional questions at the second-highest level if the highest has wrong answers.
 _MOST_BELOW = 64
-#: Policy of the judge; a server that enforces the schema cannot send an answer that the judge rejects.
+#: Policy for judging answers; a server that enforces the schema cannot send an answer that fails under this policy.
 POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
 #: HTTP statuses with which servers reject an unsupported request.
 _REFUSING = frozenset({400, 422, 501})
@@ -82,23 +82,23 @@ _REFUSING = frozenset({400, 422, 501})
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
 MIXED_UP = "it contains words of another question"
-CUT_OFF = "cut off at the token limit; --max-tokens raises it"
+CUT_OFF = "the answer was cut off at the token limit; raise the limit with --max-tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
-    """The modes, levels, keywords and shapes to probe; faults can make a part of the plan unnecessary."""
+    """The modes, levels, keywords and shapes to probe; after a fault, parts of the plan are skipped."""
 
-    #: Variant of the run for each mode.
+    #: Variant of the run that makes the calls of each mode.
     ways: Mapping[ProbeMode, Variant]
     #: Numbers of concurrent calls, in ascending order.
     levels: tuple[int, ...]
     keywords: tuple[str, ...]
     #: Shapes of whole schemas to probe.
     shapes: tuple[str, ...] = ()
-    #: Minimum number of questions at each level; a level has at least one for each concurrent call.
+    #: Minimum number of questions at each level; a level has at least one question for each concurrent call.
     calls: int
-    #: Whether loaded levels get more questions, because the user did not set the number.
+    #: Whether levels that load the server get more questions; False if the user set the number.
     more_under_load: bool = False
     #: Variant without a response format; None if the engine always uses one.
     control: Variant | None
@@ -118,7 +118,7 @@ class ProbePlan:
 
     @property
     def controls(self) -> tuple[Shown, ...]:
-        """Where the control questions show the schema."""
+        """Locations of the schema in the control questions; the questions are sent once for each location."""
         if self.control is None:
             return ()
         formats = {mode.response_format for mode in self.ways}
@@ -134,11 +134,11 @@ def ways_of(
     no_reasoning: Mapping[str, Any] | None = None,
 ) -> dict[ProbeMode, Variant]:
     """
-    Return the engine's modes, each with a variant, for these formats or for all that the engine supports.
+    Return the engine's modes, each with its variant, for these formats or for all formats that the engine supports.
 
-    There are separate modes with and without streaming, unless the configuration sets streaming, and with and without
-    reasoning, if fields that turn reasoning on are given. Raise EngineError if the engine does not support a requested
-    format.
+    Modes with and without streaming are separate unless the configuration sets streaming. Modes with and without
+    reasoning are separate if `reasoning` contains the fields that turn reasoning on. Raise EngineError if the engine
+    does not support a requested format.
     """
     describe(base.factory, base.engine)
     reasonings = [
@@ -160,7 +160,7 @@ def ways_of(
 
 
 def control_of(base: Variant) -> Variant | None:
-    """Return the variant without a response format; None if the engine always enforces a schema."""
+    """Return the variant for control questions, without a response format; None if the engine always sets one."""
     plain = replace(base.engine, response_format=ResponseFormat.TEXT)
     try:
         info = describe(base.factory, plain)
@@ -171,14 +171,14 @@ def control_of(base: Variant) -> Variant | None:
 
 def documented_subset(info: EngineInfo) -> str | None:
     """
-    Return the name of the subset that a preset, or a provider at its own address, documents; None
-    for other servers.
+    Return the name of the JSON Schema subset that the provider documents; None for a server that is
+    neither a preset nor at the provider's own address.
     """
     return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
 def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
-    """Return those of the keywords and shapes whose questions need no change for the subset; all without a subset."""
+    """Return the keywords and shapes whose schemas need no change for the subset; without a subset, return all."""
     found_subset = find_subset(subset or "")
     return tuple(name for name in names if found_subset is None or _fits(name, found_subset))
 
@@ -247,9 +247,9 @@ class Probe:
         #: Number of the question to which each word belongs.
         self._owners: dict[str, int] = {}
         self._asked = 0
-        #: Broken keywords and shapes by response format, once they are probed in one of its modes.
+        #: Broken keywords and shapes of each response format whose keywords have been probed in a mode.
         self._broken: dict[ResponseFormat, tuple[str, ...]] = {}
-        #: Replies to the control questions, by where the schema was shown.
+        #: Replies to the control questions, by the location of the schema.
         self.controls: dict[Shown, Replies] = {}
         #: Number of calls, without retries.
         self.calls = 0
@@ -258,8 +258,8 @@ class Probe:
 
     def ask_controls(self) -> Mapping[Shown, Replies]:
         """
-        Ask the control questions, without a response format, if the engine supports this; call this method first, and
-        once.
+        Ask the control questions without a response format, if the engine supports requests without one. Call this
+        method once, before `findings`.
         """
         for shown in self._plan.controls:
             assert self._plan.control is not None
@@ -271,8 +271,8 @@ class Probe:
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
         """
-        Return the control with the highest share of conforming answers among those for the format; None without a
-        control.
+        Return the replies to the format's control questions, for the location of the schema with the highest share of
+        conforming answers; None without a control.
         """
         alike = [
             replies
@@ -309,7 +309,7 @@ class Probe:
         if mode.response_format in WITH_SCHEMA:
             first = finding.levels[0].replies
             sound = first.conforming > 0 and not is_hopeless(first)
-            # in further modes of the format, only what is broken is probed again: it may be the mode's fault
+            # in further modes of the format, only broken keywords are probed again: the fault may depend on the mode
             names = self._broken.get(mode.response_format, (*self._plan.keywords, *self._plan.shapes))
             if sound and names and not self.interrupted:
                 finding = replace(finding, keywords=tuple(self._ask_keywords(runner, names)))
@@ -367,7 +367,7 @@ class Probe:
         return Replies(planned=len(questions), replies=tuple(replies))
 
     def _count(self, change: int) -> None:
-        """Change the number of calls; calls whose answers are not read, after an interruption, count too."""
+        """Change the number of calls; after an interruption, calls count even if their answers are not read."""
         with self._counting:
             self.calls += change
 
@@ -416,7 +416,7 @@ class Probe:
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        # if the schema has no words of its own, a duplicate key shows that the answer was constrained to JSON
+        # if the schema contains no random words, a duplicate key shows that the answer was constrained to JSON
         constrained_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
         traced = constrained_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)

@@ -92,7 +92,7 @@ class Words:
                 return word
 
     def number(self) -> int:
-        """Return a number of seven digits."""
+        """Return a random number of seven digits."""
         return self._random.randint(1_000_000, 9_999_999)
 
     def wrong(self) -> str:
@@ -116,7 +116,7 @@ def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
 
 
 def _object(properties: Mapping[str, Schema], **more: Schema) -> dict[str, Any]:
-    """Return the schema of an object with only these properties, all required, which every provider supports."""
+    """Return the schema of a closed object whose properties are all required, since every provider supports this."""
     return {
         "type": "object",
         "properties": properties,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
-#: Maximum number of keywords that are named if they are enforced: those that another mode breaks.
+#: Maximum number of probed keywords in a mode that fails under load for which the enforced keywords are named.
 _MOST_NAMED = 3
 #: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160
@@ -48,14 +48,14 @@ class RepliesReport(TypedDict):
     refused: Natural
     #: Number of failed calls and truncated answers, which are no evidence.
     undecided: Natural
-    #: Message of the server or the judge about the worst reply; empty if all conform.
+    #: Message of the server or the judge about the worst reply; empty if all replies conform.
     message: str
 
 
 class ControlReport(RepliesReport):
     """Replies to the control questions."""
 
-    #: Where the schema was shown; `nowhere` means no schema and no response format, as the control for json_object.
+    #: Where the schema was shown; `nowhere` means no schema and no response format (the control for json_object).
     shown_in: Shown
 
 
@@ -71,7 +71,7 @@ class LevelReport(RepliesReport):
 class KeywordReport(RepliesReport):
     """Replies to the questions about one keyword."""
 
-    #: Keyword, or shape of schemas.
+    #: Keyword, or shape of a schema.
     keyword: str
 
 
@@ -111,18 +111,19 @@ class ModeReport(TypedDict):
     ci_low: Fraction | None
     #: Upper end of the same interval.
     ci_high: Fraction | None
-    #: Probability of as many conforming answers if the server only showed the schema to the model: Fisher's exact test
-    #: against the control; None without a control.
+    #: Probability of so many conforming answers or more if the server only showed the schema to the model: Fisher's
+    #: exact test against the control; None without a control.
     p_value: Fraction | None
     #: Highest number of concurrent calls at which the schema was enforced; 0 if it never was.
     sound_up_to: Natural
     #: Replies at each number of concurrent calls, in ascending order; probing ends after the first level without
     #: enforcement.
     levels: list[LevelReport]
-    #: More replies at the second-highest level, for comparison with the highest level; None if not needed.
+    #: Replies to additional questions at the second-highest level, for comparison with the highest level; None if not
+    #: needed.
     below: LevelReport | None
-    #: Replies to questions whose prompt requests a violation of a single keyword; probed in one mode per response
-    #: format, and those that are broken there in its other modes too.
+    #: Replies to questions whose prompt requests a violation of a single keyword. One mode per response format probes
+    #: all keywords; the format's other modes probe only the broken keywords.
     keywords: list[KeywordReport]
     #: Keywords and shapes of schemas (large, nested, recursive) that are not enforced.
     broken_for: list[str]
@@ -147,11 +148,11 @@ class ProbeReport(TypedDict):
     model: str
     #: Details that the engine reports about itself, as in run.json.
     details: dict[str, Any]
-    #: Whether everything that was probed is enforced, so that the exit status is 0.
+    #: Whether everything that was probed is enforced; the exit status is then 0.
     enforced: bool
     #: Number of calls, without retries.
     calls: Natural
-    #: Replies to the same questions without enforcement; empty if the engine always enforces the schema.
+    #: Replies to control questions, without enforcement; empty if the engine always enforces the schema.
     controls: list[ControlReport]
     #: Findings, one per mode.
     modes: list[ModeReport]
@@ -163,13 +164,13 @@ def line_of(finding: ModeFinding) -> str:
 
 
 def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
-    """Yield lines with the evidence: a wrong answer, what was not probed, and with `verbose` all counts."""
+    """Yield lines with the evidence: wrong answers, parts that were not probed, and with `verbose` all counts."""
     if verbose:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
             yield f"  {level.in_flight} in flight{peak}: {_counts(level.replies)}"
         if finding.below is not None:
-            yield f"  {finding.below.in_flight} in flight once more: {_counts(finding.below.replies)}"
+            yield f"  {finding.below.in_flight} in flight, additional: {_counts(finding.below.replies)}"
         for row in finding.keywords:
             yield f"  {row.keyword}: {_of_keyword(row.enforcement)}: {_counts(row.replies)}"
     for shown in finding.examples:
@@ -266,7 +267,7 @@ def _words(finding: ModeFinding) -> str:
         case Enforcement.REFUSED:
             return f"refused: {last.replies.message}"
         case Enforcement.SOMETIMES_WRONG:
-            words = f"wrong in {finding.wrong} of {finding.asked}, with no pattern: {_evidence(finding)}"
+            words = f"wrong in {finding.wrong} of {finding.asked}, regardless of load and keyword: {_evidence(finding)}"
         case Enforcement.BREAKS_UNDER_LOAD:
             conforming = f"{last.replies.conforming} of {last.replies.decided} conform"
             words = f"breaks above {finding.sound_up_to} in flight: at {last.reached}, {conforming}"
@@ -292,7 +293,7 @@ def _words(finding: ModeFinding) -> str:
 
 
 def _named(broken: Sequence[str]) -> str:
-    """Join the names of keywords and shapes of schemas for a sentence."""
+    """Join the names of keywords and shapes of schemas into a phrase."""
     keywords = [name for name in broken if name not in SHAPES]
     shapes = [name for name in broken if name in SHAPES]
     parts = [f"keyword{'s' if len(keywords) > 1 else ''} {', '.join(keywords)}"] if keywords else []
@@ -332,7 +333,7 @@ def _why_undecided(finding: ModeFinding) -> str:
     where = (
         "without a response format" if finding.mode.response_format == "json_object" else "with the schema only shown"
     )
-    return f"{_evidence(finding)}; but so do {shown} {where}"
+    return f"{_evidence(finding)}; but {shown} also conform {where}"
 
 
 def _counts(replies: Replies) -> str:
@@ -349,7 +350,7 @@ def _counts(replies: Replies) -> str:
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
-    """Return words for the finding on a keyword; other parts of the schema may still be enforced."""
+    """Return the finding for a keyword as text; other parts of the schema may still be enforced."""
     words = {Enforcement.ENFORCED: "enforced", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
-    words[Enforcement.SOMETIMES_WRONG] = "enforced except for a few"
+    words[Enforcement.SOMETIMES_WRONG] = "enforced in most answers"
     return words.get(enforcement, "broken")

@@ -23,9 +23,9 @@ def add_view(commands: Any) -> None:
     parser = commands.add_parser(
         "view",
         help="view a directory of runs in a browser",
-        description="Serve pages about a directory of runs on this machine: the list, runs in progress, each attempt "
-        "with its prompt, schema and answer, and runs side by side. Filters are part of the address. Access needs "
-        "the printed link. Ctrl-C stops it.",
+        description="Serve web pages about a directory of runs on this machine: a list of the runs, runs in progress, "
+        "each attempt with its prompt, schema and answer, and runs side by side. Filters are part of the URL. The "
+        "pages can be opened only with the printed link. Ctrl-C stops the server.",
     )
     usual = f"a directory of runs, or of one run (default: the first that exists of {', '.join(_USUAL)})"
     parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help=usual)
@@ -60,6 +60,6 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C stops it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
-    with listener, suppress(KeyboardInterrupt):  # uvicorn raises KeyboardInterrupt again when it has shut down
+    with listener, suppress(KeyboardInterrupt):  # uvicorn raises KeyboardInterrupt again after it has shut down
         server.run(sockets=[listener])
     return True

@@ -31,7 +31,7 @@ from pytest_jsbench.reports.run_json import Evaluation, GateFigures, read, read_
 
 T = TypeVar("T")
 
-#: Number of runs whose attempts are kept in memory.
+#: Maximum number of runs whose attempts are kept in memory.
 _MOST_RUNS = 4
 #: Maximum number of seconds that a page waits for a run to be read.
 PATIENCE = 1.0
@@ -42,7 +42,7 @@ class Listed:
     """A run in the list, with its figures, its progress or the problem that prevents reading."""
 
     name: str
-    #: Figures of the run, without the outcomes of cases; None if the run has none yet.
+    #: Figures of the run, without the outcomes of cases; None if the run has no figures yet.
     evaluation: Evaluation | None = None
     #: Number of records on disk, if the run has no figures yet.
     records: int = 0
@@ -58,7 +58,7 @@ class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
     number: int
     attempt: Attempt
     source: Place | Record
-    #: How the attempt ended, as a single word.
+    #: Outcome of the attempt as a single word: `passed`, or the type of failure.
     ending: str
     passed: bool
     #: Keywords that the answer violated.
@@ -75,10 +75,10 @@ class ShelvedRun:
     #: Whether cases have several attempts.
     repeated: bool
     blocks: Sequence[Block]
-    #: Results of the gates; empty if none was set.
+    #: Results of the gates; empty if no gate was set.
     gates: Sequence[GateFigures]
     pictures: Sequence[Picture]
-    #: Attempts, with those that did not pass first.
+    #: Attempts; failed attempts come first.
     attempts: Sequence[ListedAttempt]
     #: Values to choose from in each filter of the list of attempts.
     choices: Mapping[str, Sequence[str]]
@@ -86,9 +86,9 @@ class ShelvedRun:
 
 class _RunCache(Generic[T]):
     """
-    A cache of what was read from runs; a run is read again when one of its files has changed.
+    A cache of the contents of runs; a run is read again when one of its files has changed.
 
-    A shelf creates a cache for each kind of content; the threads that make pages call it. Runs are read in background
+    A shelf creates a cache for each kind of content; the threads that render pages use it. Runs are read in background
     threads. A caller that needs a run while it is being read waits for a limited time, and then gets the previous
     content or a TimeoutError.
     """
@@ -97,14 +97,14 @@ class _RunCache(Generic[T]):
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        #: For each run, least recently used first: the state of its files, the reading of this state, and the previous
-        #: reading.
+        #: For each run, least recently used first: the state of its files, the future with the content of these files,
+        #: and the previous future.
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
     def get(self, path: Path, patience: float | None) -> T:
         """
-        Return what was read from a run; raise the error of reading, or TimeoutError if reading takes longer than
-        `patience`.
+        Return the content of a run, or the previous content if reading takes longer than `patience` seconds. Raise
+        TimeoutError if no previous content exists, or the error with which reading failed.
         """
         state = _state(path)
         with self._lock:
@@ -115,7 +115,7 @@ class _RunCache(Generic[T]):
                 reading = Future[T]()
                 # a daemon thread, so that Ctrl-C does not wait for the end of reading
                 threading.Thread(target=self._fill, args=(reading, path), daemon=True).start()
-            # release the previous reading when the new one is complete
+            # release the previous future when the new future is complete
             self._readings[path] = before, reading, None if reading.done() else earlier
             if self._most is not None:
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
@@ -132,7 +132,7 @@ class _RunCache(Generic[T]):
         return reading.result()
 
     def get_current(self, path: Path) -> T:
-        """Return what was read from the run's current files; raise TimeoutError if they have not been read yet."""
+        """Return the content of the run's current files; raise TimeoutError if the files have not been read yet."""
         state = _state(path)
         with self._lock:
             before, reading, _ = self._readings.get(path, (None, None, None))
@@ -151,7 +151,7 @@ class Shelf:
     """
     The runs in a directory, by name.
 
-    The site creates the shelf; the threads that make pages call it. A run in progress is read again whenever its files
+    The site creates the shelf; the threads that render pages use it. A run in progress is read again whenever its files
     have changed. The attempts of the most recently viewed runs are kept in memory, without their records.
     """
 
@@ -212,14 +212,14 @@ class Shelf:
 
     def path(self, name: str) -> Path:
         """
-        Return the directory of the run with this name; raise RecordError if it does not exist or contains links to
-        outside.
+        Return the directory of the run with this name; raise RecordError if the directory does not exist or contains
+        links that lead out of the shelf's directory.
         """
         for path in self._paths():
             if shown_name(path) == name:
                 _require_own_files(self._folder, path)
                 return path
-        raise RecordError(f"no run of this name: {printable(name)}", found=name)
+        raise RecordError(f"no run is named {printable(name)}", found=name)
 
     def run(self, name: str) -> ShelvedRun:
         """Return the run with this name; raise JSBenchError if reading fails, or TimeoutError if it takes too long."""
@@ -227,7 +227,7 @@ class Shelf:
 
 
 def _state(path: Path) -> object:
-    """Return the state of the run's files, which changes when a file changes."""
+    """Return a value that changes whenever one of the run's files changes."""
     states = []
     with suppress(OSError):  # the run may be deleted in the meantime
         for file in sorted(path.iterdir()):
@@ -246,16 +246,16 @@ def shown_name(path: Path) -> str:
 def _require_own_files(folder: Path, path: Path) -> None:
     """Raise RecordError unless each file of the run is a regular file inside the directory."""
     if not inside(folder, path):
-        raise RecordError(printable(f"{path}: a link that leads out of {folder}; it is not read"), where=path)
+        raise RecordError(printable(f"{path} is not read: it is a link that leads out of {folder}"), where=path)
     # if the run is deleted in the meantime, reading it raises an error
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.suffix not in {".json", ".jsonl"}:
             continue
         if not inside(folder, file):
-            raise RecordError(printable(f"{file}: a link that leads out of {folder}; it is not read"), where=file)
+            raise RecordError(printable(f"{file} is not read: it is a link that leads out of {folder}"), where=file)
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(file.stat().st_mode):
-                raise RecordError(printable(f"{file}: not a plain file; it is not read"), where=file)
+                raise RecordError(printable(f"{file} is not read: it is not a regular file"), where=file)
 
 
 def _read_shelved(path: Path) -> ShelvedRun:

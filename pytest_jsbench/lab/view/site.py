@@ -87,7 +87,7 @@ def _unreadable(_: Request, error: Exception) -> Response:
 
 
 def _utf8(text: str) -> bytes:
-    """Encode a text that may quote a name that is not UTF-8."""
+    """Encode a text that may contain file names that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -103,7 +103,7 @@ class _Site:
         self._pages = page_environment("jsbench view needs jinja2", _PACKAGE)
 
     def style(self, _: Request) -> Response:
-        """Return the style sheet of all pages: that of report.html, with a few more rules."""
+        """Return the style sheet of all pages: the style sheet of report.html with additional rules."""
         text = page_part("report.css") + page_part("view.css", _PACKAGE)
         return Response(text, media_type="text/css")
 

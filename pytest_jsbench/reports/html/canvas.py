@@ -80,7 +80,7 @@ class Canvas:
         self.describe(text)
 
     def add_row(self, name: str, value: str, *, total: bool = False) -> None:
-        """Add a line with a name and its value; what is drawn next belongs to them."""
+        """Add a line with a name and a value; the shape that is added next belongs to this line."""
         self._add_line(name, room=WIDTH - _text_width(value) - 12, kind="total" if total else "name")
         self._height -= LINE
         self._add_line(value, x=WIDTH)
@@ -93,7 +93,7 @@ class Canvas:
         self._height += _BAR_WITH_SPACE
 
     def add_rate(self, rate: Rate, floor: Rate | None) -> None:
-        """Add the bar of a rate with its interval, and a mark for its floor."""
+        """Add the bar of a rate with its interval, and a mark for the floor."""
         self._add_rectangle("track", _at(0), _at(1) - _at(0))
         if rate.value is not None:
             self._add_rectangle("fill", _at(0), _at(rate.value) - _at(0))
@@ -116,7 +116,7 @@ class Canvas:
         self._height += _BAR_WITH_SPACE
 
     def add_difference(self, low: float, value: float, high: float, *, real: bool) -> None:
-        """Add a difference with its interval; no difference is in the middle, and a real one has a full mark."""
+        """Add a difference with its interval, on a scale with 0 in the middle; if `real`, the mark is filled."""
         self._add_path("zero", f"M{_number(_at(0.5))} {_number(self._height)}v{_number(_BAR + 4)}")
         self._add_interval(low, high)
         centre = {"cx": _number(_at(value)), "cy": _number(self._height + _BAR / 2), "r": "5"}
@@ -170,14 +170,14 @@ class Canvas:
             self._add_path("cross", f"M{_number(x + 3)} {_number(y + 3)}l{inner} {inner}m0 -{inner}l-{inner} {inner}")
 
     def _add_interval(self, low: float, high: float) -> None:
-        """Add an interval; the wider line behind it separates it from a bar of any colour."""
+        """Add an interval, on a wider line that separates it from a bar of any colour."""
         start, end, centre = _number(_at(low)), _number(_at(high)), _number(self._height + _BAR / 2)
         caps = "".join(f"M{x} {_number(self._height + 2)}v{_number(_BAR - 4)}" for x in (start, end))
         for kind in ("halo", "whisker"):
             self._add_path(kind, f"M{start} {centre}H{end}{caps}")
 
     def _add_line(self, text: str, *, x: float = 0, room: float = WIDTH, kind: str = "name") -> str:
-        """Add a line of text, cut to its room, and return what is shown; its end is at `x` if that is the width."""
+        """Add a line of text, shortened to fit, and return it; if `x` is the width, the text is right-aligned."""
         whole = printable(text, None)
         shown = _cut(whole, room / _BOLD if kind == "total" else room)
         anchor = {"text-anchor": "end"} if x == WIDTH else {}
@@ -206,12 +206,12 @@ def _add_text(parent: ET.Element, tag: str, text: str) -> None:
 
 
 def _at(share: float) -> float:
-    """Return the place of a share on a scale."""
+    """Return the x coordinate of a share on a scale."""
     return _MARGIN + (WIDTH - 2 * _MARGIN) * min(1.0, max(0.0, share))
 
 
 def _columns(count: int) -> list[float]:
-    """Return the places of the columns of a matrix."""
+    """Return the x coordinates of the columns of a matrix."""
     return [WIDTH - STEP * (count - at) for at in range(count)]
 
 
@@ -224,8 +224,8 @@ def _text_width(text: str) -> float:
 
 
 def _cut(text: str, room: float) -> str:
-    """Return the text, with its middle replaced if it is wider than its room."""
+    """Return the text; if it is wider than `room`, its middle is replaced by an ellipsis."""
     shown = text if len(text) * _CHARACTER <= room else shortened(text, int(room / _CHARACTER))
-    while len(shown) > 1 and _text_width(shown) > room:  # with characters of double width
+    while len(shown) > 1 and _text_width(shown) > room:  # characters of double width need more space
         shown = shortened(text, len(shown) - 1)
     return shown

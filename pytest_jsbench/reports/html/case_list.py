@@ -39,7 +39,7 @@ _RIGHT = 3
 
 
 class PackedCases(NamedTuple):
-    """Attempts of a run in the form in which the page contains them."""
+    """Attempts of a run, compressed and encoded for the page."""
 
     #: Details of successive attempts in the list, compressed, as base64.
     chunks: list[str]
@@ -78,7 +78,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             part = outcomes[listed : listed + CHUNK]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
-                # correct attempts are last, and without space for details their records need not be read
+                # skip the record of a correct attempt if there is no space for details; correct attempts are last
                 record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
                     details.append(details_of(record))
@@ -200,7 +200,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _test(test: ProjectTestOutcome | None) -> str:
-    """Return how the project's own test ended; empty without a test, or if it failed because of the verdict."""
+    """Return how the project's own test ended; empty without a test, or if the verdict made the test fail."""
     if test is None or test.cause is Cause.ANSWER:
         return ""
     field = "" if test.field is None else f" ({test.field})"

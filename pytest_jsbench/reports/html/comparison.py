@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def write(path: Path, evaluations: Sequence[Evaluation], names: Sequence[str], blocks: Iterable[Block]) -> None:
-    """Write the page with these blocks atomically; JSBenchError if that fails."""
+    """Write the page with these blocks atomically; raise JSBenchError if this fails."""
     write_atomically(path, render(evaluations, names, blocks))
 
 

@@ -1,4 +1,4 @@
-"""Draw the tables of a report as the pictures of a page; their numbers are those of the tables."""
+"""Draw the tables of a report as pictures for a page, with the same numbers as in the tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Maximum number of rows of a picture, of bars in groups, and of columns of a matrix; the tables have the others.
+#: Maximum number of rows in a picture, of bars in groups, and of columns in a matrix; tables are complete.
 _MOST_ROWS, _MOST_BARS, _MOST_COLUMNS = 14, 24, 10
 _LONGEST_NAME = 60
 _RATES = "Bar: rate. Line: its 95 % interval."
@@ -39,7 +39,7 @@ _FLOOR = " Triangle: the floor, the share of cases that the best constant answer
 
 
 def pictures_of_run(run: Run, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> list[Picture]:
-    """Return the pictures of a run; `comparisons` with a baseline are by variant, or under an empty name."""
+    """Return the pictures of a run; `comparisons` are by variant, with an empty key in a run without variants."""
     return list(filter(None, _pictures_of_run(run, summary, comparisons or {})))
 
 
@@ -57,13 +57,13 @@ def _pictures_of_run(run: Run, summary: Summary, comparisons: Mapping[str, Compa
     yield draw_differences(table_of_differences(against), "Difference from the baseline, case by case")
     yield draw_ratios(table_of_ratios(against), "Ratio to the baseline, case by case")
     failures = table_of_failures(summary.total)
-    yield draw_counts(failures, ATTEMPTS, "Failures by type", "Bar: attempts that ended so.")
+    yield draw_counts(failures, ATTEMPTS, "Failures by type", "Bar: attempts with this failure.")
     keywords = table_of_keywords(summary)
-    title = "Failures by keyword of the schema"
+    title = "Failures by schema keyword"
     if run.metadata.labelled:
         yield draw_counts(keywords, "Wrong decisions", title, "Bar: wrong decisions about answers.")
     else:
-        legend = "Bar: answers that break the keyword, of the attempts whose schema uses it."
+        legend = "Bar: answers that violate the keyword, out of the attempts whose schema uses it."
         yield draw_counts(keywords, "Broken by", title, legend, of="Used in")
     whose = " of the recording" if run.metadata.engine in RECORDED else ""
     for time in SPREAD_TIMES:
@@ -106,9 +106,9 @@ def draw_rates_in_groups(table: TableBlock, title: str) -> Picture | None:
 
 def draw_counts(table: TableBlock, heading: str, title: str, legend: str, *, of: str = "") -> Picture | None:
     """
-    Draw the count under a heading of each row in which it is not 0; None if there is no such row.
+    Draw the counts in the column with this heading; rows with the count 0 are left out; None if no row is left.
 
-    `of` is the heading of the counts that include these.
+    `of` is the heading of the column with the totals.
     """
     counts, wholes = _cells_under(table, heading), _cells_under(table, of)
     rows = [
@@ -127,7 +127,7 @@ def draw_counts(table: TableBlock, heading: str, title: str, legend: str, *, of:
 
 
 def draw_spread(table: TableBlock, title: str, unit: str) -> Picture | None:
-    """Draw the quantiles of each row, which are followed by their number; None if nothing was measured."""
+    """Draw the quantiles of each row; the last cell is the number of measurements; None without measurements."""
     rows = [
         (name, [cell for cell in cells[:-1] if isinstance(cell, float)])
         for name, (_, cells) in zip(_names(table), table.rows, strict=True)
@@ -182,8 +182,8 @@ def draw_differences(table: TableBlock, title: str) -> Picture | None:
         canvas.add_difference(*places, real=texts[7] == REAL)
     canvas.add_scale((f"{-reach:+.1f}", "0", f"{reach:+.1f}"))
     legend = (
-        "Circle: difference of the pass rates, full if it is more than chance. Line: its 95 % interval. "
-        "Right of 0: the first named passes more. Down and up: cases that pass less often and more often."
+        "Circle: difference of the rates, filled if it is significant. Line: its 95 % interval. Right of 0: the run or "
+        "variant named first has the higher rate. Down and up: cases that pass less often and more often."
     )
     return canvas.picture(title, legend + _omitted(len(table.rows) - len(shown)))
 
@@ -207,8 +207,11 @@ def draw_ratios(table: TableBlock, title: str) -> Picture | None:
         canvas.add_difference(*places, real=texts[5] == REAL)
         canvas.describe(texts[5])
     canvas.add_scale((f"1/{2**reach}", "1", f"{2**reach}"))
-    legend = "Circle: median over cases, full if the whole interval is beyond what two equal runs differ by."
-    return canvas.picture(title, f"{legend} Left of 1: the first named takes less.{_omitted(len(rows) - len(shown))}")
+    legend = "Circle: median over cases, filled if the whole interval is outside of the range of chance and drift."
+    return canvas.picture(
+        title,
+        f"{legend} Left of 1: the run or variant named first takes less.{_omitted(len(rows) - len(shown))}",
+    )
 
 
 def _names(table: TableBlock) -> list[str]:
@@ -216,13 +219,13 @@ def _names(table: TableBlock) -> list[str]:
 
 
 def _cells_of(table: TableBlock, figure: str) -> list[Cell]:
-    """Return the cells of a figure's column; empty if the table does not have it."""
+    """Return the cells in the column of a figure; empty if the table has no such column."""
     places = [at for at, column in enumerate(table.columns) if column.figure == FIGURES[figure]]
     return [cells[at] for _, cells in table.rows for at in places[:1]]
 
 
 def _cells_under(table: TableBlock, heading: str) -> list[Cell]:
-    """Return the cells under a heading; None for each row if the table does not have it."""
+    """Return the cells under a heading; None for each row if the table has no such column."""
     places = [at for at, column in enumerate(table.columns) if column.heading == heading]
     return [cells[places[0]] if places else None for _, cells in table.rows]
 
@@ -242,7 +245,7 @@ def _rate_text(rate: Rate) -> str:
 
 
 def _first(rows: Sequence[T], *, total: bool = False) -> list[T]:
-    """Return as many rows as a picture has room for, with the last one if that is the total."""
+    """Return the rows that fit in a picture, including the last row if it is the total."""
     if len(rows) <= _MOST_ROWS:
         return list(rows)
     return [*rows[: _MOST_ROWS - 1], rows[-1]] if total else list(rows[:_MOST_ROWS])

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.figures import FIGURES, TIMES, Figure
+from pytest_jsbench.metrics.figure import Figure
+from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
@@ -68,7 +69,7 @@ def render(
     """
     Yield the page in parts; untrusted text is escaped.
 
-    `comparisons` with the baseline are by variant, or under an empty name.
+    `comparisons` with the baseline are by variant, with an empty key in a run without variants.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -137,7 +138,7 @@ def page_environment(needed: str, *packages: str) -> Environment:
 
 
 def require_jinja2(needed: str) -> None:
-    """Raise MissingRequirement, which names the feature that needs jinja2, if that is not installed."""
+    """Raise MissingRequirement with the message `needed` if jinja2 is not installed."""
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
 

@@ -71,7 +71,7 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         ),
         (
             {"record_id": None, "json_schema": True, "question": 1, "context": "", "ground_truth": {}},
-            "question and context are not both text",
+            "expected question and context as text",
         ),
         ({"schema": True, "prompt": "x", "messages": []}, "both prompt and messages; expected one of them"),
         ({"schema": True, "prompt": 3}, "prompt is a JSON number; expected text"),

@@ -331,8 +331,8 @@ def test_redirect_target_is_escaped(client: Client, provider: Provider) -> None:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        *((place, "nothing was sent there: ") for place in ("https://127.0.0.1/", "//other")),
-        ("http://me:Hush@elsewhere.example/v1?token=Hush", "nothing was sent there: "),
+        *((place, "nothing was sent there; ") for place in ("https://127.0.0.1/", "//other")),
+        ("http://me:Hush@elsewhere.example/v1?token=Hush", "nothing was sent there; "),
         *((place, "a redirect to ") for place in ("http://h:99999/", "http://u:Hush@h:0x/", "http://[::1/")),
     ],
 )

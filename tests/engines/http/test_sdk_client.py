@@ -64,8 +64,8 @@ def with_options(config: EngineConfig, **options: Any) -> EngineConfig:
 
 
 #: What an application with an SDK gets instead of the outcome in the table, by API and row.
-NAMELESS = "the answer ended without a finish reason; 0 characters of it dropped"
-UNNAMED_ERROR = "the answer ended without a finish reason; 9 characters of it dropped"
+NAMELESS = "the answer ended without a finish reason; 0 characters dropped"
+UNNAMED_ERROR = "the answer ended without a finish reason; 9 characters dropped"
 WITH_AN_SDK = {
     # OpenAI's SDK reads an error from the data of an event, not from the event's name
     ("chat", "error in mid-stream: by its name"): UNNAMED_ERROR,

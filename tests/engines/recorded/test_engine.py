@@ -104,8 +104,8 @@ def test_recording_changes_only_with_its_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (asking("Say that"), 'the prompt is not the recorded one: line 1 was "Say it", is "Say that"'),
-        (asking(required=["n"]), "the schema is not the recorded one: $.required is new"),
+        (asking("Say that"), 'the prompt differs from the recording: line 1 was "Say it", is "Say that"'),
+        (asking(required=["n"]), "the schema differs from the recording: $.required is new"),
     ],
 )
 def test_changed_prompt_or_schema_is_reported(tmp_path: Path, asked: Request, message: str) -> None:
@@ -217,7 +217,7 @@ def test_recordings_of_a_test_are_found_by_request_in_any_order(tmp_path: Path) 
     assert text_of(replayed(tmp_path, nth(3, "a", equal_before=1))) == "a3"
     with pytest.raises(CallError, match=r"^no recorded answer: "):
         replayed(tmp_path, nth(4, "a", equal_before=2))
-    with pytest.raises(CallError, match=r"^the prompt is not the recorded one: line 1 was \"b\", is \"c\"; "):
+    with pytest.raises(CallError, match=r"^the prompt differs from the recording: line 1 was \"b\", is \"c\"; "):
         replayed(tmp_path, nth(2, "c"))
 
 
@@ -240,7 +240,7 @@ def test_changed_settings_are_reported_or_rejected(tmp_path: Path, now: dict[str
     assert sent is not None
     assert sent.asked_otherwise == otherwise
     if otherwise is not None:
-        with pytest.raises(CallError, match=f"^the settings are not the recorded ones: {otherwise}; record it"):
+        with pytest.raises(CallError, match=f"^the settings differ from the recording: {otherwise}; record it"):
             replayed(tmp_path, nth(1, "a", **now), strict=True)
 
 
@@ -417,7 +417,7 @@ def prompt(*contents: str, role: Role = "user") -> Prompt:
         (prompt("One\nTwo\nThree"), prompt("One\nTwo\nFour"), 'line 3 was "Three", is "Four"'),
         (prompt("One"), prompt("One\nTwo"), 'line 1 was "One", is "One"'),
         (prompt("a", "b"), prompt("a", "c"), 'line 1 of message 2 was "b", is "c"'),
-        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are sent"),
+        (prompt("a"), prompt("a", "c"), "number of messages was 1, is 2"),
         (prompt("a"), prompt("a", role="system"), "role was user, is system"),
         (
             Prompt(messages=PROMPT.messages[:5]),

@@ -84,9 +84,9 @@ def test_recorded_fault_is_replayed_without_retries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case_id", "schema", "message"),
     [
-        ("b", SCHEMA, r"no answer for simple::b in /.*; select only cases of that run$"),
+        ("b", SCHEMA, r"no answer for simple::b in /.*; select only cases of the recorded run$"),
         ("excluded", SCHEMA, "no answer for simple::excluded"),
-        ("a", {"type": "string"}, "simple::a was recorded with another schema; use the dataset of that run"),
+        ("a", {"type": "string"}, "simple::a was recorded with another schema; use the dataset of the recorded run"),
     ],
 )
 def test_replay_without_a_record_is_an_engine_fault(

@@ -160,7 +160,7 @@ POOR = {"code": "insufficient_quota", "message": "no money"}
             "failed",
             {"errors": [BAD, {"code": "b"}]},
             FaultKind.BAD_REQUEST,
-            "the provider rejected the batch: [key]: bad (line 3 of its file), and 1 more",
+            "the provider rejected the batch: [key]: bad (line 3 of the input file), and 1 more error",
         ),
         ("chat", "failed", {"errors": [POOR]}, FaultKind.QUOTA, "the provider rejected the batch: no money"),
         ("chat", "expired", {}, FaultKind.TIMEOUT, EXPIRED),
@@ -292,7 +292,7 @@ def test_lines_are_put_together_wherever_they_were_cut() -> None:
     ("pieces", "said"),
     [
         ([b"<html>"], "not JSON lines"),
-        ([b"[1]"], "a JSON list, not an object"),
+        ([b"[1]"], "expected a JSON object .*, found a list"),
         ([b"[" * 100_000], "not JSON lines"),
         ([b" " * LONGEST_BODY, b"  "], "longer than"),
     ],
@@ -310,7 +310,7 @@ def test_an_engine_without_batches_is_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])
 def test_an_id_that_is_no_text_or_not_fit_to_be_shown_was_not_said(said: object) -> None:
-    with pytest.raises(CallError, match="did not return the batch's id"):
+    with pytest.raises(CallError, match="did not return a valid id of the batch"):
         check_id(said)
     assert check_id("batch_67f-A.1") == "batch_67f-A.1"
 

@@ -264,11 +264,11 @@ def test_submission_stays_within_the_cost_limit(session: Session) -> None:
 
 def test_a_batch_that_may_have_been_made_is_not_made_again(session: Session) -> None:
     session.batches.fault_of_making = CallError(FaultKind.TIMEOUT, "no answer")
-    with pytest.raises(BatchError, match=r"no answer: .*batch\.json: the run ended while a batch"):
+    with pytest.raises(BatchError, match=r"no answer: .*batch\.json: the run ended while it submitted a batch"):
         session.run("a")
 
     session.batches.fault_of_making = None
-    with pytest.raises(ResumeError, match="look for it in the provider's list of batches"):
+    with pytest.raises(ResumeError, match="if the provider lists this batch"):
         session.run("a")
 
     path = session.folder / "batch.json"
@@ -290,7 +290,7 @@ def test_the_id_is_on_disk_before_anybody_waits(session: Session) -> None:
 def test_batches_of_another_engine_are_not_taken_over(session: Session) -> None:
     session.run("a", leave=True)
 
-    with pytest.raises(ResumeError, match=r'its batches used model "m", this one "other"'):
+    with pytest.raises(ResumeError, match=r'the earlier run used model "m", this run "other"'):
         read_parts(session.folder, examples.metadata(model="other"))
 
 
@@ -298,7 +298,7 @@ def test_a_run_that_calls_does_not_pay_for_what_is_in_a_batch(session: Session) 
     session.run("a", leave=True)
     metadata = examples.metadata()
 
-    with pytest.raises(ResumeError, match=r"batch b0 \(requests: 1\) has not been read; add --jsbench-batch"):
+    with pytest.raises(ResumeError, match=r"batch b0 \(requests: 1\) have not been read; add --jsbench-batch"):
         take_over(session.folder, metadata, batch=False)
 
     assert take_over(session.folder, metadata, batch=True) == read_parts(session.folder, metadata)

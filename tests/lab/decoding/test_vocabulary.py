@@ -59,8 +59,8 @@ def test_a_text_is_cut_into_the_longest_tokens_from_the_left() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "it does not begin with GGUF"),
-        (b"PK\x03\x04 and so on", "it does not begin with GGUF"),
+        (b"", "the file does not begin with GGUF"),
+        (b"PK\x03\x04 and so on", "the file does not begin with GGUF"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 5), "error"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 60), "a length of 1152921504606846976"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "KeyError: 'tokenizer.ggml.model'"),
@@ -75,7 +75,7 @@ def test_what_is_no_gguf_is_said_in_one_line(tmp_path: Path, content: bytes, mes
 
 
 def test_a_vocabulary_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"of the kind 'bert'; expected one of gpt2, llama"):
+    with pytest.raises(EngineError, match=r"unsupported vocabulary type 'bert'; expected one of gpt2, llama"):
         Vocabulary.from_gguf(gguf(tmp_path / "m.gguf", "bert", {"a": NORMAL}))
 
 

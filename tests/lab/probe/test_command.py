@@ -192,7 +192,7 @@ def test_probe_is_undecided_if_the_model_conforms_in_the_control(provider: Provi
 
     (mode,) = modes.values()
     assert mode["enforcement"] == "undecided"
-    assert mode["said"].endswith("but so do 3 of 3 with the schema only shown")
+    assert mode["said"].endswith("but 3 of 3 also conform with the schema only shown")
 
 
 def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Provider) -> None:
@@ -423,7 +423,7 @@ def test_demo_and_a_server_of_the_user_are_not_probed_together(capsys: pytest.Ca
     both, neither, address = (line for line in capsys.readouterr().err.splitlines() if "--demo" in line)
     assert "not allowed with" in both
     assert "one of the arguments --engine --demo is required" in neither
-    assert address.endswith("--demo probes a server of its own; remove --base-url, or name a server with --engine")
+    assert address.endswith("--demo probes a built-in server; remove --base-url, or replace --demo with --engine")
 
 
 def test_demo_server_refuses_anything_but_a_question_of_a_probe() -> None:

@@ -414,9 +414,9 @@ def test_view_names_a_run_it_must_not_read_and_lists_the_rest(
     page = unescape(shown(client, "/"))
 
     assert names(page) == ["second", "first"]
-    assert "linked: a link that leads out of" in page
-    assert "records.gw0.jsonl: not a plain file; it is not read" in page
-    assert "run.json: a link that leads out of" in page
+    assert "linked is not read: it is a link that leads out of" in page
+    assert "records.gw0.jsonl is not read: it is not a regular file" in page
+    assert "run.json is not read: it is a link that leads out of" in page
     assert client.get("/run/first").status_code == 200
     for name in ("linked", "piped", "borrowed"):
         assert client.get(f"/run/{name}").status_code == 404

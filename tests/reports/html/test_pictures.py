@@ -93,13 +93,13 @@ def test_page_pictures_show_failures_keywords_and_times() -> None:
     assert [picture.title for picture in pictures] == [
         "Pass rate by task",
         "Failures by type",
-        "Failures by keyword of the schema",
+        "Failures by schema keyword",
         "Time to first token",
         "Total time",
     ]
     assert described(named(pictures, "Failures by type")) == ["schema_violation: 2", "hallucination: 1"]
     ((name, cells),) = table_of_keywords(summary).rows
-    assert described(named(pictures, "Failures by keyword")) == [f"{name}: {cells[0]}"]
+    assert described(named(pictures, "Failures by schema keyword")) == [f"{name}: {cells[0]}"]
     assert described(named(pictures, "Total time"))[-1] == "total: 3.00 (1.20 to 8.00) s"
 
 
@@ -134,7 +134,7 @@ def test_matrix_has_a_row_per_differing_case_and_one_per_group() -> None:
         "simple::case02: passed, passed, schema_violation",
         "1 case that all pass: passed, passed, passed",
         "1 case that none passes: failed, failed, failed",
-        "2 cases not answered in all: none, none, none",
+        "2 cases not answered in all variants: none, none, none",
     ]
     assert (len(drawn(picture, "fill")), len(drawn(picture, "cell")), len(drawn(picture, "cross"))) == (6, 6, 6)
 

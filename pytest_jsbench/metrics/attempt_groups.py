@@ -1,0 +1,200 @@
+"""Group the attempts of a task, a variant or a run as the figures count them: by ending, and by case."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.prices import Costs
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered
+from pytest_jsbench.records.outcomes import AttemptOutcome, DecisionCounts
+from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
+from pytest_jsbench.values import Match
+from pytest_jsbench.verdicts import FailureType
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptGroups:
+    """
+    Attempts, grouped in the ways that figures need.
+
+    Attempts at `broken` cases, where the user's own schema is invalid, count as missing; attempts at other cases
+    without a valid schema are excluded.
+    """
+
+    attempts: Sequence[AttemptOutcome]
+    #: Case of each planned attempt.
+    planned: Sequence[CaseKey]
+    costs: Costs
+    #: Number of attempts without a record, by reason.
+    missing_reasons: Mapping[MissingReason, int]
+    broken: Collection[CaseKey] = ()
+    ended_tests: Sequence[EndedTest] = ()
+
+    @cached_property
+    def counted(self) -> list[AttemptOutcome]:
+        """Attempts with a valid schema that the application did not repeat later."""
+        return [attempt for attempt in self.attempts if attempt.counted]
+
+    @cached_property
+    def excluded(self) -> list[AttemptOutcome]:
+        """Attempts at cases without a valid schema, which is not the user's own."""
+        return [attempt for attempt in self.attempts if attempt.excluded and attempt.key not in self.broken]
+
+    @cached_property
+    def completions(self) -> list[AttemptOutcome]:
+        """Attempts with an answer from a model."""
+        return [attempt for attempt in self.counted if attempt.generation == "completion"]
+
+    @cached_property
+    def answered(self) -> list[AttemptOutcome]:
+        """Attempts with an answer, or with decisions about labelled answers."""
+        return [attempt for attempt in self.counted if attempt.answered]
+
+    @cached_property
+    def plan(self) -> Counter[CaseKey]:
+        """Number of planned or, if larger, of recorded attempts for each case that is not excluded."""
+        plan = Counter(self.planned) | by_case(self.attempts)
+        for attempt in self.excluded:
+            plan.pop(attempt.key, None)
+        plan.subtract(attempt.key for attempt in self.attempts if attempt.called_again)
+        return +plan
+
+    @cached_property
+    def reached(self) -> Counter[CaseKey]:
+        """Number of attempts per case whose call did not fail."""
+        return by_case(self.counted) - self.failed
+
+    @cached_property
+    def failed(self) -> Counter[CaseKey]:
+        """Number of failed calls per case."""
+        return by_case(attempt for attempt in self.counted if attempt.failed)
+
+    @cached_property
+    def passed(self) -> Counter[CaseKey]:
+        """Number of passed attempts per case."""
+        return by_case(attempt for attempt in self.counted if attempt.passed)
+
+    @cached_property
+    def informative_plan(self) -> Counter[CaseKey]:
+        """The plan; empty if every call failed, because then nothing is known about the model and the engine."""
+        return self.plan if any(map(is_informative, self.counted)) else Counter()
+
+    @cached_property
+    def decided_plan(self) -> Counter[CaseKey]:
+        """The plan; empty if no attempt has a verdict that gives information about the model."""
+        return self.informative_plan if any(map(is_decided, self.counted)) else Counter()
+
+    @cached_property
+    def trivial(self) -> dict[CaseKey, tuple[str, ...]]:
+        """For each case where this is known, the constant answers that conform to its schema."""
+        return {attempt.key: attempt.trivial for attempt in self.counted if attempt.trivial is not None}
+
+    @cached_property
+    def constants(self) -> Counter[str]:
+        """For each constant answer, the number of cases that it passes."""
+        return Counter(text for texts in self.trivial.values() for text in texts)
+
+    @cached_property
+    def matches(self) -> list[tuple[AttemptOutcome, Match]]:
+        """Attempts with expected values, and what comparing the values found."""
+        return [(attempt, attempt.match) for attempt in self.counted if attempt.match is not None]
+
+    @cached_property
+    def compared(self) -> list[tuple[AttemptOutcome, Match]]:
+        """Attempts whose values could be compared with the expected values."""
+        return [(attempt, match) for attempt, match in self.matches if not match.problem]
+
+    @cached_property
+    def decisions(self) -> list[tuple[CaseKey, DecisionCounts]]:
+        """Counts of a grammar's decisions, with the case of each."""
+        return [(attempt.key, attempt.decisions) for attempt in self.answered if attempt.decisions is not None]
+
+    @cached_property
+    def _tests(self) -> list[tuple[CaseKey, bool | None, Cause | None]]:
+        """
+        For each of the project's own tests, its case, whether it passed, and the cause of its failure.
+
+        A test whose call failed is left out, because it gives no information about the model.
+        """
+        tested = {
+            (attempt.asked_by and attempt.asked_by.test, attempt.repeat, attempt.variant): (
+                attempt.key.of_first,
+                attempt.test_outcome.passed,
+                attempt.test_outcome.cause,
+            )
+            for attempt in self.counted
+            if attempt.test_outcome is not None and not attempt.failed
+        }
+        ended = [(CaseKey(task=test.task, id=test.id), False, test.cause) for test in self.ended_tests]
+        return [*tested.values(), *ended]
+
+    @property
+    def test_results(self) -> list[tuple[CaseKey, bool]]:
+        """Case of each of the project's own tests that passed or failed, and whether it passed."""
+        return [(key, passed) for key, passed, _ in self._tests if passed is not None]
+
+    @property
+    def test_causes(self) -> Counter[Cause | None]:
+        """Number of the project's own tests by the cause of their failure."""
+        return Counter(cause for _, _, cause in self._tests)
+
+    @cached_property
+    def failure_types(self) -> Counter[FailureType | None]:
+        """Number of attempts by failure type."""
+        return Counter(attempt.failure_type for attempt in self.counted)
+
+    @cached_property
+    def known_costs(self) -> list[float]:
+        """Cost of each attempt whose cost is known, in US dollars."""
+        costs = self.costs.attempts
+        return [costs[attempt.attempt] for attempt in self.attempts if attempt.attempt in costs]
+
+    @cached_property
+    def reporting(self) -> list[AttemptOutcome]:
+        """Attempts that reported their number of tokens."""
+        return [
+            attempt
+            for attempt in self.attempts
+            if attempt.usage is not None and attempt.usage.output_tokens is not None
+        ]
+
+    def compared_counts(self, counts: Callable[[Match], tuple[int, int]], *, conforming: bool = False) -> Proportion:
+        """Return the proportion of two counts of the compared values, over all or only over conforming answers."""
+        chosen = [(attempt, match) for attempt, match in self.compared if attempt.valid or not conforming]
+        return clustered_by_case((attempt.key, *counts(match)) for attempt, match in chosen)
+
+
+def by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
+    """Return the number of attempts per case."""
+    return Counter(attempt.key for attempt in attempts)
+
+
+def is_informative(attempt: AttemptOutcome) -> bool:
+    """Return whether an attempt tests the system: the engine answered, or a decoding library failed."""
+    return not attempt.failed or attempt.fault in {FaultKind.HANG, FaultKind.CRASH}
+
+
+def is_decided(attempt: AttemptOutcome) -> bool:
+    """Return whether an attempt tests the system and the judge could decide."""
+    return is_informative(attempt) and attempt.failure_type is not FailureType.UNJUDGED
+
+
+def clustered_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
+    """Return the proportion with cases as clusters, since the values and answers in one case are not independent."""
+    totals: dict[CaseKey, tuple[int, int]] = {}
+    for key, right, expected in counts:
+        before = totals.get(key, (0, 0))
+        totals[key] = (before[0] + right, before[1] + expected)
+    return clustered(totals.values())
+
+
+def timings(attempts: Iterable[AttemptOutcome], name: str) -> Distribution:
+    """Return the distribution of one of the times in `Timing`; attempts without this time are left out."""
+    values: Iterable[Any] = (getattr(attempt.timing, name) for attempt in attempts if attempt.timing is not None)
+    return Distribution.of(value for value in values if value is not None)
