@@ -227,7 +227,7 @@ _ENGINE = (
     ),
     Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID"),
     Option("base_url", "Base URL of a server that is compatible with the engine's API.", "URL", shown=shown_address),
-    Option("api_key_env", "Environment variable with the API key (default: that of the SDK).", "VAR"),
+    Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
     Option(
         "response_format",
         "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
@@ -369,8 +369,8 @@ _PROMPT = (
     ),
     Option(
         "context",
-        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone is longer "
-        "fails as unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
+        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
+        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -378,7 +378,7 @@ _PROMPT = (
 _EXECUTION = (
     Option(
         "concurrency",
-        "Maximum number of calls in flight per process (default: set by the engine, mostly 16; local: 4 in total).",
+        "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
         "N",
         check=whole(1),
     ),
