@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.reference import PACKAGE, ROOT, contract
-from tests.sources import nodes, trees
+from tests.support.sources import nodes, trees
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGE = ROOT / "docs" / "architecture.md"

@@ -15,7 +15,7 @@ import pytest
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.docs.reference import PACKAGE, ROOT, assert_installed_anew
-from tests.sources import trees
+from tests.support.sources import trees
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]

@@ -29,7 +29,7 @@ from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.reports.run_json import RUN_VERSION, FinishedRun, RunFile, VariantFigures
 from pytest_jsbench.verdicts import Verdict
-from tests import examples
+from tests.support import examples
 
 FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

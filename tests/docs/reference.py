@@ -26,7 +26,7 @@ from pytest_jsbench.lab.published import published_coverage, published_masks, ro
 from pytest_jsbench.metrics.figure import Better, Figure, Kind, Shown
 from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
-from tests.verdicts.syntax_examples import REASONS, ReasonExamples
+from tests.support.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pytest_jsbench.__file__).parent

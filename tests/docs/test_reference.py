@@ -25,8 +25,8 @@ from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.docs import formats
 from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, generated_parts, regenerate
-from tests.examples import run as run_of
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
+from tests.support.examples import run as run_of
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 

@@ -42,8 +42,8 @@ from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 KEY = CaseKey(task="t", id="c")
 CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
