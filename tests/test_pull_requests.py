@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.docs.reference import ROOT
 from tests.support.bench import WITHOUT_SLOW_PLUGINS
 from tests.support.commands import shown
 from tests.support.page_blocks import blocks_of
+from tools.reference import ROOT
 
 yaml = pytest.importorskip("yaml", reason="needs the package pyyaml")
 pytestmark = [

@@ -24,10 +24,10 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.verdicts import Verdict, judge
-from tests.docs.reference import ROOT
 from tests.support import examples
 from tests.support.page_blocks import PAGES, RUNS, blocks_of
 from tests.support.stand_in_engines import AcceptingFactory, StandInFactory
+from tools.reference import ROOT
 
 CALLING = ("local", "openai", "anthropic", "llguidance", "outlines", "xgrammar")
 

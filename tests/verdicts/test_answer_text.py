@@ -11,7 +11,7 @@ from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.verdicts.answer_text import DEEPEST, STRING, AnswerDocument, NotJson, read_answer
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note, SyntaxReason
 from tests.support.fuzzing import examples
-from tests.support.syntax_examples import REASONS
+from tools.syntax_examples import REASONS
 
 DEFAULT = JudgePolicy()
 STRIP = JudgePolicy(reasoning="strip")
