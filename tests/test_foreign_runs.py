@@ -34,9 +34,9 @@ from pytest_jsbench.reports.history import History
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.run.batch_attempts import BatchPart
-from tests import examples
-from tests.examples import record, replace
-from tests.mutations import mutated_json, mutated_lines, survive
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.mutations import mutated_json, mutated_lines, survive
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 METADATA = replace(examples.metadata(provider="openai", model="gpt-4o"), repeats=2, policy={"timeout": 5.0})

@@ -484,10 +484,11 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Stopwatch:
     """Measures one call from the creation of this object: the times of reasoning, of content tokens, and of the end."""
 
-    __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
+    __slots__ = ("_clock", "_first", "_last", "_piece", "_reasoning", "_start")
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
+    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._start = clock()
         self._first: float | None = None
         self._last: float | None = None
         self._piece: object = None
@@ -501,7 +502,7 @@ class Stopwatch:
         """
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
-        self._last = time.perf_counter()
+        self._last = self._clock()
         self._piece = piece
         if self._first is None:
             self._first = self._last
@@ -512,14 +513,14 @@ class Stopwatch:
     def reasoning(self, *, piece: object = None) -> None:
         """Record the arrival of reasoning, which is not content; only reasoning before the first content counts."""
         if self._reasoning is None and self._first is None:
-            self._reasoning = time.perf_counter(), piece
+            self._reasoning = self._clock(), piece
 
     def stop(self, *, answer: float | None = None) -> Timing:
         """
         Return the times up to now; `answer` is the time at which the answer itself began, if the content begins with
         reasoning.
         """
-        tgt = time.perf_counter() - self._start
+        tgt = self._clock() - self._start
         first, last = self._first, self._last
         begun = first if self._reasoning is None else self._reasoning[0]
         ended = first if answer is None else answer

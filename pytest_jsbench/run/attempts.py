@@ -126,6 +126,8 @@ class Runner:
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     #: Limits that determine when a call may be made; None if there are no limits.
     admission: Admission | None = None
+    #: Waits before a retry; an admission waits by itself, so that it can be stopped.
+    sleep: Callable[[float], None] = time.sleep
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
@@ -265,7 +267,7 @@ class Runner:
             ),
             wait=lambda state: _back_off(state, tries),
             retry=tenacity.retry_if_exception(is_transient),
-            sleep=time.sleep if self.admission is None else self.admission.sleep,
+            sleep=self.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )
         try:

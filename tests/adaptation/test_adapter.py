@@ -20,9 +20,9 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.prompts.named import PROMPTS
-from tests.adaptation.shapes import chain, lowered_one_by_one, wide
-from tests.counting import calls_of
-from tests.mutations import mutated, survive, text_of
+from tests.support.counting import calls_of
+from tests.support.mutations import mutated, survive, text_of
+from tests.support.random_schemas import chain, lowered_one_by_one, wide
 
 #: A few thousand paths, which take the adapter seconds and a validator no time.
 SLOW = chain(12, alike=False)
@@ -131,4 +131,4 @@ def test_mutated_schemas_break_no_adaptation_bounds_or_display() -> None:
     assert not survived.broken, str(survived)
     assert survived.slowest[0] < 30, str(survived)
     assert survived.grown < 1 << 30, str(survived)
-    assert guarded_calls.guarded_calls().call("tests.core.working:peak", seconds=10) < 1 << 30
+    assert guarded_calls.guarded_calls().call("tests.support.child_functions:peak", seconds=10) < 1 << 30

@@ -23,9 +23,9 @@ from pytest_jsbench.adaptation.bounding import bounded
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.keywords import NAMED
-from tests.adaptation.shapes import nodes, schemas, values
-from tests.fuzzing import at_least, each, examples
-from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
+from tests.support.fuzzing import at_least, each, examples
+from tests.support.public_data import labelled, needs_labels, needs_suite, suite
+from tests.support.random_schemas import nodes, schemas, values
 
 #: A subset of each provider; None for the bounds of a small model.
 TAKERS: tuple[Subset | None, ...] = (*SUBSETS.values(), None)

@@ -18,9 +18,9 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
-from tests import examples
-from tests.cli.commands import failed, ran, shown
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.commands import failed, ran, shown
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 

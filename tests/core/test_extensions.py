@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.errors import ExportError, ImportFailed
 from pytest_jsbench.core.extensions import extension, import_object, installed, is_reference, load
-from tests.packages import install
+from tests.support.packages import install
 
 GROUP = "pytest_jsbench.things"
 

@@ -1,28 +1,16 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.text import counted, described, distinct, dollars, json_text, printable, sentence, shortened
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
+from tests.support.hostile_texts import is_shown_as_it_is
 
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
-
-
-def is_shown_as_it_is(text: str, kept: str = "") -> bool:
-    """Return whether the text can be encoded, and has no invisible characters and no commands."""
-    text.encode()
-    lines = [line.lstrip() for line in text.split("\n")]
-    return (
-        not {one for one in set(text) - set(kept) if unicodedata.category(one) in HIDDEN}
-        and "##[" not in text
-        and not any(line.startswith("::") for line in lines)
-    )
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from pytest_jsbench.engines.engine_secrets import (
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import FunctionFactory, find
-from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.calls import request
+from tests.support import anthropic_wire, openai_wire, responses_wire
+from tests.support.engine_calls import request
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 

@@ -24,7 +24,7 @@ from pytest_jsbench.engines.local import serving
 from pytest_jsbench.engines.local_guard import SharedState
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
-from tests.engines.calls import fetch
+from tests.support.engine_calls import fetch
 
 pytest.importorskip("xllamacpp", reason="the local engine needs the package xllamacpp")
 

@@ -31,7 +31,7 @@ from pytest_jsbench.engines.providers.anthropic_messages import messages_setting
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, sampled
-from tests.engines.calls import complete, fault, request
+from tests.support.engine_calls import complete, fault, request
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch

@@ -21,8 +21,8 @@ from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 #: Rows of the paper whose compliance rate is not the quotient of the other two.
 UNLIKE = {("Github_easy", "Outlines"), ("Snowplow", "Outlines")}

@@ -22,8 +22,8 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.rejudging import matched
 from pytest_jsbench.reports.run_json import read_run, run_to_dict
-from tests import examples
-from tests.examples import completion, record, replace
+from tests.support import examples
+from tests.support.examples import completion, record, replace
 
 FROZEN = Path(__file__).with_name("frozen_figures.jsonl")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}

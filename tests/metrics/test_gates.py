@@ -31,8 +31,8 @@ from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.values import match
-from tests import examples, fuzzing
-from tests.examples import record, replace
+from tests.support import examples, fuzzing
+from tests.support.examples import record, replace
 
 
 def summary(*records: Record) -> Summary:

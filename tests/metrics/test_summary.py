@@ -14,8 +14,8 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 
 def timed(**times: Any) -> Record:

@@ -11,8 +11,8 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import each, match, unmatched_variants
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from tests import examples
-from tests.examples import record, replace, variants
+from tests.support import examples
+from tests.support.examples import record, replace, variants
 
 TWO = examples.variants(a={}, b={"model": "n", "shots": 3, "streaming": False})
 

@@ -18,9 +18,9 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 from pytest_jsbench.values import match
-from tests import examples
-from tests.conversation import PROMPT as CONVERSATION
-from tests.examples import replace
+from tests.support import examples
+from tests.support.conversation import PROMPT as CONVERSATION
+from tests.support.examples import replace
 
 SCHEMA: dict[str, Any] = {"properties": {"secret": {"minimum": 3, "x-secret": 1}}, "examples": ["secret"]}
 PROMPT = Prompt(messages=(Message(role="system", content="secret"), Message(role="user", content="yes")))

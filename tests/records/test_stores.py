@@ -13,8 +13,8 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.records import stores
 from pytest_jsbench.records.stores import at_hand
-from tests import examples
-from tests.records.test_merging import write
+from tests.support import examples
+from tests.support.run_files import store_shard
 
 fsspec: Any = pytest.importorskip("fsspec", reason="needs the extra stores")
 
@@ -24,7 +24,7 @@ def shards(tmp_path: Path) -> Path:
     """Return two shards, each a directory of runs as a job leaves it: one run, and other files of a run."""
     for number, plan in ((1, "aceg"), (2, "bdf")):
         folder = tmp_path / "shards" / f"shard-{number}" / "run"
-        write(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
+        store_shard(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
         (folder / "report.html").write_text("a page")
     return tmp_path / "shards"
 

@@ -17,9 +17,9 @@ from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.history import History, HistoryLine, add, report
 from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import report_lines
-from tests import examples
-from tests.examples import replace
-from tests.mutations import mutated_lines, survive
+from tests.support import examples
+from tests.support.examples import replace
+from tests.support.mutations import mutated_lines, survive
 
 ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
 

@@ -28,11 +28,10 @@ from pytest_jsbench.reports.run_json import (
     with_cases,
     write_run,
 )
-from tests import examples
-from tests.examples import record, replace
-from tests.verdicts.data import DATA
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.public_data import OPENADAPT_EVALS
 
-OTHERS = DATA / "openadapt_evals"
 SCHEMA = published("evaluation")
 
 
@@ -129,7 +128,7 @@ def test_unknown_content_of_a_file_is_kept() -> None:
     assert parse(migrated, source="s").interval("x") == (0.5, 2)
 
 
-@pytest.mark.parametrize("path", sorted(OTHERS.glob("*.json")) or [None], ids=str)
+@pytest.mark.parametrize("path", sorted(OPENADAPT_EVALS.glob("*.json")) or [None], ids=str)
 def test_files_of_another_project_are_read_and_conform(path: Path | None) -> None:
     if path is None:
         pytest.skip("shared/data/openadapt_evals is not there")

@@ -16,7 +16,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import AcceptanceRunner
 from pytest_jsbench.verdicts import FailureType, Judge
-from tests import examples
+from tests.support import examples
 
 KEY = CaseKey(task="simple", id="number")
 CASE = Case(key=KEY, schema={"type": "integer"})

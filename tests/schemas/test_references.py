@@ -19,8 +19,8 @@ from pytest_jsbench.schemas.references import (
     place_of,
     tokens_of,
 )
-from tests.core.test_text import is_shown_as_it_is
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
+from tests.support.hostile_texts import is_shown_as_it_is
 
 ROOT: dict[str, Any] = {
     "$id": "https://example.org/root",

@@ -11,7 +11,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.questions import together
 from pytest_jsbench.settings.plan import policy_of
 from pytest_jsbench.settings.variants import Variant, make_variants, placed
-from tests import examples
+from tests.support import examples
 
 ENGINE = "--jsbench-engine=scripted"
 BOTH = {"long": "schema", "short": "chat"}

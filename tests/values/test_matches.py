@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.values import Comparer, Match, described, expecting, match
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

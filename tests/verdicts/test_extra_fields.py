@@ -19,7 +19,7 @@ from pytest_jsbench.schemas.dialects import (
 )
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
-from tests.counting import calls_of
+from tests.support.counting import calls_of
 
 A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}

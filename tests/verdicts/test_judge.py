@@ -41,8 +41,8 @@ from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
 from pytest_jsbench.verdicts import judge as judge_module
 from pytest_jsbench.verdicts.judge import constants_of
-from tests.examples import replace
-from tests.verdicts.standin import StandInCalls, Trouble, troubled
+from tests.support.examples import replace
+from tests.support.stand_in_judge import StandInCalls, Trouble, troubled
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=60)

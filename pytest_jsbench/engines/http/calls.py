@@ -26,21 +26,22 @@ LONGEST_BODY = 64 * 1024 * 1024
 class Deadline:
     """A time limit for a whole call: connecting, TLS, headers and body."""
 
-    __slots__ = ("_end", "seconds")
+    __slots__ = ("_clock", "_end", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds = seconds
-        self._end = time.perf_counter() + seconds
+        self._clock = clock
+        self._end = clock() + seconds
 
     @property
     def remaining(self) -> float:
         """Seconds until the deadline; never negative."""
-        return max(0.0, self._end - time.perf_counter())
+        return max(0.0, self._end - self._clock())
 
     @property
     def elapsed(self) -> float:
         """Seconds since the deadline was set."""
-        return time.perf_counter() - self._end + self.seconds
+        return self._clock() - self._end + self.seconds
 
     @property
     def passed(self) -> bool:

@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.sources import parquet
-from tests.datasets.reading import keys, opened, problem, read, schema
+from tests.support.dataset_reading import keys, opened, problem, read, schema
 
 
 def table(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Path:

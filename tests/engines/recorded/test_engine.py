@@ -24,35 +24,13 @@ from pytest_jsbench.core.messages import Message, Role, read_messages
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, json_change, prompt_change
-from tests import examples
-from tests.conversation import PROMPT, TURNS
-from tests.engines.calls import request
-from tests.examples import replace
+from tests.support import examples
+from tests.support.conversation import PROMPT, TURNS
+from tests.support.engine_calls import request
+from tests.support.examples import replace
+from tests.support.recording import Fixed, record
 
 NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'
-
-
-class Fixed:
-    """An engine that always gives the same answer."""
-
-    info = EngineInfo(engine="fixed", model="m1", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
-
-    def __init__(self, answer: Completion | Declined) -> None:
-        self.answer = answer
-        self.closed = False
-
-    def generate(self, asked: Request) -> Completion | Declined:
-        assert isinstance(asked.schema, dict)
-        asked.schema["changed"] = True  # as an engine may do
-        return self.answer
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def record(folder: Path, asked: Request, answer: Completion | Declined) -> Path:
-    RecordingEngine(Fixed(answer), folder, lost=pytest.fail).generate(asked)
-    return Recordings(folder).path(asked.key, asked.repeat)
 
 
 def replayed(folder: Path, asked: Request, **options: Any) -> Completion | Declined:

@@ -14,9 +14,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
-from tests import examples
-from tests.engines.calls import request
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.engine_calls import request
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "integer"}
 

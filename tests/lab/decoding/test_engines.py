@@ -38,9 +38,9 @@ from pytest_jsbench.engines.http.calls import EnclosedError
 from pytest_jsbench.engines.http.client import Client
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
-from tests.conversation import PROMPT
-from tests.engines.calls import CITY, complete, decline, fault, request
-from tests.engines.contract import EngineContract, ServedByAModel
+from tests.support.conversation import PROMPT
+from tests.support.engine_calls import CITY, complete, decline, fault, request
+from tests.support.engine_contract import EngineContract, ServedByAModel
 
 Decoding = Callable[[str], tuple[EngineConfig, Engine]]
 

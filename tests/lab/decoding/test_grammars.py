@@ -15,7 +15,7 @@ import pytest
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 
-MOODY = "tests.lab.decoding.moody"
+MOODY = "tests.support.faulty_library"
 
 
 @contextmanager

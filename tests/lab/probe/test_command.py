@@ -20,9 +20,9 @@ from pytest_jsbench.formats import published
 from pytest_jsbench.lab.probe import demo_server
 from pytest_jsbench.lab.probe.demo_server import ChatRequest, conforming
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.engines.openai_wire import SECRET
-from tests.engines.provider import Provider, json_reply, unreachable_url
-from tests.lab.probe.enforcing import Enforcing, refusal, said
+from tests.support.enforcing_server import Enforcing, refusal, said
+from tests.support.openai_wire import SECRET
+from tests.support.provider import Provider, json_reply, unreachable_url
 
 pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
