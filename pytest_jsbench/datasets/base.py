@@ -203,7 +203,7 @@ class Listing:
         try:
             return entry.read(key)
         except Unreadable as error:
-            return broken(key, entry.where, error)
+            return build_broken_case(key, entry.where, error)
 
     def texts(self) -> Iterator[tuple[CaseKey, str]]:
         """Yield the key and the schema's text of each case that consists only of its schema."""
@@ -229,7 +229,7 @@ def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbe
     return key
 
 
-def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
+def build_broken_case(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
     """Return a BrokenCase for a case that could not be read, with the place in the source."""
     return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
 

@@ -78,7 +78,7 @@ def _open_several(selection: Selection) -> Listing:
     for source, listing in listings.items():
         entries += map(SkippedPart, listing.notes)
         for key, entry in listing.entries.items():
-            task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
+            task = key.task if sources_with[key.task] == 1 else _prefix_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
     return Listing.from_entries(selection, entries)
 
@@ -94,7 +94,7 @@ def _label_sources(sources: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def _prefixed_task(label: str, task: str) -> str:
+def _prefix_task(label: str, task: str) -> str:
     if label == task or label.endswith(f".{task}"):
         return label
     return f"{label}.{task}"

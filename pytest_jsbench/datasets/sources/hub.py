@@ -40,7 +40,7 @@ _CARDS = ("README.md", ".huggingface.yaml")
 _FILE_KEYS = frozenset({"data_files", "data_dir", "path"})
 
 
-def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
+def _list_rows(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
     """
     Return the selected rows, with `find` as the function that yields the rows of a config.
 
@@ -81,7 +81,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
         except Exception as error:
             raise _loading_error(source, error) from error
-        return _listing(selection, configs, partial(_find_in_library, selection, repository, revision))
+        return _list_rows(selection, configs, partial(_find_in_library, selection, repository, revision))
 
 
 def _find_in_library(selection: Selection, repository: str, revision: str | None, task: str) -> Iterator[ListedCase]:
@@ -249,7 +249,7 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
             for path in layout[task][split]:
                 yield from parquet.find(reader, path, task=task)
 
-    return _listing(selection, [*layout, _WHOLE], find)
+    return _list_rows(selection, [*layout, _WHOLE], find)
 
 
 def find_layout(folder: Path) -> _Layout | None:

@@ -47,7 +47,7 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
                 read = partial(_read_row, (*places, group), index)
                 place = f"{path} row {number}"
                 name = f"row-{number}"
-                yield rows.listed_case(read, row, task=task, name=name, where=place, only_schema=only_schemas)
+                yield rows.list_row(read, row, task=task, name=name, where=place, only_schema=only_schemas)
                 number += 1
             first += len(names)
 
