@@ -92,7 +92,7 @@ _CARE_OF_EACH = {
 }
 
 
-def bounded(schema: Schema) -> Schema:
+def bound_schema(schema: Schema) -> Schema:
     """Return a narrowed copy of the schema."""
     if not isinstance(schema, Mapping):
         return schema
@@ -102,10 +102,10 @@ def bounded(schema: Schema) -> Schema:
     if can_move_properties(original):
         exclusive = may_exclude_alternatives(original)
         original = rebuild(original, partial(spread_alternatives, exclusive=exclusive))
-    return _bounded(original)
+    return _bound_document(original)
 
 
-def _bounded(schema: Mapping[str, Any]) -> Schema:
+def _bound_document(schema: Mapping[str, Any]) -> Schema:
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
@@ -121,9 +121,9 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
     return result
 
 
-def for_llama_cpp(schema: Schema) -> Schema:
+def bound_for_llama_cpp(schema: Schema) -> Schema:
     """Return the narrowed schema, with references as JSON pointers, the only form that llama.cpp supports."""
-    return with_pointers(bounded(schema))
+    return with_pointers(bound_schema(schema))
 
 
 class _Walk:
