@@ -27,7 +27,7 @@ from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
-from pytest_jsbench.verdicts.judge import judged_by
+from pytest_jsbench.verdicts.judge import find_judging_schema
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -261,7 +261,7 @@ class ProjectRunners:
                 record = structs.replace(record.with_schema(None), verdict=verdict)
             else:
                 record = judge_again(record.with_schema(schema), runner.judge)
-                record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))
+                record = record.with_schema(find_judging_schema(record.generation, record.verdict.tool, schema))
         return self._write(
             structs.replace(record, answered_by=record.answered_by or self._other_engine(runner)), asked_by
         )

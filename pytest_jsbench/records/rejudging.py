@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
-from pytest_jsbench.verdicts.judge import constants_of, judged_by
+from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
@@ -32,7 +32,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     not sent to the engine, was not constrained by a schema, or was not received as text.
     """
     verdict = decide(generation, schema, judge)
-    schema_of_text = judged_by(generation, verdict.tool, schema)
+    schema_of_text = find_judging_schema(generation, verdict.tool, schema)
     completion = generation if isinstance(generation, Completion) else None
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {

@@ -59,7 +59,7 @@ class ReadSchema:
         asserted = self.dialect.asserts_formats
         return policy.formats == "assert" if asserted is None else asserted
 
-    def in_its_draft(self) -> bool | dict[str, Any]:
+    def convert_to_published_draft(self) -> bool | dict[str, Any]:
         """Return an equivalent schema in a published draft, for validators that do not support custom metaschemas."""
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
