@@ -34,7 +34,7 @@ from pytest_jsbench.adaptation.merging import (
     spread_alternatives,
 )
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, find_schemas, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def with_pointers(schema: Schema) -> Schema:
     dialect = dialect_of(schema, DIALECTS[-1]) if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or dialect is None:
         return schema
-    parts = list(located(schema))
+    parts = list(find_schemas(schema))
     referring: dict[Tokens, Any] = {path: part for path, part in parts if isinstance(part.get("$ref"), str)}
     # pointers in a subschema with its own identifier start at that subschema
     nested = any(isinstance(part.get(name), str) for _, part in parts[1:] for name in ("$id", "id"))

@@ -24,7 +24,7 @@ from pytest_jsbench.datasets.base import as_schema
 from pytest_jsbench.datasets.folders import files_below
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.keywords import DATA, NAMED
-from pytest_jsbench.schemas.references import joined, pointer_of
+from pytest_jsbench.schemas.references import join_uris, pointer_of
 
 #: Maximum size of a schema in bytes; the largest schema of JSONSchemaBench has 938,058.
 LARGEST_SCHEMA = 10_000_000
@@ -120,7 +120,7 @@ class DocumentFolder:
             if isinstance(document, dict):
                 for keyword in ("$id", "id"):
                     if isinstance(name := document.get(keyword), str):
-                        paths.setdefault(joined(self.uri(path), name).partition("#")[0], path)
+                        paths.setdefault(join_uris(self.uri(path), name).partition("#")[0], path)
         return paths
 
     def _parse(self, path: Path) -> object:
@@ -296,7 +296,7 @@ class _Bundle:
     def _rewrite_reference(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """Return the reference as a pointer from the root; unchanged if it cannot be resolved here."""
         target = self._resolve(reference, resolver)
-        full = joined(_base_of(resolver), reference) if target else ""
+        full = join_uris(_base_of(resolver), reference) if target else ""
         if full.partition("#")[0] in self._foreign:
             return full
         if target is None and self._opaque and reference.startswith("#") and not foreign:
@@ -317,7 +317,7 @@ class _Bundle:
 
     def _resolve(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
         """Return the target of the reference, with the resolver for references inside of the target."""
-        full = joined(_base_of(resolver), reference)
+        full = join_uris(_base_of(resolver), reference)
         if full not in self._targets:
             contents, resolver = self._look_up(reference, resolver)
             is_schema = isinstance(contents, bool) or (

@@ -123,7 +123,7 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     pending: list[tuple[Any, list[Tokens]]] = [(instance, [()])]
     while pending:
         value, places = pending.pop()
-        places = schemas.applying(places)
+        places = schemas.find_applying(places)
         examined += len(places)
         if examined > _MOST_PLACES:
             return None

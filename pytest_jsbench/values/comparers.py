@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.schemas.keywords import located, rebuild
+from pytest_jsbench.schemas.keywords import find_schemas, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
 #: Schema keyword that names a comparer; the model and the judge never see this keyword.
@@ -231,7 +231,7 @@ def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -
 
     Each comparer is added to `comparers`, with the JSON pointer of its subschema as the key.
     """
-    named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
+    named = {pointer_of(path): part[KEYWORD] for path, part in find_schemas(schema) if KEYWORD in part}
     if not named:
         return schema  # few schemas name a comparer, so most need no copy
     if comparers is not None:

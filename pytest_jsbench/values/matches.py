@@ -376,7 +376,7 @@ class _Walk:
     def _find_comparer(self, spot: _Spot) -> tuple[_Spot, Comparer]:
         """Return the spot with the subschemas that apply there, and the comparer for the spot."""
         if self._places is not None:
-            spot = _Spot(spot.path, self._places.applying(spot.places))
+            spot = _Spot(spot.path, self._places.find_applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
             return spot, named
         comparers = dict.fromkeys(self._of_schema[place] for place in spot.places if place in self._of_schema)
