@@ -13,7 +13,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
-from pytest_jsbench.values import expecting, without_comparers
+from pytest_jsbench.values import extract_comparers, without_comparers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ def with_comparers(case: Case) -> Case:
         if case.expected is None:
             schema = without_comparers(case.schema)
             return case if schema is case.schema else replace(case, schema=schema)
-        schema, expected = expecting(case.schema, case.expected.value)
+        schema, expected = extract_comparers(case.schema, case.expected.value)
     except ValueError as error:
         raise Unreadable(str(error), reason="bad_comparer") from None
     return replace(case, schema=schema, expected=expected)

@@ -200,7 +200,7 @@ def _time(text: str) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
-def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
+def extract_comparers(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
     Return the schema without its comparers, and the expected instance together with these comparers.
 

@@ -15,7 +15,7 @@ from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.schemas.references import json_path
-from pytest_jsbench.values import Fault, described
+from pytest_jsbench.values import Fault, describe_match
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def reason_of(record: Record) -> str:
     """Return why an attempt did not pass, or else which of its values are wrong."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
-    lines = [] if record.match is None or record.match.exact else described(record.match)
+    lines = [] if record.match is None or record.match.exact else describe_match(record.match)
     values = "; ".join(lines[1:] or lines)
     test = record.test_outcome
     failed = _test(test) if test is not None and test.passed is False else ""
@@ -173,7 +173,7 @@ def details_of(record: Record) -> dict[str, Any]:
         "test": _test(record.test_outcome),
         "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),
-        "values": "" if record.match is None else _cut("\n".join(described(record.match))),
+        "values": "" if record.match is None else _cut("\n".join(describe_match(record.match))),
         "expected": _expected_lines(record),
         "schema": schema,
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
