@@ -68,7 +68,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
 
-    def measured(self, name: str) -> list[float]:
+    def find_measurements(self, name: str) -> list[float]:
         """Return the measurements with this name; attempts without one are left out."""
         return [value for value in self.measures.get(name, ()) if value is not None]
 

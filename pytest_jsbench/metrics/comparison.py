@@ -20,7 +20,7 @@ from pytest_jsbench.metrics.statistics import (
     PairedDifference,
     PairedRatio,
     Share,
-    adjusted,
+    adjust_p_values,
     paired_difference,
     paired_ratio,
 )
@@ -380,7 +380,11 @@ def compare(
         ratios={
             name: ratio
             for name in MEASURES
-            if (ratio := paired_ratio((was.measured(name), now.measured(name)) for was, now in pairs.values())).n
+            if (
+                ratio := paired_ratio(
+                    (was.find_measurements(name), now.find_measurements(name)) for was, now in pairs.values()
+                )
+            ).n
         },
         cached=_cached_shares(pairs.values()),
     )
@@ -390,7 +394,7 @@ def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[
     """Return the share of input tokens that came from a cache in each run; None if a run does not report it."""
     shares = []
     for run in (0, 1):
-        tokens = [(sum(pair[run].measured(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
+        tokens = [(sum(pair[run].find_measurements(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
         cached, whole = map(sum, zip(*tokens, strict=True)) if tokens else (0, 0)
         shares.append(cached / whole if whole and any(CACHED in pair[run].measures for pair in pairs) else None)
     first, second = shares
@@ -411,7 +415,7 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
         for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):
             fields.setdefault(name, []).append((_count_right(was, name), _count_right(now, name)))
     exact = [(_count_exact(was), _count_exact(now)) for was, now in shared.values()]
-    first, *rest = adjusted([paired_difference(shares) for shares in (exact, *fields.values())])
+    first, *rest = adjust_p_values([paired_difference(shares) for shares in (exact, *fields.values())])
     gained: Counter[CaseKey] = Counter()
     for key, pair in shared.items():
         for before, after in zip(*pair, strict=True):
@@ -462,10 +466,12 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Adjust the p-values of several comparisons, separately for verdicts, values and the project's own tests."""
-    by_cases = adjusted([comparison.difference for comparison in comparisons])
+    by_cases = adjust_p_values([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
-    tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
-    ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
+    tests = iter(adjust_p_values([test for values in valued for test in (values.difference, *values.fields.values())]))
+    ends = iter(
+        adjust_p_values([comparison.tests.difference for comparison in comparisons if comparison.tests is not None])
+    )
     adjusted_comparisons = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
         values = comparison.values
@@ -523,7 +529,7 @@ def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
     return [replace(pair, comparison=comparison) for pair, comparison in zip(unadjusted, compared, strict=True)]
 
 
-def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
+def find_differing_cases(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
     """Return the cases that some of the runs pass and others fail, the most evenly divided ones first."""
     passed: Counter[CaseKey] = Counter()
     decided: Counter[CaseKey] = Counter()

@@ -136,7 +136,7 @@ def check_all(
         check(resolved, summary, by_variant)
         for gate in gates
         for resolved in (
-            [replace(gate, name=gate.name.for_variant(name)) for name in by_variant]
+            [replace(gate, name=gate.name.with_variant(name)) for name in by_variant]
             if gate.name.baseline and gate.name.variant is None and by_variant and "" not in by_variant
             else [gate]
         )

@@ -217,7 +217,7 @@ class Controller:
         reason = f"another plugin has set the exit status to {status}"
         if raised is not None:
             reason = f"another plugin: {described(raised)}"
-        overruled = self.run.verdict.overruled(status, reason)
+        overruled = self.run.verdict.with_exit_status(status, reason)
         before, self.run = self.run.verdict, replace(self.run, verdict=overruled)
         self._write_files(instead_of=before)
         self._session.exitstatus = overruled.exit_status

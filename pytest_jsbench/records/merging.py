@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.questions import difference, together
+from pytest_jsbench.records.questions import combine_variants, difference
 from pytest_jsbench.records.records import Attempt
 
 #: Maximum number of attempts in a merged run.
@@ -65,7 +65,7 @@ class _Part:
 def merge(paths: Sequence[Path]) -> Merged:
     """Merge the runs at these paths; raise MergeError if they are not parts of the same run."""
     parts = [_Part(path=path, run=_read(path)) for path in paths]
-    of_variants = _by_variant(parts)
+    of_variants = _group_by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
     if attempts > MOST_ATTEMPTS:
         message = f"the runs to merge plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
@@ -91,7 +91,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
     metadatas = [runs[0].metadata for runs in of_variants.values()]
-    metadata = together(metadatas) if parts[0].run.variants else metadatas[0]
+    metadata = combine_variants(metadatas) if parts[0].run.variants else metadatas[0]
     absent = [
         f"{shard} of variant {name}" if name else shard
         for name, runs in of_variants.items()
@@ -146,7 +146,7 @@ def _read(path: Path) -> Run:
     return run
 
 
-def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
+def _group_by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     """
     Return the parts by variant, with an empty name for runs without variants.
 

@@ -75,7 +75,9 @@ def _texts(instance: object) -> Iterator[tuple[Path, str]]:
             pending += [((*path, number), member) for number, member in enumerate(value)]
 
 
-def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
+def compare_values(
+    record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None
+) -> Record:
     """
     Return the judged record with a comparison of its answer's values with the expected values.
 
@@ -103,7 +105,7 @@ def judge_again(
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
     judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
     compared = verdict.valid == record.verdict.valid and not compare
-    return judged if compared else matched(judged, record.expected, comparers)
+    return judged if compared else compare_values(judged, record.expected, comparers)
 
 
 #: Maximum number of pairs of a subschema and a value that are examined; for larger answers the result is None.

@@ -20,7 +20,7 @@ from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
-from pytest_jsbench.records.questions import difference, match, unmatched_variants
+from pytest_jsbench.records.questions import difference, find_unmatched_variants, match
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 
@@ -125,7 +125,7 @@ def resume(
         return Resumption(source=path, folder=folder, warnings=content.warnings)
     theirs = content.run(path, ResumeError).metadata
     names = match(theirs, metadata)
-    changed = unmatched_variants(theirs, metadata)
+    changed = find_unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)

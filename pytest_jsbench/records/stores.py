@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 @contextmanager
-def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
+def fetch_runs(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
     """
     Copy the runs at URLs to a temporary directory; yield the local path for each place, and the URL of each copy.
 
@@ -56,7 +56,7 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
         try:
             yield paths, originals
         except JSBenchError as error:
-            error.args = (originally(str(error), originals),)
+            error.args = (restore_urls(str(error), originals),)
             raise
 
 
@@ -101,7 +101,7 @@ def _local_paths(url: str) -> list[Path] | None:
     return found
 
 
-def originally(text: str, originals: Mapping[str, str]) -> str:
+def restore_urls(text: str, originals: Mapping[str, str]) -> str:
     """Return the text with the path of each copy replaced by its URL."""
     for path, url in originals.items():
         text = re.sub(rf"{re.escape(path)}(?!\d)", lambda _, url=url: url, text)  # type: ignore[misc]

@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, Val
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
 from pytest_jsbench.metrics.figures import FIGURES
-from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, distinguishing
+from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, find_distinguishing_settings
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
 from pytest_jsbench.reports.run_json import firsts, settings_apart
@@ -341,7 +341,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         names = list(given)
     elif any(run.variant for run in evaluations):
         names = [run.label for run in evaluations]
-    elif distinguishing_names := distinguishing(
+    elif distinguishing_names := find_distinguishing_settings(
         settings := [run.settings for run in evaluations],
         same_cases=same_cases(*(run.outcomes for run in evaluations)),
     ):

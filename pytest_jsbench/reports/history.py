@@ -22,7 +22,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, adjust_together, compare
-from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
+from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, names_with_bounds
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.setting_differences import SettingDifference, differences
@@ -37,7 +37,7 @@ LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
-    *bounded(name for name in RATES if FIGURES[name].is_main),
+    *names_with_bounds(name for name in RATES if FIGURES[name].is_main),
     *(row.name for row in FIGURES.values() if row.is_main and not row.is_rate),
     *(f"{name}_count" for name, row in TIMES.items() if row.is_main),
     "input_tokens",
@@ -97,7 +97,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
         most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
         ends = [end for _, case in ordered for end in (*case.attempts, *[MISSING] * (most - len(case.attempts)))]
-        measured = {name: [case.measured(name) for _, case in ordered] for name in MEASURED}
+        measured = {name: [case.find_measurements(name) for _, case in ordered] for name in MEASURED}
         measures = {
             name: tuple(float(f"{fmean(values):.4g}") if values else None for values in of_cases)
             for name, of_cases in measured.items()
@@ -374,7 +374,7 @@ class History:
             lines.setdefault(line.identity, line)
         if len(damaged) > max(1, len(lines)):
             raise RecordError(f"{damaged[0]}; {_EXPECTED}", where=path)
-        return cls(lines=tuple(lines.values()), warnings=journal.skipped(damaged))
+        return cls(lines=tuple(lines.values()), warnings=journal.describe_damage(damaged))
 
     @property
     def series(self) -> tuple[Series, ...]:

@@ -21,7 +21,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
-from pytest_jsbench.metrics.figures import RATES, bounded, named
+from pytest_jsbench.metrics.figures import RATES, find_figure, names_with_bounds
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
@@ -236,7 +236,7 @@ class Evaluation:
 
     def figure(self, name: str) -> Rate | float | None:
         """Return a figure by its name in `figures.FIGURES`; None if the figure is not applicable or not in the file."""
-        row = named(name)
+        row = find_figure(name)
         return self.rate(name) if row is not None and row.is_rate else self.figures.get(name)
 
     def rate(self, name: str) -> Rate:
@@ -503,7 +503,7 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
     """Return a small evaluation file for version control, with everything that comparisons with later runs need."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
-    kept_metrics = [*counts, *bounded(RATES), *times, "cost"]
+    kept_metrics = [*counts, *names_with_bounds(RATES), *times, "cost"]
     variants = {
         name: {part: value for part, value in baseline_to_dict(own, own.outcomes or {}).items() if part in _MEASURED}
         for name, own in evaluation.variants.items()

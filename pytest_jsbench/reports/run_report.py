@@ -17,7 +17,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, proporti
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Attempt, Cause, MissingReason
-from pytest_jsbench.records.setting_differences import RECORDED, distinguishing, settings_of
+from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
@@ -203,7 +203,7 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
 def distinguishing_settings(run: Run, summary: Summary) -> dict[str, str]:
     """Return, for each variant, the settings that distinguish it from the others, the highest pass rate first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
-    setting_names = distinguishing(settings)
+    setting_names = find_distinguishing_settings(settings)
     texts = (", ".join(own[name].label for name in setting_names if name in own) for own in settings)
     return dict(zip(summary.variants, texts, strict=True))
 

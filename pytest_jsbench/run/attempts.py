@@ -48,7 +48,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.engines.base import CachingEngine, Engine, GrammarMatcher, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
-from pytest_jsbench.records.rejudging import matched, verdict_on
+from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
@@ -166,7 +166,7 @@ class Runner:
             tags=case.tags,
             answered_by=tries.answered_by,
         )
-        return matched(record, case.expected, self.comparers)
+        return compare_values(record, case.expected, self.comparers)
 
     def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
         """

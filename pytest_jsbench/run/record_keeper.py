@@ -19,7 +19,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.records.redaction import REDACTED
-from pytest_jsbench.records.rejudging import judge_again, matched
+from pytest_jsbench.records.rejudging import compare_values, judge_again
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class RecordKeeper:
         record = judge_again(structs.replace(recorded, task=case.key.task, id=case.key.id), self._judge())
         if record.redacted is None:
             if isinstance(case, Case):
-                record = matched(record, case.expected, self._plan.comparers)
+                record = compare_values(record, case.expected, self._plan.comparers)
             record, errors = self._classify(record)
         if place is not None and record.kept == recorded:
             result = _attempt_result(AttemptOutcome.of(record, place), record)

@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import ExportError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.formats import EVALUATION, RUN
-from pytest_jsbench.metrics.figures import named
+from pytest_jsbench.metrics.figures import find_figure
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
@@ -229,6 +229,6 @@ def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], 
 
 def _denominator(name: str) -> str | None:
     """Return the metric's denominator: weighted by this count, the mean equals the metric over all files together."""
-    if (row := named(name)) is not None:
+    if (row := find_figure(name)) is not None:
         return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)
