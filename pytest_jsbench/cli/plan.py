@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.core.text import dollars, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.reports import run_json
@@ -95,14 +95,14 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
     rate_text = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
-    attempts = counted(design.repeats, "attempt")
+    attempts = format_count(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
     warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case are identical: "
     out.report(
         [
             [
-                ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
+                ("calls", f"{format_count(calls, 'call')}: {format_count(design.cases, 'case')}, {attempts} each"),
                 ("repeats", f"correlation of the attempts at a case {design.correlation:.2f}, {origin}"),
                 *(
                     [("warning", f"{warning}more attempts add little information")]
@@ -111,7 +111,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ),
                 ("interval", f"the 95 % interval of {rate_text} will be {low:.3f} to {high:.3f}"),
                 ("power", f"a difference of {difference:g} is detected with {100 * power:.0f} % power"),
-                ("needed", f"{counted(needed, 'case')} of {attempts} for {required_power} power"),
+                ("needed", f"{format_count(needed, 'case')} of {attempts} for {required_power} power"),
                 (
                     "no worse",
                     f"as many cases show with {required_power} power that an equal run is no worse by {difference:g}",

@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import CaseKey
 
 # Natural is the type of inherited fields, which msgspec resolves in this module on Python 3.14.
 from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: F401
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.statistics import (
     DifferenceFigures,
@@ -298,7 +298,7 @@ def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
     else:
         title = name.replace("_", " ")
         words = {1: ": more", -1: ": less", 0: ""}
-    interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}"
+    interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {format_count(ratio.n, 'case')}"
     return f"{title} {ratio.value:.2f} ({interval}){words[beyond_drift(ratio)]}"
 
 
@@ -306,7 +306,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
     """Return the difference in one sentence; `does` is the verb for success, `same` the words for no change."""
     if change.value is None:
         return "no case was decided on both sides: nothing can be compared"
-    cases = counted(change.n, "case")
+    cases = format_count(change.n, "case")
     if not (change.fell or change.rose):
         return f"the same number of attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
     ups = ""
@@ -315,7 +315,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
         if change.value:
             more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
         words = f"the share of attempts that {does} is {more} over {cases}"
-        ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
+        ups = f"; {format_count(change.rose, 'case')} up, {change.fell} down"
     elif change.value == 0:
         words = f"equally many of {cases} {does}"
     else:

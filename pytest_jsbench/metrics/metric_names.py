@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
 from pytest_jsbench.metrics.figures import FIGURES, SCORES, find_figure
@@ -296,7 +296,7 @@ def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
     if spread.count < needed:
         return _no_value(f"a {SPREAD[part]} needs {needed} values, found {spread.count}; use the median (_p50) instead")
     low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(spread.count, 'value')}")
 
 
 def _read_sum(value: float | None, *, complete: bool) -> Reading:
@@ -370,4 +370,4 @@ def _read_ratio(name: MetricName, comparison: Comparison) -> Reading:
     if ratio is None or value is None:
         return _no_value("nothing to compare" if ratio is None else f"too few cases for an interval: {ratio.n}")
     low, high = (0.0, _NEVER) if comparison.undecided_now else (value, value)
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(ratio.n, 'case')}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(ratio.n, 'case')}")

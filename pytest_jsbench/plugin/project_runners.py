@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.files import append_whole, json_line, locked, parse_json
+from pytest_jsbench.core.files import append_whole, json_line, open_locked, parse_json
 from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
@@ -208,7 +208,7 @@ class ProjectRunners:
                 yield lambda _: None
                 return
             name = digest([self._variant.name, answers.test]).rpartition(":")[2]
-            with locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
+            with open_locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
                 file.seek(0)
                 text = file.read()
                 size = text.rfind(b"\n") + 1
@@ -304,7 +304,7 @@ class ProjectRunners:
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
-        params = self._params(question, config).for_repeat(question.repeat)
+        params = self._params(question, config).with_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})

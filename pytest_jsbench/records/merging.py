@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
@@ -99,7 +99,8 @@ def merge(paths: Sequence[Path]) -> Merged:
     ]
     notes = [warning for part in parts for warning in part.run.warnings]
     notes.append(
-        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, {twice} of them in more than one run"
+        f"merged {format_count(len(parts), 'run')}: {format_count(len(made), 'attempt')}, "
+        f"{twice} of them in more than one run"
     )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
@@ -131,7 +132,7 @@ def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) 
     """
     note = f"records kept for attempts in more than one run: {twice - replaced} from the run given first"
     note += f", {replaced} from a later run, because the first call had failed" if replaced else ""
-    note += f"; {counted(len(disagreeing), 'attempt')} passed in one run and not in another"
+    note += f"; {format_count(len(disagreeing), 'attempt')} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
     return f"{note}: {names}{more}" if names else note

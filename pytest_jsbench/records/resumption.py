@@ -16,7 +16,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate,
 from pytest_jsbench.core.errors import JSBenchError, ResumeError
 from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
@@ -155,7 +155,7 @@ def resume(
     anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # a project's own test needs the answer itself, not its digest
-        answers_of_tests = counted(len(asked_by_tests), "redacted answer") + " to the project's own tests"
+        answers_of_tests = format_count(len(asked_by_tests), "redacted answer") + " to the project's own tests"
         warnings = (*warnings, f"{answers_of_tests} cannot be reused: the calls are made again")
         asked_by_tests = ()
     return Resumption(

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, MergeError, MissingRequirement
 from pytest_jsbench.core.files import make_private_folder, private
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.records.journal import LARGEST
 
 #: Maximum number of records files at one URL.
@@ -51,7 +51,7 @@ def fetch_runs(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, st
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
             except THIRD_PARTY_ERRORS as error:  # each store raises its own errors
-                reason = _without_secrets(described(error), place)
+                reason = _without_secrets(describe_error(error), place)
                 raise MergeError(f"{shown} cannot be read: {reason}", where=shown) from None
         try:
             yield paths, originals

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import RecordError, nearest
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
 from pytest_jsbench.metrics.comparison import Comparison, adjust_together, beyond_drift, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES
@@ -91,7 +91,7 @@ class Breakdown:
             return f"{rates}, each followed by its denominator: {FIGURES[over].title.lower()}"
         if self.metric != DEFAULT_METRIC or not self.tests:
             return rates
-        tests = counted(self.tests, "test")
+        tests = format_count(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
         return f"{rates}; {marked} (test over common cases; p-values adjusted for {tests}, Holm)"
 

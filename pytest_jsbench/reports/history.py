@@ -16,8 +16,8 @@ from msgspec import Meta, Struct
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json, unwritable
-from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, written
+from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, open_locked, parse_json, unwritable
+from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
@@ -193,11 +193,11 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     """
 
     #: Version of the format of the line; raised when a field is added.
-    schema_version: str = written(HISTORY_VERSION)
+    schema_version: str = write_always(HISTORY_VERSION)
     #: Name of the series to which the line belongs; lines with the same label and the same cases are compared.
     label: Annotated[str, Meta(min_length=1)]
     #: Variant of the run; empty in a run without variants.
-    variant: str = written("")
+    variant: str = write_always("")
     #: Settings of the run, as in run.json, that are compared with the settings of later runs.
     run: Mapping[str, Any]
     #: Metrics by the names in run.json.
@@ -411,7 +411,7 @@ def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], Hi
     The file is locked while lines are added. Raise JournalError if it cannot be written.
     """
     try:
-        with locked(path) as file:
+        with open_locked(path) as file:
             before = History.read(path)
             identities = {line.identity for line in before.lines}
             added = [line for line in lines if line.identity not in identities]

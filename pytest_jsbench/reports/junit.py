@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
-from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.core.text import printable, shorten
 from pytest_jsbench.metrics.figures import FIGURES, names_with_bounds
 from pytest_jsbench.records.questions import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
@@ -144,7 +144,7 @@ def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) ->
         case.remove(group)
         for part in case:
             if (message := part.get("message")) is not None:
-                part.text = shortened(message.partition("\n")[0], _SHORT, cut="end")
+                part.text = shorten(message.partition("\n")[0], _SHORT, cut="end")
                 part.set("message", part.text)
     elif (cost := costs.get(values.get("jsbench.attempt") or "")) is not None:
         ElementTree.SubElement(group, "property", name="jsbench.cost_usd", value=f"{cost:.6g}")

@@ -18,7 +18,7 @@ from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import Natural, digest, from_json, to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import EVALUATION, METRICS, published
+from pytest_jsbench.formats import EVALUATION, METRICS, load_format_schema
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, find_figure, names_with_bounds
@@ -365,7 +365,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics with None in place of -1, which another tool writes for metrics that it no longer measures."""
-    described = published("evaluation")["properties"]["metrics"]["properties"]
+    described = load_format_schema("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import JournalError, JSBenchError, describe_exhaustion
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.records import journal
@@ -131,7 +131,7 @@ class RecordKeeper:
         try:
             return self._make_or_find(attempt, make)
         except Exception as error:
-            if not (why := exhausted(error)):
+            if not (why := describe_exhaustion(error)):
                 raise
             refused = Refused(MissingReason.EXHAUSTED, why)
             self._refuse(refused)

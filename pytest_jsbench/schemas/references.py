@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin
 
-from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.core.text import printable, shorten
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, children, find_schemas
 
@@ -354,10 +354,10 @@ def json_path(parts: Sequence[str | int]) -> str:
 def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
-    part = shortened(part)
+    part = shorten(part)
     return f".{part}" if part.isascii() and part.isidentifier() else f"[{json.dumps(part, ensure_ascii=False)}]"
 
 
 def json_pointer(parts: Sequence[str | int]) -> str:
     """Return a path of keys and indexes as a JSON pointer of limited length: `/properties/a~1b/items/0`."""
-    return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")
+    return printable(pointer_of(shorten(str(part)) for part in parts), cut="middle")

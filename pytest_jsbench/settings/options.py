@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral, path, text, whole
+from pytest_jsbench.core.arguments import Reader, flag, join_names, number, numeral, path, text, whole
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -109,7 +109,7 @@ def publication(name: str) -> dict[str, Any]:
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
-    from pytest_jsbench.core.text import described
+    from pytest_jsbench.core.text import describe_error
 
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
@@ -118,7 +118,9 @@ def publication(name: str) -> dict[str, Any]:
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except THIRD_PARTY_ERRORS as error:
-        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {FIX_PACKAGE}") from error
+        raise ValueError(
+            f"publication '{name}' has no options: {one_line(describe_error(error))}; {FIX_PACKAGE}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ _ENGINE = (
         "Without a table, each value of an option that is given more than once defines a variant.",
         "A,B",
         parse=names,
-        argument=joined,
+        argument=join_names,
     ),
     Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR"),
     Option(
@@ -314,14 +316,10 @@ _CASES = (
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
-    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
+    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=join_names),
     Option("split", "Split of a dataset in the Hub's layout, or all (default: test).", "S", default="test"),
     Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
-    Option(
-        "registry",
-        "Directory of schemas that the dataset may reference by their `$id`.",
-        "DIR",
-    ),
+    Option("registry", "Directory of schemas that the dataset may reference by their `$id`.", "DIR"),
     Option(
         "where",
         "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not "
@@ -457,7 +455,7 @@ _JUDGING = (
         "(default: fail).",
         "fail|allow|NAME,…",
         parse=extra_fields,
-        argument=joined,
+        argument=join_names,
     ),
     Option(
         "duplicate_keys",

@@ -15,7 +15,7 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
-from pytest_jsbench.core.text import described, kind_of, printable
+from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.schemas.keywords import find_schemas, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
@@ -89,7 +89,7 @@ class Comparer:
             raise
         except BaseException as error:  # includes pytest.skip and sys.exit, since the answer is already paid for
             name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
-            raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
+            raise ComparerFailed(f"the comparer {printable(name, 60)} raised {describe_error(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
         """Return whether the actual value equals the expected value; both are scalars."""

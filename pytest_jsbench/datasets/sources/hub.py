@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import DatasetError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, inside
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.rows import table_cases
@@ -154,7 +154,7 @@ def _connection_fault(repository: str, revision: str | None) -> str | None:
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # the hub can be reached; the library will report the problem
     except Exception as error:  # noqa: BLE001  the type depends on the HTTP library of the hub's client
-        return described(error, limit=120)
+        return describe_error(error, limit=120)
     return None
 
 

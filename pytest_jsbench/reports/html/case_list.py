@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
-from pytest_jsbench.core.text import json_text, printable, shortened
+from pytest_jsbench.core.text import json_text, printable, shorten
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.schemas.references import json_path
@@ -89,7 +89,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
                     "task": outcome.key.task,
                     "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
                     "outcome": ending_of(outcome),
-                    "message": "" if record is None else shortened(reason_of(record), longest, cut="end"),
+                    "message": "" if record is None else shorten(reason_of(record), longest, cut="end"),
                     "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
                     "change": changes.get((outcome.variant if variants else "", outcome.key), ""),
                 }
