@@ -27,7 +27,7 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.resumption import resume
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.history import History
@@ -49,7 +49,7 @@ RECORDS = (
     record("decided", task="talk", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
     record("excluded", task="talk", verdict=examples.EXCLUDED),
     record("batched", generation=examples.batched()),
-    matched(
+    compare_values(
         record("valued", schema=SCHEMA),
         Expected(value={"n": 3, "m": [1]}, comparers={"/properties/n": {"tolerance": 0.5}}),
     ),

@@ -14,7 +14,7 @@ from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, Subset, find_su
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
@@ -146,7 +146,7 @@ def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> b
                 out.write(f"{reason}\n" if outcome == "broken" else f"{printable(place, None)}: {reason}\n")
     if not options.json:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        out.write(f"{subset.version}: {counted(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
+        out.write(f"{subset.version}: {format_count(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
     return outcomes.total() > 0 and outcomes.keys() == {"accepted"}
 
 

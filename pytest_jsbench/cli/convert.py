@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
@@ -90,7 +90,7 @@ def _baseline(options: argparse.Namespace, out: Output) -> bool:
     data = run_json.baseline_to_dict(warned(run), outcomes)
     write_atomically(options.output, run_json.baseline_to_text(data), shared=True)
     whose = f"{printable(run.backend)} {printable(run.label)}"
-    out.write(f"{options.output}: {counted(len(outcomes), 'case')} of {whose}\n")
+    out.write(f"{options.output}: {format_count(len(outcomes), 'case')} of {whose}\n")
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, JSBenchError
-from pytest_jsbench.core.extensions import installed, origin, package_of
+from pytest_jsbench.core.extensions import find_entry_points, origin, package_of
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
@@ -122,7 +122,7 @@ def _tables(
 
 def _extensions() -> dict[str, dict[str, EntryPoint]]:
     """Return the extensions of installed packages, by kind and name."""
-    return {kind: installed(kind, error=JSBenchError) for kind in KINDS}
+    return {kind: find_entry_points(kind, error=JSBenchError) for kind in KINDS}
 
 
 def structured(preset: ProviderPreset) -> str:

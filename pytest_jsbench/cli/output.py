@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import counted, json_text, printable
+from pytest_jsbench.core.text import format_count, json_text, printable
 from pytest_jsbench.records.journal import find_runs, read_header
 from pytest_jsbench.reports.terminal import report_lines, width_of
 

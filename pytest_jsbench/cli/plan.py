@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.core.text import dollars, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.reports import run_json

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.json_values import Count, Seconds, written
+from pytest_jsbench.core.json_values import Count, Seconds, write_always
 
 
 class ResponseFormat(StrEnum):
@@ -82,7 +82,7 @@ class GenerationParams:
     #: Time limit for the whole call, without retries, in seconds.
     timeout: float = 120.0
 
-    def for_repeat(self, repeat: int) -> GenerationParams:
+    def with_repeat(self, repeat: int) -> GenerationParams:
         """
         Return the parameters for attempt number `repeat`, from 0; add the number to the seed, because the same seed
         would repeat the answer.
@@ -229,7 +229,7 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
     #: The schema that was sent, if it differs from the case's schema; otherwise None.
-    schema: Schema | None = written(None)
+    schema: Schema | None = write_always(None)
     #: The provider's batch that contained the request; None for a single call.
     batch: str | None = None
     #: Sampling parameters that were sent, if they differ from those of the request; otherwise None.
@@ -302,9 +302,9 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     #: Times of the call; None if they were not measured, as for an answer from a provider's batch.
     timing: Timing | None
     #: Token counts of the call.
-    usage: Usage = written(Usage())
+    usage: Usage = write_always(Usage())
     #: The request that was sent; None if the engine does not report it.
-    sent: Sent | None = written(None)
+    sent: Sent | None = write_always(None)
     #: Whether the text contained a secret of the run, which was replaced by the same number of `*`.
     secret_replaced: bool = False
     #: The model's reasoning, if the provider sent it separately from the text; the judge never sees it.
@@ -333,11 +333,11 @@ class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decli
     #: The engine's message.
     message: str
     #: Times of the call; None if nothing was sent.
-    timing: Timing | None = written(None)
+    timing: Timing | None = write_always(None)
     #: Token counts of the call.
-    usage: Usage = written(Usage())
+    usage: Usage = write_always(Usage())
     #: The request that was sent; None if the engine does not report it.
-    sent: Sent | None = written(None)
+    sent: Sent | None = write_always(None)
     #: The server's answer as received, if an application made the call; otherwise None.
     server: ServerAnswer | None = None
 
@@ -350,7 +350,7 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
     #: Message about the failure, on one line.
     message: str
     #: HTTP status; None if there was no response.
-    status: int | None = written(None)
+    status: int | None = write_always(None)
 
 
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -451,13 +451,13 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Total generation time: from sending the request to the complete response.
     tgt: Seconds
     #: Time to first token: from sending the request to the first content token; None without streaming.
-    ttft: Seconds | None = written(None)
+    ttft: Seconds | None = write_always(None)
     #: Generation completion time: from the first content token to the last; None without streaming, or if all content
     #: arrived at once.
-    gct: Seconds | None = written(None)
+    gct: Seconds | None = write_always(None)
     #: Time from receiving the schema to the first mask of its grammar; None unless the engine compiles the grammar
     #: locally.
-    grammar_compilation: Seconds | None = written(None)
+    grammar_compilation: Seconds | None = write_always(None)
     #: Part of `grammar_compilation` before the first mask is computed; None if the library does not separate the two
     #: parts.
     compile_time: Seconds | None = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
@@ -212,7 +212,7 @@ class LocalEngine(OpenAIEngine):
             # The server would ignore the schema `true`.
             schema: Schema = {} if request.schema is True else request.schema
             if self._narrowing:
-                schema = bounded_within(schema)
+                schema = bound_within(schema)
         except CannotBound as error:
             return unsupported(str(error))
         # The server would compile a grammar for such a schema forever, and would answer no other call.

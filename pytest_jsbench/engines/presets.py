@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import Meta, Struct, field
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError
-from pytest_jsbench.core.extensions import installed, load, origin
+from pytest_jsbench.core.extensions import find_entry_points, load, origin
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.json_values import from_json, to_json
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -138,7 +138,9 @@ def preset_of(engine: str) -> ProviderPreset | None:
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
     except THIRD_PARTY_ERRORS as error:
-        message = f"preset '{engine}': {origin(point)} is not a table in the form of presets.toml: {described(error)}"
+        message = (
+            f"preset '{engine}': {origin(point)} is not a table in the form of presets.toml: {describe_error(error)}"
+        )
         raise EngineError(message, found=point.value, where=engine) from error
 
 
@@ -202,7 +204,7 @@ def _installed() -> Mapping[str, EntryPoint]:
 @functools.lru_cache(maxsize=1)
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     # Cached, because each lookup of an engine that is not a preset would read the metadata of all installed packages.
-    points = installed("preset", error=EngineError)
+    points = find_entry_points("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import EngineError, exhausted, nearest
+from pytest_jsbench.core.errors import EngineError, describe_exhaustion, nearest
 from pytest_jsbench.core.extensions import find_function
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
@@ -257,7 +257,7 @@ class ScriptedEngine:
         except CallError:
             raise
         except Exception as error:
-            if exhausted(error):  # the function is not at fault: the run stops making calls
+            if describe_exhaustion(error):  # the function is not at fault: the run stops making calls
                 raise
             message = one_line(f"the answers function raised {type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from error

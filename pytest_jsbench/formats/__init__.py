@@ -68,7 +68,7 @@ METRICS = Format("run", ("$defs", "metrics"))
 def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
     import jsonschema_rs  # slow to import, and most runs check no file
 
-    whole = published(form.name)
+    whole = load_format_schema(form.name)
     schema: Any = whole
     for step in form.part:
         schema = schema[step]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import distinct, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.records.setting_differences import UNKNOWN, Setting, SettingDifference, differences, settings_of
@@ -217,7 +217,7 @@ class BesidePublished:
         if left_out := ", ".join(map(printable, self.left_out)):
             facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
-            differing = f"{counted(len(self.settings), 'difference')} between the publication and the runs"
+            differing = f"{format_count(len(self.settings), 'difference')} between the publication and the runs"
             facts.append(("settings", differing))
         for setting in self.settings:
             theirs, *ours = setting.shown
@@ -232,7 +232,7 @@ class BesidePublished:
         for task, runs in self.cases.items():
             for name, cases in runs.items():
                 if cases.excluded:
-                    attempts = counted(cases.excluded, "attempt")
+                    attempts = format_count(cases.excluded, "attempt")
                     facts.append(
                         (
                             "excluded",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
@@ -68,7 +68,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
     elif cause is Cause.TYPE_REFUSED:
         field, message = refused(error)
     elif cause is Cause.ERROR:
-        message = described(error)
+        message = describe_error(error)
     return ProjectTestOutcome(
         end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message))
     )

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.errors import exhausted
+from pytest_jsbench.core.errors import describe_exhaustion
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.settings.plan import RateLimits
@@ -401,7 +401,7 @@ class Admission:
 
     def _give_up(self, error: Exception) -> None:
         """Permit no more calls, because their usage can no longer be recorded."""
-        why = exhausted(error) or described(error)
+        why = describe_exhaustion(error) or describe_error(error)
         self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be enforced: {why}"))
 
     def _share(self, calls: int) -> float:

@@ -19,7 +19,7 @@ from jsonschema_rs import (
 )
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
-from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation.bounding import bound_schema
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.keywords import NAMED
@@ -49,7 +49,7 @@ def keywords(schema: Any) -> set[str]:
 def narrowed(schema: Any, subset: Subset | None) -> Any:
     """Return the schema for a provider or a small model; None if it cannot be adapted."""
     if subset is None:
-        return bounded(schema)
+        return bound_schema(schema)
     adapted = check_form(schema, subset, "narrow")
     return None if adapted is None else adapted.schema
 

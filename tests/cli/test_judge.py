@@ -11,7 +11,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.setting_differences import differences
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.schemas.dialects import NAMES
@@ -278,7 +278,7 @@ def compared(folder: Path, *said: str, **named: str) -> Path:
     comparers = dict(map(read_comparer, said))
     answer = examples.completion('{"total": 99.501, "vendor": "acme"}')
     verdict = replace(examples.PASSED, instance={"total": 99.501, "vendor": "acme"})
-    one = matched(record("a", verdict=verdict, generation=answer), Expected(value=INVOICE), comparers)
+    one = compare_values(record("a", verdict=verdict, generation=answer), Expected(value=INVOICE), comparers)
     header = {name: one.how for name, one in comparers.items()} | named
     folder.mkdir()
     list(journal.write(folder / "records.jsonl", examples.metadata(comparers=header), [one]))

@@ -53,13 +53,13 @@ def test_the_middle_of_a_long_text_can_be_left_out() -> None:
     assert len(shown) == 60
     assert shown.startswith("beginx")
     assert shown.endswith("xx is not of type 'string'")
-    assert shortened("abcdef", 4) == "a…ef"
-    assert shortened("abcdef", 1) == "…"
+    assert shorten("abcdef", 4) == "a…ef"
+    assert shorten("abcdef", 1) == "…"
 
 
 def test_a_message_of_several_lines_becomes_a_sentence() -> None:
     assert sentence(" a\r\n\tb \x00c\u2028d ") == "a b \\x00c d"
-    assert described(ValueError("no\n::error::x")) == "ValueError: no ::error::x"
+    assert describe_error(ValueError("no\n::error::x")) == "ValueError: no ::error::x"
 
 
 @given(ANY, st.integers(1, 40), st.sampled_from(["end", "middle"]), st.booleans())
@@ -115,7 +115,7 @@ def test_deeply_nested_json_is_displayed_on_one_line() -> None:
 
 
 def test_counted_uses_the_singular_for_one() -> None:
-    assert [counted(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
+    assert [format_count(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest_jsbench
 from pytest_jsbench.cli import compare
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.extensions import installed
+from pytest_jsbench.core.extensions import find_entry_points
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
@@ -136,7 +136,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, GrammarMatcherFactory) else StandInFactory
-        home = registry._BUILT_IN.get(name) or installed("engine", error=EngineError)[name].value
+        home = registry._BUILT_IN.get(name) or find_entry_points("engine", error=EngineError)[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # Plotting takes seconds, and other tests cover it.
     monkeypatch.setattr(compare, "picture", lambda *_: None)

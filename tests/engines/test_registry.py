@@ -239,7 +239,7 @@ def test_seed_of_the_extra_body_is_raised_per_repeat_and_recorded(
 ) -> None:
     config = EngineConfig(name=engine, model="m", options=options)
     used = sampled(find(engine), config, GenerationParams(max_tokens=64, seed=1))
-    attempts = [replace(request(), repeat=repeat, params=used.for_repeat(repeat)) for repeat in range(3)]
+    attempts = [replace(request(), repeat=repeat, params=used.with_repeat(repeat)) for repeat in range(3)]
 
     settings = {"anthropic": messages_settings, "gemini": gemini_settings, "openai": openai_settings}[engine](config)
     bodies = [settings.wire.to_body(settings, attempt) for attempt in attempts]

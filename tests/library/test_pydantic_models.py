@@ -12,12 +12,12 @@ pytest.importorskip("pydantic", reason="needs the extra pydantic")
 from pydantic import ValidationError
 
 from pytest_jsbench import EvalMetrics, EvalOutput, JSBenchError, load_evaluation
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.reports.run_json import load, metric_problems
 from tests.support.commands import run
 from tests.support.public_data import OPENADAPT_EVALS
 
-KNOWN = published("evaluation")["properties"]["metrics"]["properties"]
+KNOWN = load_format_schema("evaluation")["properties"]["metrics"]["properties"]
 #: The documented example of an evaluation without clicks.
 MARKED: dict[str, Any] = {
     "config_path": "configs/som.yaml",

@@ -61,7 +61,7 @@ def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: P
 
 
 def test_copy_has_only_records_and_is_removed_after_the_merge(bucket: str) -> None:
-    with at_hand([f"{bucket}/shard-*"]) as (paths, originals):
+    with fetch_runs([f"{bucket}/shard-*"]) as (paths, originals):
         files = [file.relative_to(path).as_posix() for path in paths for file in path.rglob("*") if file.is_file()]
         assert files == ["run/records.jsonl"] * 2
         assert set(originals.values()) == {f"{bucket}/shard-*"}
@@ -98,18 +98,21 @@ def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(monkeypat
     listed += [f"/bucket/{name}" for name in ("\x1b[2J/records.jsonl", ".hidden/records.jsonl", "records.\n.jsonl")]
     monkeypatch.setattr(type(store), "find", lambda *_, **__: listed)
 
-    with pytest.raises(MergeError, match=r"^memory://bucket has no records\.jsonl"), at_hand([bucket]):
+    with pytest.raises(MergeError, match=r"^memory://bucket has no records\.jsonl"), fetch_runs([bucket]):
         pass
 
     listed += [f"/bucket/run{number}/records.jsonl" for number in range(stores.MOST_FILES + 1)]
-    with pytest.raises(MergeError, match=r"has 10,001 records files; expected at most 10,000"), at_hand([bucket]):
+    with pytest.raises(MergeError, match=r"has 10,001 records files; expected at most 10,000"), fetch_runs([bucket]):
         pass
 
 
 def test_a_file_that_never_ends_is_read_to_the_bound(monkeypatch: pytest.MonkeyPatch, bucket: str) -> None:
     monkeypatch.setattr(stores, "LARGEST", 100)
 
-    with pytest.raises(MergeError, match=r"has more than 100 bytes in records\.jsonl"), at_hand([f"{bucket}/shard-1"]):
+    with (
+        pytest.raises(MergeError, match=r"has more than 100 bytes in records\.jsonl"),
+        fetch_runs([f"{bucket}/shard-1"]),
+    ):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.history import History, HistoryLine, add, report
@@ -62,7 +62,7 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     assert add(path, [line]) == ([line], History(lines=(), warnings=()))
 
     (text,) = path.read_text().splitlines()
-    jsonschema.validate(json.loads(text), published("history"))
+    jsonschema.validate(json.loads(text), load_format_schema("history"))
     assert History.read(path).lines == (line,)
     small = HistoryLine.of(evaluation("pf?", engine="recorded"))
     assert len(text) < len(json.dumps(to_json(small))) + 300

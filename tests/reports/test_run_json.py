@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
@@ -219,7 +219,7 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
     write_run(tmp_path / "run.json", written)
 
     data = json.loads((tmp_path / "run.json").read_text())
-    jsonschema.validate(data, published("run"))
+    jsonschema.validate(data, load_format_schema("run"))
     assert data.get("metrics", data)["planned"] == summary.total.planned
     assert (data["config_path"], data["backend"]) == ("pytest.ini", "scripted")
     assert data["gates"] == [{"gate": "pass_rate>=0.5", "met": gate.met, "message": gate.message}]
@@ -229,7 +229,7 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
 
 
 def test_every_metric_it_writes_is_in_the_published_schema() -> None:
-    described = published("run")["$defs"]["metrics"]["properties"]
+    described = load_format_schema("run")["$defs"]["metrics"]["properties"]
 
     assert summarize(examples.run(record())).total.to_dict().keys() == described.keys()
 
@@ -241,7 +241,7 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     write_run(tmp_path / "run.json", run_to_dict(run, summary, config_path="pytest.ini"))
 
     data = json.loads((tmp_path / "run.json").read_text())
-    jsonschema.validate(data, published("run"))
+    jsonschema.validate(data, load_format_schema("run"))
     assert list(data["variants"]) == ["b", "a"]
     assert (data["backend"], data["run"]["model"]) == ("scripted", "2 models")
     assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("a", "b", False)]

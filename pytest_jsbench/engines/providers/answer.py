@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import counted, shortened
+from pytest_jsbench.core.text import format_count, shorten
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
 from pytest_jsbench.engines.providers.tool_calls import FIRST, CallsByIndex, PartialCall, Place, join_pieces, tool_name
@@ -55,7 +55,7 @@ def _check_complete(word: str, text: str) -> None:
         ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
-        message = f"{ending}, and the text is not one JSON document; {counted(len(text), 'character')} dropped"
+        message = f"{ending}, and the text is not one JSON document; {format_count(len(text), 'character')} dropped"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message))
 
 
@@ -259,7 +259,7 @@ class AnswerBuilder:
         if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)
-        return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
+        return f"after {format_count(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shorten(text)}"
 
     def add_refusal(self, piece: object) -> None:
         """Add a piece of the provider's refusal."""
@@ -293,13 +293,13 @@ class AnswerBuilder:
             return self._declined(refusal, sent)
         characters = sum(map(len, self._pieces))
         if self._finish is None:
-            message = f"the answer ended without a finish reason; {counted(characters, 'character')} dropped"
+            message = f"the answer ended without a finish reason; {format_count(characters, 'character')} dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message, was_truncated=True)
         word, meaning, detail = self._finish
         match meaning:
             case FaultKind():
                 message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
-                raise CallError(meaning, one_line(f"{message}; {counted(characters, 'character')} dropped"))
+                raise CallError(meaning, one_line(f"{message}; {format_count(characters, 'character')} dropped"))
             case DeclineReason():
                 return self._declined(detail or "the model's provider refused to answer", sent)
             case FinishReason.CONTENT_FILTER if not characters:

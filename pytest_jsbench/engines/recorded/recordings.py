@@ -25,7 +25,7 @@ from pytest_jsbench.core.generations import (
     Sent,
     ServerAnswer,
 )
-from pytest_jsbench.core.json_values import from_json, to_json, written
+from pytest_jsbench.core.json_values import from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.records.setting_differences import RECORDED
@@ -173,7 +173,7 @@ class _Server(Struct, frozen=True, kw_only=True):
 class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Contents of a recording's file; the text of a message or an answer is a list of lines."""
 
-    recording: int = written(RECORDING_VERSION)
+    recording: int = write_always(RECORDING_VERSION)
     task: str
     id: str
     repeat: int
@@ -182,7 +182,7 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     response_format: ResponseFormat
     streaming: bool
     #: Sampling parameters of the recorded call; unknown parameters are absent.
-    params: _Sampled = written(_Sampled())
+    params: _Sampled = write_always(_Sampled())
     #: Engine and sampling settings of the test and of the run.
     said: _Settings
     messages: list[_Turn]

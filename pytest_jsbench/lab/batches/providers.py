@@ -22,7 +22,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import counted, kind_of, printable
+from pytest_jsbench.core.text import format_count, kind_of, printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import (
     LONGEST_BODY,
@@ -328,7 +328,7 @@ class OpenAIBatches(ProviderBatches):
             ProviderError(message=words, status=400, names=names),
             (kind, message),
             where="" if first.get("line") is None else f" (line {first['line']} of the input file)",
-            more=f", and {counted(len(problems) - 1, 'more error')}" if len(problems) > 1 else "",
+            more=f", and {format_count(len(problems) - 1, 'more error')}" if len(problems) > 1 else "",
         )
 
 

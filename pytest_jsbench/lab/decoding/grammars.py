@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
@@ -200,7 +200,7 @@ class Grammars:
 
     def given(self, schema: Schema) -> Schema:
         """Return the schema as it is passed to the library; raise CannotBound if the schema cannot be narrowed."""
-        return bounded_within(schema) if self._bounded else schema
+        return bound_within(schema) if self._bounded else schema
 
     def to_sent(self, schema: Schema) -> Sent:
         """Describe the schema that was passed to the library."""

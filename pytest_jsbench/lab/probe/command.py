@@ -18,7 +18,7 @@ from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 
@@ -190,8 +190,8 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                modes = counted(len(plan.ways), "mode")
-                calls = counted(plan.max_calls, "call")
+                modes = format_count(len(plan.ways), "mode")
+                calls = format_count(plan.max_calls, "call")
                 engine = f"{info.engine} {info.model}"
                 out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
             controls = probe.ask_controls()
@@ -208,7 +208,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         out.json(report.report_of(probed, info, started_at=started_at))
     else:
         passed = sum(finding.passed for finding in findings)
-        calls = counted(probe.calls, "call")
+        calls = format_count(probe.calls, "call")
         out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
     return probed.passed
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, inside
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Place, RunVerdict
@@ -195,7 +195,7 @@ class Shelf:
             files = journal.find_files(path)
             return Listed(name=shown_name(path), records=sum(map(self._count_records, files)))
         except (JSBenchError, OSError, ValueError, RecursionError) as error:
-            problem = str(error) if isinstance(error, JSBenchError) else described(error)
+            problem = str(error) if isinstance(error, JSBenchError) else describe_error(error)
             return Listed(name=shown_name(path), problem=problem)
 
     def _count_records(self, file: Path) -> int:

@@ -16,7 +16,7 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.lab.probe import demo_server
 from pytest_jsbench.lab.probe.demo_server import ChatRequest, conforming
 from pytest_jsbench.run.in_flight import CallsInFlight
@@ -48,8 +48,8 @@ def probed(provider: Provider, server: Enforcing, *more: str, status: int) -> di
     out = io.StringIO()
     assert main(arguments(provider, "--json", *more), out=out) == status
     found = json.loads(out.getvalue())
-    jsonschema_rs.Draft202012Validator(published("probe")).validate(found)
-    assert found.keys() == published("probe")["properties"].keys()
+    jsonschema_rs.Draft202012Validator(load_format_schema("probe")).validate(found)
+    assert found.keys() == load_format_schema("probe")["properties"].keys()
     assert found["enforced"] is (status == 0)
     return {name(mode): mode for mode in found["modes"]}
 
