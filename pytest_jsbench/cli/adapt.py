@@ -124,7 +124,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
         if broken := len(keys) - count:
-            out.write(f"omitted: {broken} of {counted(len(keys), 'case')}, without a schema\n")
+            out.write(f"omitted: {broken} of {format_count(len(keys), 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import extension
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
@@ -149,9 +149,7 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_jso
         if len(parts) == len(paths):
             labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
-        message = (
-            f"--labels: found {counted(len(labels), 'label')} for {counted(len(paths), 'file')}; expected one per file"
-        )
+        message = f"--labels: found {format_count(len(labels), 'label')} for {format_count(len(paths), 'file')}; expected one per file"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
     runs = [warned(run_json.read(path)) for path in paths]
     if labels is not None:

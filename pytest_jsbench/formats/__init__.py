@@ -77,7 +77,7 @@ def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
 
 
 @functools.cache
-def published(name: str) -> dict[str, Any]:
+def load_format_schema(name: str) -> dict[str, Any]:
     """Return the published JSON Schema with this name, such as `run`."""
     schema: dict[str, Any] = json.loads(
         files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text("utf-8")

@@ -471,7 +471,7 @@ class SessionEnding:
         failures = [*self._failures, *others]
         if (more := session.testsfailed - self._failed) > 0:
             failures.append(
-                f"{counted(more, 'failure')} in addition to failed tests, for example because of --cov-fail-under"
+                f"{format_count(more, 'failure')} in addition to failed tests, for example because of --cov-fail-under"
             )
         if not self._stopped and (reason := session.shouldfail or session.shouldstop):
             self.stop(str(reason))

@@ -49,7 +49,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
     if not decided and _cause(error) is Cause.ERROR:
         error = _informative_error(error)
     # remove pytest's explanation of values, because it repeats the answer
-    message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
+    message = _WHERE.split(describe_error(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause = None
     field = None
     match error:

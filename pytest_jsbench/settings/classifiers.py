@@ -67,8 +67,8 @@ class Classifier:
             raise
         except BaseException as error:
             # pytest.skip and sys.exit are caught too, because an answer that has been paid for must not be lost.
-            message = f"{self._title} raised {described(error)}"
-            raise ClassifierError(message, found=described(error), where=self.origin) from error
+            message = f"{self._title} raised {describe_error(error)}"
+            raise ClassifierError(message, found=describe_error(error), where=self.origin) from error
 
     def _unexpected(self, result: object, expected: str) -> ClassifierError:
         shown = plain_value(result)

@@ -316,7 +316,7 @@ _CASES = (
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
-    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
+    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=join_names),
     Option(
         "split",
         "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",

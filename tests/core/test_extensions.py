@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import ExportError, ImportFailed
-from pytest_jsbench.core.extensions import extension, import_object, installed, is_reference, load
+from pytest_jsbench.core.extensions import extension, find_entry_points, import_object, is_reference, load
 from tests.support.packages import install
 
 GROUP = "pytest_jsbench.things"

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.text import counted, described, distinct, dollars, json_text, printable, sentence, shortened
+from pytest_jsbench.core.text import (
+    describe_error,
+    distinct,
+    dollars,
+    format_count,
+    json_text,
+    printable,
+    sentence,
+    shorten,
+)
 from tests.support.fuzzing import examples
 from tests.support.hostile_texts import is_shown_as_it_is
 

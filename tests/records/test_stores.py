@@ -12,7 +12,7 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.records import stores
-from pytest_jsbench.records.stores import at_hand
+from pytest_jsbench.records.stores import fetch_runs
 from tests.support import examples
 from tests.support.run_files import store_shard
 

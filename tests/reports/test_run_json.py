@@ -32,7 +32,7 @@ from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.public_data import OPENADAPT_EVALS
 
-SCHEMA = published("evaluation")
+SCHEMA = load_format_schema("evaluation")
 
 
 @pytest.fixture

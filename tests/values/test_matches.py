@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.json_values import from_json, to_json
-from pytest_jsbench.values import Comparer, Match, described, expecting, match
+from pytest_jsbench.values import Comparer, Match, describe_match, extract_comparers, match
 from tests.support.fuzzing import examples
 
 JSON = st.recursive(
