@@ -29,12 +29,12 @@ from pytest_jsbench.engines.http.calls import (
     Deadline,
     EnclosedError,
     as_object,
+    check_body,
+    convert_parsing_errors,
     count,
-    enclosed,
     get,
     items,
     parse_json,
-    reading,
     settle,
     text_or_default,
     to_json,
@@ -110,7 +110,7 @@ class ProviderBatches:
         Transient errors are retried unless `once` is set; requests that cost money set it.
         """
         _, body = self.send(path, data, once=once, **headers)
-        with reading():
+        with convert_parsing_errors():
             return as_object(parse_json(body.decode("utf-8-sig")))
 
     def send(
@@ -139,7 +139,8 @@ class ProviderBatches:
     def _open(self, path: str, data: bytes | None, *, deadline: Deadline, **options: Any) -> Response:
         headers = {**self._settings.extra_headers, **options.pop("headers", {})}
         method = "GET" if data is None else "POST"
-        return self._client.request(method, path, data, deadline=deadline, headers=headers, **options).checked()
+        response = self._client.request(method, path, data, deadline=deadline, headers=headers, **options)
+        return response.raise_for_status()
 
     def read_results(self, path: str, sent: Sent) -> Iterator[Result]:
         """Yield the results in a JSON Lines file."""
@@ -149,8 +150,8 @@ class ProviderBatches:
 
     def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
         """Parse the response body in a line of the results."""
-        with reading():
-            return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+        with convert_parsing_errors():
+            return self._settings.wire.read_whole(check_body(body), Stopwatch()).to_generation(sent)
 
     def refused(
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
@@ -292,7 +293,7 @@ class OpenAIBatches(ProviderBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file and the error file."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         answer = self._query(batch)
         for field in ("output_file_id", "error_file_id"):
             if (file := answer.get(field)) is not None:
@@ -387,7 +388,7 @@ class AnthropicBatches(ProviderBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the results file from the batch's `results_url`."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         place = self._query(batch).get("results_url")
         if not isinstance(place, str):
             raise CallError(FaultKind.BAD_RESPONSE, "the server did not return the address of the batch's results")
@@ -471,7 +472,7 @@ class GeminiBatches(ProviderBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         answer = self._query(batch)
         file = get(answer, "metadata", "output", "responsesFile") or get(answer, "response", "responsesFile")
         if isinstance(file, str):

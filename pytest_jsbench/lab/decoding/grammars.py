@@ -14,7 +14,7 @@ from pytest_jsbench.core.generations import CallError, Declined, FaultKind, Resp
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.engines.local import unsupported
+from pytest_jsbench.engines.local import decline_schema
 from pytest_jsbench.lab.decoding.walks import State, Step
 
 if TYPE_CHECKING:
@@ -191,11 +191,11 @@ class Grammars:
                 "compile", given, timeout=self._compile_timeout, deadline=deadline, doing="compile the grammar"
             )
         except CannotBound as error:
-            return unsupported(str(error))
+            return decline_schema(str(error))
         except RecursionError:
-            return unsupported("the schema is nested too deeply to be compiled")
+            return decline_schema("the schema is nested too deeply to be compiled")
         if (reason := reply.get("unsupported")) is not None:
-            return unsupported(one_line(reason))
+            return decline_schema(one_line(reason))
         return Grammar(process=process, timeout=self._mask_timeout, **reply)
 
     def given(self, schema: Schema) -> Schema:
