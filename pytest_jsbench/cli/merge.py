@@ -87,7 +87,7 @@ def merge_runs(
         repeats=None if own_tests else run.metadata.repeats,
     )
     decision = expectations.decide(run.metadata, summary)
-    verdict = decide(_ending(merged, summary), summary.total, decision.gates)
+    verdict = decide(_build_ending(merged, summary), summary.total, decision.gates)
     run = replace(run, verdict=verdict)
     make_folder(output, merged.parts, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
@@ -108,7 +108,7 @@ def merge_runs(
     return verdict.passed
 
 
-def _ending(merged: Merged, summary: Summary) -> Ending:
+def _build_ending(merged: Merged, summary: Summary) -> Ending:
     """
     Return how one pytest session with all shards would have ended, with a failed test for each case
     that did not pass.

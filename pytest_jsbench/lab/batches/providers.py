@@ -153,7 +153,7 @@ class ProviderBatches:
         with convert_parsing_errors():
             return self._settings.wire.read_whole(check_body(body), Stopwatch()).to_generation(sent)
 
-    def refused(
+    def failure_from_error(
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
     ) -> Failed:
         """
@@ -288,7 +288,7 @@ class OpenAIBatches(ProviderBatches):
             answered=counts[0],
             failed=counts[1],
             total=counts[2],
-            unanswered=self._unanswered(answer) if ended else None,
+            unanswered=self._find_failure(answer) if ended else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
@@ -316,7 +316,7 @@ class OpenAIBatches(ProviderBatches):
     def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"/batches/{quote(batch, safe='')}")
 
-    def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
+    def _find_failure(self, batch: Mapping[str, Any]) -> Failed:
         kind, message = _OPENAI_ENDINGS[str(batch["status"])]
         problems = items(batch.get("errors"), "data")
         if not problems:
@@ -325,7 +325,7 @@ class OpenAIBatches(ProviderBatches):
         code = first.get("code")
         names = frozenset([code] if isinstance(code, str) else [])
         words = str(first.get("message") or code or "no error message")
-        return self.refused(
+        return self.failure_from_error(
             ProviderError(message=words, status=400, names=names),
             (kind, message),
             where="" if first.get("line") is None else f" (line {first['line']} of the input file)",
@@ -467,7 +467,7 @@ class GeminiBatches(ProviderBatches):
             answered=numbers[0],
             failed=numbers[1],
             total=numbers[2],
-            unanswered=self._unanswered(operation, _GEMINI_ENDINGS[state]) if state in _GEMINI_ENDINGS else None,
+            unanswered=self._find_failure(operation, _GEMINI_ENDINGS[state]) if state in _GEMINI_ENDINGS else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
@@ -492,9 +492,9 @@ class GeminiBatches(ProviderBatches):
     def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"{self._version}/{quote(batch)}")
 
-    def _unanswered(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
+    def _find_failure(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
         if (error := operation.get("error")) is not None:
-            return self.refused(self._error(error), ending)
+            return self.failure_from_error(self._error(error), ending)
         return Failed(kind=ending[0], message=ending[1])
 
     def _error(self, body: object) -> ProviderError:

@@ -144,13 +144,13 @@ class LLGuidanceEngine(_GrammarEngine):
         count as compile time.
         """
         deadline = Deadline(request.params.timeout)
-        with self._grammars.loaded() as process:
+        with self._grammars.reserve_process() as process:
             grammar = self._grammars.compile(process, request.schema, deadline)
         if isinstance(grammar, Declined):
             return grammar
         # one more token, for the canary
         params = replace(local.with_default_temperature(request.params), max_tokens=request.params.max_tokens + 1)
-        body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
+        body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.prepare_schema(request.schema))}
         # the grammar replaces the schema in the request
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
         sent = self._grammars.to_sent(request.schema)
@@ -174,7 +174,7 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
     return structs.replace(
         answer,
         text=answer.text.removeprefix(CANARY),
-        timing=answer.timing and grammar.timed(answer.timing),
+        timing=answer.timing and grammar.with_grammar_times(answer.timing),
         usage=replace(answer.usage, output_tokens=None if tokens is None else tokens - 1),
     )
 
@@ -197,7 +197,7 @@ class MaskedEngine(_GrammarEngine):
 
     def _generate(self, request: Request) -> Completion | Declined:
         # the time spent waiting for a slot is not measured
-        with self._grammars.loaded() as process, self._slots.lend() as slot:
+        with self._grammars.reserve_process() as process, self._slots.lend() as slot:
             deadline = Deadline(request.params.timeout)
             watch = Stopwatch()
             if (declined := self.check_prompt(request.prompt)) is not None:
@@ -212,7 +212,7 @@ class MaskedEngine(_GrammarEngine):
                 message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
                 return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message, timing=watch.stop())
             tokens, state = self._walk(grammar, prompt, replace(request.params, max_tokens=most), slot, deadline)
-            timing = grammar.timed(watch.stop())
+            timing = grammar.with_grammar_times(watch.stop())
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH
         else:  # at a dead end of the grammar, the incomplete document is the answer
