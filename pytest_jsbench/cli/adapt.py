@@ -34,15 +34,15 @@ def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
 def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
     yield f"{printable(str(case.key))}: {subset}: {_kind(outcome, case)}"
     if isinstance(outcome, Inexpressible):
-        yield f"  {_at(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
+        yield f"  {_format_place(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
         return
     for warning in outcome.foretold:
         yield f"  {warning}"
     for change in outcome.changes:
-        yield f"  {change.kind}: {_at(change.keyword, change.path)}: {printable(change.note)}"
+        yield f"  {change.kind}: {_format_place(change.keyword, change.path)}: {printable(change.note)}"
 
 
-def _at(keyword: str, path: str) -> str:
+def _format_place(keyword: str, path: str) -> str:
     return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
 
 
@@ -156,12 +156,14 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
         return "broken", printable(case.problem, None)
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
-        reason = f"{_at(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
+        reason = f"{_format_place(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
         return "refused", f"{subset.version} refuses it: {reason}; no adaptation expresses it"
     if adapted.schema == case.schema:
         return "accepted", ""
     first, *more = adapted.changes
-    reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
+    reason = f"{_format_place(first.keyword, first.path)}: {printable(first.note)}" + (
+        f" (and {len(more)} more)" if more else ""
+    )
     return (
         "refused",
         f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",

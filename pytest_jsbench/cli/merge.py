@@ -90,7 +90,7 @@ def merge_runs(
         repeats=None if own_tests else run.metadata.repeats,
     )
     decision = expectations.decide(run.metadata, summary)
-    verdict = decide(_ending(merged, summary), summary.total, decision.gates)
+    verdict = decide(_build_ending(merged, summary), summary.total, decision.gates)
     run = replace(run, verdict=verdict)
     make_folder(output, merged.parts, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
@@ -111,7 +111,7 @@ def merge_runs(
     return verdict.passed
 
 
-def _ending(merged: Merged, summary: Summary) -> Ending:
+def _build_ending(merged: Merged, summary: Summary) -> Ending:
     """
     Return the end of a pytest session that ran all shards, as input for the run verdict; each case that did not
     pass counts as a failed test.

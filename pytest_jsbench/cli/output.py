@@ -54,7 +54,7 @@ class Output(io.TextIOBase):
         self.lines(report_lines(blocks, self.width))
 
 
-def warned(content: Read) -> Read:
+def print_warnings(content: Read) -> Read:
     """Print to stderr the warnings that arose when a file was read, and return the file's content."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
     return content

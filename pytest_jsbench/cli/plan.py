@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import dollars, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
@@ -51,7 +51,7 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
-    run = None if options.run is None else warned(run_json.read(options.run))
+    run = None if options.run is None else print_warnings(run_json.read(options.run))
     figures = {} if run is None else run.figures
     parts = () if run is None else run.each
     rate = options.rate

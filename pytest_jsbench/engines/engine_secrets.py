@@ -127,7 +127,7 @@ def mark(value: Any) -> str:
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
 
 
-def shown_option(name: str, value: Any) -> Any:
+def outline_option(name: str, value: Any) -> Any:
     """Return an engine option's value for printing, without texts that may be secret."""
     return value if name in _PUBLIC_OPTIONS else outline(value, name)
 
@@ -167,7 +167,7 @@ def public(config: EngineConfig) -> dict[str, Any]:
         "base_url": config.base_url and without_credentials(config.base_url),
         "api_key_env": config.api_key_env,
         "response_format": config.response_format and config.response_format.value,
-        "options": {name: shown_option(name, value) for name, value in config.options.items()},
+        "options": {name: outline_option(name, value) for name, value in config.options.items()},
         "mark": mark(
             {name: value for name, value in config.options.items() if name not in _PUBLIC_OPTIONS | {"extra_headers"}}
         ),

@@ -124,7 +124,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def is_preset(engine: str) -> bool:
     """Return whether the engine is a preset in this package or in another installed package."""
-    return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
+    return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _find_installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:
@@ -133,7 +133,7 @@ def preset_of(engine: str) -> ProviderPreset | None:
         return _presets()[engine]
     if not is_preset(engine):
         return None
-    point = _installed()[engine]
+    point = _find_installed()[engine]
     entry = load(point, kind="preset", error=EngineError)
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
@@ -166,7 +166,7 @@ def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, without reading them."""
-    return tuple(sorted({*PRESET_NAMES, *_installed()}))
+    return tuple(sorted({*PRESET_NAMES, *_find_installed()}))
 
 
 def subset_of(engine: str) -> str | None:
@@ -196,13 +196,13 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
     return f"{mode}:{subset if profile is None else profile.version}"
 
 
-def _installed() -> Mapping[str, EntryPoint]:
+def _find_installed() -> Mapping[str, EntryPoint]:
     """Return the presets of other packages; they cannot replace an engine of this package."""
-    return _installed_at(tuple(sys.path))
+    return _find_entry_points(tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=1)
-def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+def _find_entry_points(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     # Cached, because each lookup of an engine that is not a preset would read the metadata of all installed packages.
     points = find_entry_points("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}

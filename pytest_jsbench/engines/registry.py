@@ -79,7 +79,7 @@ def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
     if isinstance(factory, GrammarMatcherFactory):
         return factory
     problem = f"engine '{name}' has no grammar to test with labelled answers"
-    raise _unsupported(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
+    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
@@ -87,7 +87,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     if isinstance(factory, BatchFactory) and not is_preset(name):
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
-    raise _unsupported(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
+    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
 
 
 def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
@@ -97,10 +97,10 @@ def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
         problem = f"engine '{name}' does not forward an application's calls to {path}"
         if apis:
             problem += f", only to {' and '.join(apis)}"
-        raise _unsupported(problem, name, lambda other: path in getattr(other, "passes_on", ()))
+        raise _unsuitable_engine_error(problem, name, lambda other: path in getattr(other, "passes_on", ()))
 
 
-def _unsupported(
+def _unsuitable_engine_error(
     problem: str, name: str, is_suitable: Callable[[EngineFactory], bool], *, option: str | None = None
 ) -> EngineError:
     suitable = []
@@ -113,7 +113,7 @@ def _unsupported(
     )
 
 
-def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+def resolve_sampling(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
     """
     Return the sampling parameters that the engine applies if `params` is requested; if the engine does not report them,
     return `params`.

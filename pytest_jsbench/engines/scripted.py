@@ -316,7 +316,7 @@ class ScriptedFactory(UnsharedFactory):
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
         remedy = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
-        answers = Options(config, self.options).required("answers", "answers", remedy)
+        answers = Options(config, self.options).required_text("answers", "answers", remedy)
         if not Path(answers).exists():
             kind = f"engine '{config.name}': answers"
             if function := find_function(answers, {}, kind=kind, takes="a request", error=EngineError):

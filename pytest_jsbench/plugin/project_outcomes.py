@@ -12,7 +12,7 @@ import pytest
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.fixture.case_failed import CaseFailed
-from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
+from pytest_jsbench.fixture.contract import TypeRefused, describe_refusal, is_refusal
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
         field = error.where if isinstance(error.where, str) else None
         message = str(error.found)
     elif cause is Cause.TYPE_REFUSED:
-        field, message = refused(error)
+        field, message = describe_refusal(error)
     elif cause is Cause.ERROR:
         message = describe_error(error)
     return ProjectTestOutcome(

@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_forwarding, sampled
+from pytest_jsbench.engines.registry import find, require_forwarding, resolve_sampling
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -330,7 +330,7 @@ class ProjectRunners:
         if question.exchange is not None:
             params = terms.params(runner.params)
             return self._passing_runner(replace(runner, origin=origin, params=params), engine_config, question.exchange)
-        params = sampled(find(engine_config.name), engine_config, self._params(question, config))
+        params = resolve_sampling(find(engine_config.name), engine_config, self._params(question, config))
         return replace(runner, params=params, origin=origin)
 
     def _passing_runner(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:

@@ -26,10 +26,10 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def shown_assignment(text: str) -> str:
     """Return the text as `KEY=…`, without the value, if the value may contain a secret."""
-    from pytest_jsbench.engines.engine_secrets import HIDDEN, shown_option
+    from pytest_jsbench.engines.engine_secrets import HIDDEN, outline_option
 
     key, value = assignment(text)
-    return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
+    return text if outline_option(key, value) == value else f"{key}={HIDDEN}"
 
 
 def shown_address(text: str) -> str:

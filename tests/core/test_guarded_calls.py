@@ -42,7 +42,7 @@ def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setattr(local, "_SERVER", "tests.support.child_functions:process_of")
-        yield int(stack.enter_context(local.serving(settings, timeout=30)))
+        yield int(stack.enter_context(local.serve_model(settings, timeout=30)))
 
 
 def pid(calls: GuardedCalls) -> int:

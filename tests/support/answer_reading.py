@@ -12,7 +12,7 @@ from typing import Any
 from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.http.answers import EventStream
-from pytest_jsbench.engines.http.calls import Deadline, enclosed, reading, settle
+from pytest_jsbench.engines.http.calls import Deadline, check_body, convert_parsing_errors, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
@@ -58,10 +58,10 @@ def outcome(wire: WireFormat, content: EventStream | object) -> Completion | Dec
     """Return an engine's outcome for these events, or for an answer in one piece."""
 
     def read() -> Completion | Declined:
-        with reading():
+        with convert_parsing_errors():
             if isinstance(content, EventStream):
                 return wire.read_stream(content, Stopwatch()).to_generation(SENT)
-            return wire.read_whole(enclosed(content), Stopwatch()).to_generation(SENT)
+            return wire.read_whole(check_body(content), Stopwatch()).to_generation(SENT)
 
     def explain(error: Exception) -> Completion | Declined | CallError:
         return explain_error(error, SENT, address="http://h", model="m", secret=SECRET)

@@ -66,7 +66,7 @@ def is_error(value: Any) -> bool:
     return bool(value.get("error") or value.get("object") == "error" or value.get("type") == "error")
 
 
-def enclosed(body: object) -> dict[str, Any]:
+def check_body(body: object) -> dict[str, Any]:
     """Return the body if it is an object; raise EnclosedError for an error object, CallError for any other value."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
@@ -77,7 +77,7 @@ def enclosed(body: object) -> dict[str, Any]:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def convert_parsing_errors() -> Iterator[None]:
     """Convert errors in parsing an answer, such as invalid JSON or too much nesting, to a CallError."""
     try:
         yield

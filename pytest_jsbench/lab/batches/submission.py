@@ -104,7 +104,7 @@ class RedactingBatches:
         with _faults_without_secrets(self._secrets):
             create = self._batches.upload(lines)
 
-        def created() -> str:
+        def create_batch() -> str:
             with _faults_without_secrets(self._secrets):
                 batch = create()
             if self._secrets.mask_message(batch) != batch:
@@ -113,7 +113,7 @@ class RedactingBatches:
                 )
             return batch
 
-        return created
+        return create_batch
 
     def state(self, batch: str) -> BatchState:
         """Query the state of a batch."""

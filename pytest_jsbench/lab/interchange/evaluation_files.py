@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import format_count, json_text, printable
@@ -80,7 +80,7 @@ def _validate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
-    figures = [part.figures for path in _each(options) for part in warned(run_json.read(path)).each]
+    figures = [part.figures for path in _each(options) for part in print_warnings(run_json.read(path)).each]
     names = sorted(set().union(*figures))
     if options.weight is not None and options.weight not in names:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, names)}"

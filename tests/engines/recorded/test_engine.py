@@ -248,7 +248,7 @@ def recorded_answers(folder: Path) -> dict[str, tuple[str, str]]:
     """Return the recorded prompts and answers, by file name."""
     return {
         path.stem: (one.prompt.messages[0].content, text_of(one.answer))
-        for path, one in ((path, Recordings(folder).at(path)) for path in Recordings(folder).paths())
+        for path, one in ((path, Recordings(folder).try_read(path)) for path in Recordings(folder).paths())
         if one is not None
     }
 
@@ -374,8 +374,8 @@ def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
     recordings, first = Recordings(tmp_path), nth(1, "a").key
     paths = recordings.paths()
 
-    held = {path: recordings.at(path) for path in paths}
-    assert all(recordings.at(path) is one for path, one in held.items())
+    held = {path: recordings.try_read(path) for path in paths}
+    assert all(recordings.try_read(path) is one for path, one in held.items())
     record(tmp_path, nth(2, "b"), examples.completion("again"))
     assert [text_of(one.answer) for one in recordings.read_of_test(first, 0)] == ["a", "again", "c"]
 
@@ -444,7 +444,7 @@ def test_conversation_with_tools_is_recorded_unchanged() -> None:
 
     assert written["messages"][2] == {**TURNS[2], "content": [""]}
     assert written["messages"][6] == {"role": "user", "content": ["In which city? As JSON."]}
-    assert Recording.from_dict(written).changed(replace(asked, schema=True)) == ""
+    assert Recording.from_dict(written).describe_changes(replace(asked, schema=True)) == ""
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monke
     monkeypatch.chdir(folder / "first")
     runs = Shelf(Path())
 
-    assert [run.name for run in runs.listed()] == ["first"]
+    assert [run.name for run in runs.list_runs()] == ["first"]
     assert len(runs.run("first").attempts) == 3
 
 
@@ -359,12 +359,12 @@ def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     store_run(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
-    assert next(Shelf(tmp_path).listed()).evaluation is not None
+    assert next(Shelf(tmp_path).list_runs()).evaluation is not None
     assert Shelf(tmp_path).run("many").attempts  # Import everything before memory is measured.
     runs = Shelf(tmp_path)
     tracemalloc.start()
     try:
-        assert next(runs.listed()).evaluation is not None
+        assert next(runs.list_runs()).evaluation is not None
         run = runs.run("many")
         kept, _ = tracemalloc.get_traced_memory()
     finally:
@@ -448,15 +448,15 @@ def test_view_shows_runs_as_they_are_read(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(shelf, "PATIENCE", 0.2)
     listing = Shelf(folder)
 
-    rows = {run.name: run.pending for run in listing.listed()}
+    rows = {run.name: run.pending for run in listing.list_runs()}
     read.set()
 
     assert rows["first"]
     assert len(rows) == 3
     for _ in range(300):
-        if not any(run.pending for run in listing.listed()):
+        if not any(run.pending for run in listing.list_runs()):
             break
-    assert not any(run.pending for run in listing.listed())
+    assert not any(run.pending for run in listing.list_runs())
 
 
 def test_view_redirects_to_its_own_paths_only(folder: Path) -> None:
