@@ -8,13 +8,13 @@ and raises Refused.
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import tenacity
 from msgspec import structs
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
@@ -76,6 +76,8 @@ _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
 #: Maximum number of seconds that a call may take beyond its own timeout.
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
+#: Number of times that the first back-off can double before it exceeds the longest.
+_DOUBLINGS = 6
 _LONGEST_RETRY_AFTER = 120.0
 #: Seconds that count as waiting time if the provider refuses a call (429) without stating how long to wait.
 _SHORTEST_WAIT = 1.0
@@ -250,30 +252,12 @@ class Runner:
 
     def _generate(self, request: Request, tries: _Tries) -> Generation:
         """Call the engine, with retries, and return the result; raise Refused if a call is not allowed."""
-        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
-
-        def is_transient(error: BaseException) -> bool:
-            if not isinstance(error, CallError) or error.kind not in RETRIED or (error.retry_after or 0.0) > patience:
-                return False
-            return request.origin.exchange is None  # an application retries its calls itself
-
-        retrying = tenacity.Retrying(
-            stop=lambda state: (
-                tries.given_up
-                or state.attempt_number - tries.uncounted > self.retries
-                or tries.provider_wait > patience
-            ),
-            wait=lambda state: _back_off(state, tries),
-            retry=tenacity.retry_if_exception(is_transient),
-            sleep=time.sleep if self.admission is None else self.admission.sleep,
-            reraise=True,
-        )
         try:
-            return retrying(self._call, request, tries)
+            return self._retry(request, tries)
         except Refused as refused:
             if tries.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
                 raise
-            return _failure(tries.fault)  # an earlier try was made, and its fault is the outcome
+            return tries.fault  # an earlier try was made, and its fault is the outcome
         except CallError as error:
             return _failure(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
@@ -281,9 +265,27 @@ class Runner:
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
             return Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
-        finally:
-            retrying.iter_state.reset()  # breaks a cycle that keeps the answer in memory
-            tries.retries = retrying.statistics.get("attempt_number", 1) - 1
+
+    def _retry(self, request: Request, tries: _Tries) -> Completion | Declined:
+        """Make the call, again after each transient fault; raise the fault of the last try."""
+        sleep = time.sleep if self.admission is None else self.admission.sleep
+        while True:
+            try:
+                return self._call(request, tries)
+            except CallError as error:
+                if not self._may_retry(request, error, tries):
+                    raise
+                wait = _back_off(error, tries)
+            tries.retries += 1
+            sleep(wait)
+
+    def _may_retry(self, request: Request, error: CallError, tries: _Tries) -> bool:
+        if request.origin.exchange is not None:  # an application retries its calls itself
+            return False
+        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
+        if error.kind not in RETRIED or (error.retry_after or 0.0) > patience or tries.provider_wait > patience:
+            return False
+        return not tries.given_up and tries.counted <= self.retries
 
     def _call(self, request: Request, tries: _Tries) -> Completion | Declined:
         """Make one try of the call, within the limits that all processes of the run share."""
@@ -308,7 +310,7 @@ class Runner:
             if error.was_truncated and (most := max(in_flight, admission.in_flight)) > 1:
                 error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
             end = CallEnd.of(error)
-            tries.fault = error
+            tries.fault = _failure(error)
             raise
         finally:
             state = admission.leave(permit, end, usage=usage)
@@ -359,14 +361,19 @@ class _Tries:
     #: True if the latest try does not count: all calls then wait together for their next permit, and this call does not
     #: back off by itself.
     wait_together: bool = False
-    #: The fault of the latest failed try.
-    fault: CallError | None = None
+    #: Outcome of the latest failed try.
+    fault: Failed | None = None
     #: True once the run has given up on the provider.
     given_up: bool = False
     #: Source of an answer that was taken from recordings; None if the run's engine was called.
     answered_by: AnsweredBy | None = None
     #: Number of tries before the last one.
     retries: int = 0
+
+    @property
+    def counted(self) -> int:
+        """The number of tries that count, including the last one."""
+        return self.retries + 1 - self.uncounted
 
 
 def maximum_usage(request: Request) -> Estimate:
@@ -393,17 +400,17 @@ def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Fail
     return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
 
 
-def _back_off(state: tenacity.RetryCallState, tries: _Tries) -> float:
+def _back_off(error: CallError, tries: _Tries) -> float:
     """
-    Return the seconds of back-off with full jitter, but at least the provider's `Retry-After`; 0 if the admission makes
-    all calls wait.
+    Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
+
+    The wait has full jitter: it is a random part of a longest wait, which doubles with each try that counts. It is at
+    least the provider's `Retry-After`.
     """
     if tries.wait_together:
         return 0.0
-    first = _FIRST_BACK_OFF / 2.0**tries.uncounted
-    jitter: float = tenacity.wait_random_exponential(multiplier=first, max=_LONGEST_BACK_OFF)(state)
-    error = state.outcome.exception() if state.outcome else None
-    return max(jitter, (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0)
+    longest = min(_FIRST_BACK_OFF * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
+    return max(random.uniform(0.0, longest), error.retry_after or 0.0)  # noqa: S311  no secret
 
 
 def _error_text(error: BaseException) -> str:
