@@ -1,4 +1,8 @@
-"""Run the calls of `guarded_calls` in the child process; an alarm ends the process if a call takes too long."""
+"""
+Run the calls of `guarded_calls` in the child process; an alarm ends the process if a call takes too long.
+
+This file is the child's program. It imports nothing of the package before it knows where the parent's copy is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 #: Prefix of the lines of a reply that contain values, and prefix of its last line.
 VALUE, END = b"=", b"."
@@ -80,7 +84,7 @@ class Service:
         os.dup2(2, 1)
         #: Alarm that ends the process when a step exceeds its time limit.
         self.alarm = Alarm(alarm)
-        Alarm(create_alarm()).off()  # the boot program has set this alarm, in case the start hangs
+        Alarm(create_alarm()).off()  # `start` has set this alarm
         # Collections can be rare: imported objects are never freed, and reference counting frees nearly all other
         # objects.
         gc.freeze()
@@ -157,7 +161,7 @@ class Service:
         self.send(END + _encode({"error": error, "detail": detail[:_LONGEST_DETAIL]}))
 
 
-def main(alarm: AlarmKind) -> None:
+def serve(alarm: AlarmKind) -> None:
     """Serve calls until the input ends."""
     service = Service(alarm)
     for request in service.requests():
@@ -174,3 +178,23 @@ def main(alarm: AlarmKind) -> None:
 
 def _call(module: str, name: str, arguments: list[Any]) -> Any:
     return getattr(importlib.import_module(module), name)(*arguments)
+
+
+def start(seconds: float) -> NoReturn:
+    """Import the parent's copy of the package, within this time, and serve calls until the input ends."""
+    Alarm(create_alarm()).set(seconds)
+    config = json.loads(sys.stdin.buffer.readline())
+    # The parent's copy is imported even if another copy is installed. Its directory may contain unrelated modules, so
+    # only the package is looked up there.
+    sys.path.insert(0, config["home"])
+    importlib.import_module(config["package"])
+    del sys.path[0]
+    sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
+    serve(config["alarm"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # skips freeing objects one by one
+
+
+if __name__ == "__main__":
+    start(float(sys.argv[1]))

@@ -4,7 +4,7 @@ Call functions of the package in a child process, for work that could hang, cras
 A call is sent as a line of JSON; the reply has one line for each value (`VALUE`) and a last line (`END`). The child
 ends itself when a step exceeds its time limit, and when its input closes. The child is reused for all functions, and
 gets only the part of the environment that it needs. A call that exceeds its limits ends the child and nothing else.
-`child_service` is the child's side.
+`child_service` is the child's program.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_jsbench.core import child_service
 from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, create_alarm
 from pytest_jsbench.core.json_values import as_dict
 
@@ -61,27 +62,8 @@ PASSED = frozenset(
 #: Prefixes of variables that a child gets: for the locale, and for the threads and devices of numeric libraries.
 PASSED_FAMILIES = ("LC_", "OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
-# The child imports the parent's copy of the package, even if another copy is installed. The directory of the parent's
-# copy may contain unrelated modules, so only the package is looked up there.
-_BOOT = """
-import importlib.util, json, os, sys, typing
-try:
-    import signal
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
-except AttributeError:
-    import faulthandler
-    faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True, file=open(os.devnull, "w"))
-config = json.loads(sys.stdin.buffer.readline())
-sys.path.insert(0, config["home"])
-importlib.import_module(config["package"])
-del sys.path[0]
-sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
-importlib.import_module(config["package"] + ".core.child_service").main(config["alarm"])
-sys.stdout.flush()
-sys.stderr.flush()
-os._exit(0)  # skips freeing objects one by one
-"""
+#: Program of the child: the module's file, since `python -m` would run the copy of the package that is installed.
+_PROGRAM = child_service.__file__
 
 
 def environment() -> dict[str, str]:
@@ -275,7 +257,7 @@ def _spawn(errors: int) -> subprocess.Popen[bytes]:
         windows["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-            [sys.executable, "-P", "-c", _BOOT, str(_START)],
+            [sys.executable, "-P", _PROGRAM, str(_START)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

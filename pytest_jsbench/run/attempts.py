@@ -1,5 +1,5 @@
 """
-Run one attempt: build the prompt, call the engine with retries, judge the answer.
+Run one attempt: build the prompt, call the engine through its layers, judge the answer.
 
 A failed call also results in a record. If a limit or the end of the session forbids the call, the attempt has no record
 and raises Refused.
@@ -8,13 +8,14 @@ and raises Refused.
 from __future__ import annotations
 
 import json
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Protocol
 
-import tenacity
 from msgspec import structs
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
@@ -39,24 +40,19 @@ from pytest_jsbench.core.generations import (
     FaultKind,
     Generation,
     GenerationParams,
-    GrammarDecision,
     Origin,
     Request,
-    Timing,
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
-from pytest_jsbench.engines.base import CachingEngine, Engine, GrammarMatcher, TokenCounter
+from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
 from pytest_jsbench.values import Comparer
-from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
-
-if TYPE_CHECKING:
-    from pytest_jsbench.datasets.base import Instance
+from pytest_jsbench.verdicts import FailureType, Judge, Verdict
 
 #: Faults after which the same call may succeed if it is retried.
 RETRIED = frozenset(
@@ -76,13 +72,15 @@ _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
 #: Maximum number of seconds that a call may take beyond its own timeout.
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
+#: Number of times that the first back-off can double before it exceeds the longest.
+_DOUBLINGS = 6
 _LONGEST_RETRY_AFTER = 120.0
 #: Seconds that count as waiting time if the provider refuses a call (429) without stating how long to wait.
 _SHORTEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseQuestion:
+class PreparedRequest:
     """The request for a case, with the intermediate results from which it was built."""
 
     case: Case
@@ -98,6 +96,147 @@ class CaseQuestion:
     def changes(self) -> tuple[Change, ...]:
         """The changes that the adaptation made to the schema."""
         return self.adapted.changes if isinstance(self.adapted, Adapted) else ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Tries:
+    """The results of an attempt's earlier tries that affect the next try."""
+
+    #: Seconds spent waiting for the limits.
+    waited: float = 0.0
+    #: Total number of seconds that the provider asked this call to wait.
+    provider_wait: float = 0.0
+    #: Number of tries that ended because the provider is overloaded, or down for all calls; these tries do not count as
+    #: retries.
+    uncounted: int = 0
+    #: True if the latest try does not count: all calls then wait together for their next permit, and this call does not
+    #: back off by itself.
+    wait_together: bool = False
+    #: True once the engine has answered the latest try, even if the answer turns out to be unusable.
+    answered: bool = False
+    #: Outcome of the latest failed try.
+    fault: Failed | None = None
+    #: True once the run has given up on the provider.
+    given_up: bool = False
+    #: Source of an answer that was taken from recordings; None if the run's engine was called.
+    answered_by: AnsweredBy | None = None
+    #: Number of tries before the last one.
+    retries: int = 0
+
+    @property
+    def counted(self) -> int:
+        """The number of tries that count, including the last one."""
+        return self.retries + 1 - self.uncounted
+
+
+#: Makes one call, or passes it on to the layer below.
+Call = Callable[[Request, Tries], Completion | Declined]
+
+
+class Layer(Protocol):
+    """A layer around an engine."""
+
+    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+        """Answer the request, or pass it on to the layer below."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswers:
+    """Answers from the engine's recordings, which need no call and count towards no limit."""
+
+    engine: Engine
+
+    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+        """Return the recorded answer, if any."""
+        recorded = self.engine.remembered(request) if isinstance(self.engine, CachingEngine) else None
+        if recorded is None:
+            return below(request, tries)
+        tries.answered_by = AnsweredBy(engine=REMEMBERED, model=recorded.model)
+        return recorded.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Retries of a call after transient faults, each after a longer wait."""
+
+    #: Maximum number of retries.
+    most: int
+    #: Limits, whose patience applies and whose end ends a wait; None if there are no limits.
+    admission: Admission | None
+    #: Waits for a number of seconds if there are no limits.
+    sleep: Callable[[float], None]
+
+    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+        """Make the call, again after each transient fault; raise the fault of the last try."""
+        sleep = self.sleep if self.admission is None else self.admission.sleep
+        while True:
+            try:
+                return below(request, tries)
+            except CallError as error:
+                if not self._may_retry(request, error, tries):
+                    raise
+                wait = _back_off(error, tries)
+            tries.retries += 1
+            sleep(wait)
+
+    def _may_retry(self, request: Request, error: CallError, tries: Tries) -> bool:
+        if request.origin.exchange is not None:  # an application retries its calls itself
+            return False
+        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
+        if error.kind not in RETRIED or (error.retry_after or 0.0) > patience or tries.provider_wait > patience:
+            return False
+        return not tries.given_up and tries.counted <= self.most
+
+
+def _back_off(error: CallError, tries: Tries) -> float:
+    """
+    Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
+
+    The wait has full jitter: it is a random part of a longest wait, which doubles with each try that counts. It is at
+    least the provider's `Retry-After`.
+    """
+    if tries.wait_together:
+        return 0.0
+    longest = min(_FIRST_BACK_OFF * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
+    return max(random.uniform(0.0, longest), error.retry_after or 0.0)  # noqa: S311  no secret
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that all processes of a run share; the maximum usage of a call is reserved before the call."""
+
+    admission: Admission
+
+    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+        """Wait for a permit, make the call, and account for its usage."""
+        admission = self.admission
+        permit = admission.enter(lambda: maximum_usage(request))
+        tries.waited += permit.waited
+        in_flight = admission.in_flight
+        usage = None
+        end = CallEnd(sign=Sign.NOTHING)
+        try:
+            generation = below(request, tries)
+            usage = generation.usage
+            end = CallEnd()
+        except CallError as error:
+            usage = Usage() if error.kind in _MAY_COST else None
+            if error.was_truncated and (most := max(in_flight, admission.in_flight)) > 1:
+                error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
+            end = CallEnd.of(error)
+            tries.fault = _failure(error)
+            raise
+        finally:
+            if usage is None and tries.answered:
+                usage = Usage()
+            state = admission.leave(permit, end, usage=usage)
+            tries.given_up = bool(state.given_up)
+            if end.sign is Sign.REFUSED:
+                tries.provider_wait += end.retry_after or _SHORTEST_WAIT
+            shared = end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
+            tries.wait_together = shared and admission.patience > 0
+            tries.uncounted += tries.wait_together
+        return generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,27 +275,27 @@ class Runner:
         """
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        question = self.question(case, repeat)
-        if isinstance(question, Record):
-            return question
-        case = question.case
-        tries = _Tries()
+        prepared = self.prepare(case, repeat)
+        if isinstance(prepared, Record):
+            return prepared
+        case = prepared.case
+        tries = Tries()
         generation: Generation
-        if isinstance(question.request, Request):
-            generation = self._generate(question.request, tries)
-            generation = _with_sent_schema(generation, question.adapted, case.schema)
+        if isinstance(prepared.request, Request):
+            generation = self._generate(prepared.request, tries)
+            generation = _with_sent_schema(generation, prepared.adapted, case.schema)
         else:
-            generation = question.request
+            generation = prepared.request
         sent = getattr(generation, "sent", None)
-        changes = question.changes
-        if isinstance(question.adapted, Adapted) and sent is not None and sent.schema is not None:
-            changes += _changes_by_engine(question.adapted.schema, sent.schema)
+        changes = prepared.changes
+        if isinstance(prepared.adapted, Adapted) and sent is not None and sent.schema is not None:
+            changes += _changes_by_engine(prepared.adapted.schema, sent.schema)
         record = Record.of(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
-            prompt=question.prompt,
-            prompt_length=question.length,
+            prompt=prepared.prompt,
+            prompt_length=prepared.length,
             generation=generation,
             verdict=self._verdict(generation, case.schema, changes),
             started_at=started_at,
@@ -170,22 +309,22 @@ class Runner:
         )
         return compare_values(record, case.expected, self.comparers)
 
-    def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
+    def prepare(self, case: Case | BrokenCase, repeat: int) -> PreparedRequest | Record:
         """
         Prepare the request for a case; return the attempt's record if the case's schema cannot be used to judge an
         answer.
         """
         if isinstance(case, BrokenCase):
-            return _unmade_record(case, repeat, _schema_problem(case))
+            return unmade_record(case, repeat, schema_problem(case))
         if problem := self.judge.inspect(case.schema):
-            return _unmade_record(case, repeat, problem)
+            return unmade_record(case, repeat, problem)
         adapted = self._adapt(case.schema)
         prompt = self._prompt(case)
         if isinstance(prompt, Failed):
-            return CaseQuestion(case=case, adapted=adapted, request=prompt)
+            return PreparedRequest(case=case, adapted=adapted, request=prompt)
         length = self._length(prompt)
         if isinstance(length, Failed):
-            return CaseQuestion(case=case, adapted=adapted, prompt=prompt, request=length)
+            return PreparedRequest(case=case, adapted=adapted, prompt=prompt, request=length)
         request: Request | Declined | Failed
         if not isinstance(adapted, Adapted):
             request = adapted
@@ -198,7 +337,7 @@ class Runner:
                 params=self.params.with_repeat(repeat),
                 origin=self.origin,
             )
-        return CaseQuestion(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
+        return PreparedRequest(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
 
     def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """
@@ -250,32 +389,23 @@ class Runner:
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {_error_text(error)}")
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
-    def _generate(self, request: Request, tries: _Tries) -> Generation:
-        """Call the engine, with retries, and return the result; raise Refused if a call is not allowed."""
-        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers around the engine, the outermost first."""
+        limits = () if self.admission is None else (Limits(self.admission),)
+        return (RecordedAnswers(self.engine), Retries(self.retries, self.admission, self.sleep), *limits)
 
-        def is_transient(error: BaseException) -> bool:
-            if not isinstance(error, CallError) or error.kind not in RETRIED or (error.retry_after or 0.0) > patience:
-                return False
-            return request.origin.exchange is None  # an application retries its calls itself
-
-        retrying = tenacity.Retrying(
-            stop=lambda state: (
-                tries.given_up
-                or state.attempt_number - tries.uncounted > self.retries
-                or tries.provider_wait > patience
-            ),
-            wait=lambda state: _back_off(state, tries),
-            retry=tenacity.retry_if_exception(is_transient),
-            sleep=self.sleep if self.admission is None else self.admission.sleep,
-            reraise=True,
-        )
+    def _generate(self, request: Request, tries: Tries) -> Generation:
+        """Call the engine through its layers, and return the result; raise Refused if a call is not allowed."""
+        call: Call = self._call_engine
+        for layer in reversed(self.layers):
+            call = partial(layer.call, call)
         try:
-            return retrying(self._call, request, tries)
+            return call(request, tries)
         except Refused as refused:
             if tries.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
                 raise
-            return _failure(tries.fault)  # an earlier try was made, and its fault is the outcome
+            return tries.fault  # an earlier try was made, and its fault is the outcome
         except CallError as error:
             return _failure(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
@@ -283,43 +413,13 @@ class Runner:
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
             return Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
-        finally:
-            retrying.iter_state.reset()  # breaks a cycle that keeps the answer in memory
-            tries.retries = retrying.statistics.get("attempt_number", 1) - 1
 
-    def _call(self, request: Request, tries: _Tries) -> Completion | Declined:
-        """Make one try of the call, within the limits that all processes of the run share."""
-        if isinstance(self.engine, CachingEngine) and (memory := self.engine.remembered(request)) is not None:
-            tries.answered_by = AnsweredBy(engine=REMEMBERED, model=memory.model)
-            return memory.answer
-        admission = self.admission
-        if admission is None:
-            return _checked(self.engine.generate(request))
-        permit = admission.enter(lambda: maximum_usage(request))
-        tries.waited += permit.waited
-        in_flight = admission.in_flight
-        usage = None
-        end = CallEnd(sign=Sign.NOTHING)
-        try:
-            generation = self.engine.generate(request)
-            usage = Usage()  # the call was answered, even if the answer turns out to be unusable
-            usage = _checked(generation).usage
-            end = CallEnd()
-        except CallError as error:
-            usage = Usage() if error.kind in _MAY_COST else None
-            if error.was_truncated and (most := max(in_flight, admission.in_flight)) > 1:
-                error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
-            end = CallEnd.of(error)
-            tries.fault = error
-            raise
-        finally:
-            state = admission.leave(permit, end, usage=usage)
-            tries.given_up = bool(state.given_up)
-            if end.sign is Sign.REFUSED:
-                tries.provider_wait += end.retry_after or _SHORTEST_WAIT
-            shared = end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
-            tries.wait_together = shared and admission.patience > 0
-            tries.uncounted += tries.wait_together
+    def _call_engine(self, request: Request, tries: Tries) -> Completion | Declined:
+        """Make one try of the call; raise ValueError if the answer could not be read back from a records file."""
+        tries.answered = False
+        generation = self.engine.generate(request)
+        tries.answered = True
+        from_json(Completion | Declined, to_json(generation))
         return generation
 
 
@@ -337,38 +437,8 @@ def inexpressible(problem: Inexpressible) -> Declined:
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
 
-def _checked(generation: Completion | Declined) -> Completion | Declined:
-    """Return the generation; raise ValueError if it could not be read back from a records file."""
-    from_json(Completion | Declined, to_json(generation))
-    return generation
-
-
 def _failure(error: CallError) -> Failed:
     return Failed(kind=error.kind, message=error.message, status=error.status)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Tries:
-    """The results of an attempt's earlier tries that affect the next try."""
-
-    #: Seconds spent waiting for the limits.
-    waited: float = 0.0
-    #: Total number of seconds that the provider asked this call to wait.
-    provider_wait: float = 0.0
-    #: Number of tries that ended because the provider is overloaded, or down for all calls; these tries do not count as
-    #: retries.
-    uncounted: int = 0
-    #: True if the latest try does not count: all calls then wait together for their next permit, and this call does not
-    #: back off by itself.
-    wait_together: bool = False
-    #: The fault of the latest failed try.
-    fault: CallError | None = None
-    #: True once the run has given up on the provider.
-    given_up: bool = False
-    #: Source of an answer that was taken from recordings; None if the run's engine was called.
-    answered_by: AnsweredBy | None = None
-    #: Number of tries before the last one.
-    retries: int = 0
 
 
 def maximum_usage(request: Request) -> Estimate:
@@ -395,28 +465,16 @@ def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Fail
     return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
 
 
-def _back_off(state: tenacity.RetryCallState, tries: _Tries) -> float:
-    """
-    Return the seconds of back-off with full jitter, but at least the provider's `Retry-After`; 0 if the admission makes
-    all calls wait.
-    """
-    if tries.wait_together:
-        return 0.0
-    first = _FIRST_BACK_OFF / 2.0**tries.uncounted
-    jitter: float = tenacity.wait_random_exponential(multiplier=first, max=_LONGEST_BACK_OFF)(state)
-    error = state.outcome.exception() if state.outcome else None
-    return max(jitter, (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0)
-
-
 def _error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
 
 
-def _schema_problem(case: BrokenCase) -> Verdict:
+def schema_problem(case: BrokenCase) -> Verdict:
+    """Return the verdict on a case whose schema cannot be used."""
     return Verdict(failure_type=FailureType.INVALID_SCHEMA, valid=None, reason=case.reason, message=case.problem)
 
 
-def _unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Record:
+def unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Record:
     """Return the record of an attempt that is not made because its schema cannot be used to judge an answer."""
     return Record.of(
         key=case.key,
@@ -426,75 +484,3 @@ def _unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Re
         generation=None,
         verdict=problem,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptanceRunner:
-    """
-    Makes the attempts with an engine whose grammar accepts or rejects labelled answers, without calling a model.
-
-    A run's session creates one runner; the session's threads call `attempt` concurrently. The runner keeps no state
-    between attempts.
-    """
-
-    acceptor: GrammarMatcher
-    judge: Judge
-
-    def attempt(
-        self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
-    ) -> Record:
-        """Make the only attempt at a case, which was queued at `planned_at` (a value of time.perf_counter)."""
-        queue_s = None if planned_at is None else time.perf_counter() - planned_at
-        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        if isinstance(case, BrokenCase):
-            return _unmade_record(case, 0, _schema_problem(case))
-        if problem := self.judge.inspect(case.schema):
-            return _unmade_record(case, 0, problem)
-        # imported late: only these runs need the module and its dependencies
-        from pytest_jsbench.datasets.labelled import with_escaped_names
-
-        generation = self._decide(case, with_escaped_names(case.schema, instances))
-        return Record.of(
-            key=case.key,
-            repeat=0,
-            schema=case.schema,
-            prompt=None,
-            generation=generation,
-            verdict=decide(generation, case.schema, self.judge),
-            started_at=started_at,
-            queue_s=queue_s,
-        )
-
-    def _decide(self, case: Case, instances: Sequence[Instance]) -> Generation:
-        start = time.perf_counter()
-        try:
-            acceptance = self.acceptor.accepts(copy_of(case.schema), [instance.text for instance in instances])
-        except CallError as error:
-            return Failed(kind=error.kind, message=error.message)
-        except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one case, not the run
-            return Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
-        if isinstance(acceptance, Declined):
-            return acceptance
-        timing = Timing(
-            tgt=time.perf_counter() - start,
-            grammar_compilation=acceptance.grammar_compilation,
-            compile_time=acceptance.compile_time,
-            masks=acceptance.masks,
-        )
-        pairs = zip(instances, acceptance.accepted, strict=True)
-        return Decided(
-            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs),
-            timing=timing,
-            library=acceptance.library,
-        )
-
-    def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:
-        """
-        Return the grammar's decision on an answer, with the violated keywords if the grammar wrongly accepts the
-        answer.
-        """
-        decision = GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
-        if instance.valid or not decision.wrong:
-            return decision
-        violations = self.judge.judge(case.schema, instance.text).violations
-        return structs.replace(decision, keywords=tuple(dict.fromkeys(violation.keyword for violation in violations)))

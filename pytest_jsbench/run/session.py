@@ -52,10 +52,11 @@ from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
-from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
+from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
 from pytest_jsbench.settings.variants import errors_of

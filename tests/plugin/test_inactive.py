@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.bench import WITHOUT_SLOW_PLUGINS
 
-HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "google.genai", "xllamacpp", "datasets", "tenacity")
+HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "google.genai", "xllamacpp", "datasets")
 #: Modules that a run needs only after its answers, or only on request.
 LATE = (
     *("jsonschema", "jsonschema_rs", "jinja2", "yaml", "openai", "genai_prices", "datasets"),

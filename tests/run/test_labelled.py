@@ -14,7 +14,7 @@ from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.metrics.summary import group_by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.run.attempts import AcceptanceRunner
+from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.verdicts import FailureType, Judge
 from tests.support import examples
 

@@ -90,6 +90,8 @@ PYTHON, FOLDER = {python!r}, {folder!r}
 kind, *program = sys.argv[1:] or [""]
 if kind == "-mpytest":
     program = ["-c", "import pytest; raise SystemExit(pytest.main())", *program]
+if kind == "-P" and program and program[0].endswith("child_service.py"):
+    program = ["-c", "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')", *program]
 if kind not in {servers!r} or program[:1] != ["-c"] or {cold!r}.intersection(os.environ):
     os.execv(PYTHON, [PYTHON, *sys.argv[1:]])
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

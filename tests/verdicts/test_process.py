@@ -208,14 +208,20 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
         assert calls.call("signal:getitimer", signal.ITIMER_REAL, seconds=30) == [0, 0]
 
 
-def test_child_that_fails_to_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no memory')")
+def test_child_that_fails_to_start_reports_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("raise RuntimeError('no memory')")
+    monkeypatch.setattr(guarded_calls, "_PROGRAM", str(program))
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no memory; run '.* -m pip check'"):
         Judge(RS_ONLY).inspect(True)
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{guarded_calls._BOOT}"
-    monkeypatch.setattr(guarded_calls, "_BOOT", boot)
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import runpy, sys; sys.modules['jsonschema_rs'] = None\n"
+        f"runpy.run_path({guarded_calls._PROGRAM!r}, run_name='__main__')"
+    )
+    monkeypatch.setattr(guarded_calls, "_PROGRAM", str(program))
     with pytest.raises(JudgeError, match="jsonschema_rs"):
         Judge(RS_ONLY).inspect(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,6 @@ from pytest_jsbench.engines.providers import anthropic_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import tenacity
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.engine_options import Key
@@ -117,24 +116,21 @@ class ProviderBatches:
         self, path: str, data: bytes | None, *, once: bool = False, **headers: str
     ) -> tuple[Mapping[str, str], bytes]:
         """Send data (GET if None), and return the headers and the body of the response."""
-        import tenacity
-
-        trying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(1 if once else RETRIES + 1),
-            retry=tenacity.retry_if_exception(_is_transient),
-            wait=_wait,
-            reraise=True,
-        )
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-
-        def exchange() -> tuple[Mapping[str, str], bytes]:
-            # only an upload of requests has a large body
-            deadline = Deadline(TIMEOUT if data is None or len(data) < _SMALL else LONG_TIMEOUT)
-            with closing(self._open(path, data, deadline=deadline, once=once, headers=named)) as response:
-                return response.headers, response.read()
-
+        retries = 0
         with self._explain_errors():
-            return trying(exchange)
+            while True:
+                # only an upload of requests has a large body
+                deadline = Deadline(TIMEOUT if data is None or len(data) < _SMALL else LONG_TIMEOUT)
+                try:
+                    with closing(self._open(path, data, deadline=deadline, once=once, headers=named)) as response:
+                        return response.headers, response.read()
+                except (EnclosedError, CallError) as error:
+                    if once or retries == RETRIES or not _is_transient(error):
+                        raise
+                    wait = _back_off(error, retries)
+                retries += 1
+                time.sleep(wait)
 
     def _open(self, path: str, data: bytes | None, *, deadline: Deadline, **options: Any) -> Response:
         headers = {**self._settings.extra_headers, **options.pop("headers", {})}
@@ -204,17 +200,16 @@ class ProviderBatches:
         return explain_error(error, sent, address=settings.address.url, model=settings.model, secret=self._key.value)
 
 
-def _is_transient(error: BaseException) -> bool:
+def _is_transient(error: EnclosedError | CallError) -> bool:
     if isinstance(error, EnclosedError):
         return error.status in _TRANSIENT
-    return isinstance(error, CallError) and error.kind in (FaultKind.CONNECTION, FaultKind.TIMEOUT)
+    return error.kind in (FaultKind.CONNECTION, FaultKind.TIMEOUT)
 
 
-def _wait(state: tenacity.RetryCallState) -> float:
+def _back_off(error: EnclosedError | CallError, retries: int) -> float:
     """Return the seconds before the next retry: the server's Retry-After, or else twice the previous delay."""
-    error = state.outcome.exception() if state.outcome else None
     seconds = retry_after(error.headers or {}) if isinstance(error, EnclosedError) else None
-    return _WAIT * 2 ** (state.attempt_number - 1) if seconds is None else min(seconds, TIMEOUT)
+    return _WAIT * 2.0**retries if seconds is None else min(seconds, TIMEOUT)
 
 
 def check_id(value: object, of: str = "the batch") -> str:

@@ -463,7 +463,7 @@ class SessionBatches:
             runner = session.suite_runner(variant.name)
             assert isinstance(runner, Runner)
             left = (attempt for attempt in attempts if attempt not in session.recorded)
-            questions = (runner.question(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
+            questions = (runner.prepare(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
             # an attempt that needs no call, for example with an invalid schema, has a record instead of a request
             requests = (question.request for question in questions if not isinstance(question, Record))
             submission.hand_in(request for request in requests if isinstance(request, Request))
