@@ -370,7 +370,7 @@ _PROMPT = (
     Option(
         "context",
         "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
+        "it counts as unsupported_schema, without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -405,7 +405,7 @@ _EXECUTION = (
     Option(
         "batch",
         "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default): wait for the answers. leave: check once for answers. Cases without an "
+        "at half the price. wait (default): wait for the answers. leave: check for them only once. Cases without an "
         "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
@@ -454,7 +454,7 @@ _JUDGING = (
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
+        "How to judge fields that the schema does not name: fail, allow, or names of fields to ignore (default: fail).",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
