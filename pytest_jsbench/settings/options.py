@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral, path, text, whole
+from pytest_jsbench.core.arguments import Reader, flag, join_names, number, numeral, path, text, whole
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -26,10 +26,10 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def shown_assignment(text: str) -> str:
     """Return the text as `KEY=…`, without the value, if the value may contain a secret."""
-    from pytest_jsbench.engines.engine_secrets import HIDDEN, shown_option
+    from pytest_jsbench.engines.engine_secrets import HIDDEN, outline_option
 
     key, value = assignment(text)
-    return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
+    return text if outline_option(key, value) == value else f"{key}={HIDDEN}"
 
 
 def shown_address(text: str) -> str:
@@ -109,7 +109,7 @@ def publication(name: str) -> dict[str, Any]:
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
-    from pytest_jsbench.core.text import described
+    from pytest_jsbench.core.text import describe_error
 
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
@@ -118,7 +118,9 @@ def publication(name: str) -> dict[str, Any]:
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except THIRD_PARTY_ERRORS as error:
-        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {FIX_PACKAGE}") from error
+        raise ValueError(
+            f"publication '{name}' has no options: {one_line(describe_error(error))}; {FIX_PACKAGE}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ _ENGINE = (
         "Without this table, an option that is given several times defines one variant per value.",
         "A,B",
         parse=names,
-        argument=joined,
+        argument=join_names,
     ),
     Option("record", "Record every answer as a readable file in DIR, to be committed with the tests.", "DIR"),
     Option(
@@ -314,7 +316,7 @@ _CASES = (
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
-    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
+    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=join_names),
     Option(
         "split",
         "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",
@@ -457,7 +459,7 @@ _JUDGING = (
         "How to judge fields that the schema does not name: fail, allow, or names of fields to ignore (default: fail).",
         "fail|allow|NAME,…",
         parse=extra_fields,
-        argument=joined,
+        argument=join_names,
     ),
     Option(
         "duplicate_keys",

@@ -40,7 +40,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.plugin.conftest import NUMBER
+from tests.support.bench import NUMBER
 
 #: The engine's answers by case.
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}

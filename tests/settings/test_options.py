@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, MOST_REPEATS, OPTIONS
 from pytest_jsbench.settings.plan import check_conflicts
-from tests.packages import install
+from tests.support.packages import install
 
 PUBLISHING = """
 [project]
