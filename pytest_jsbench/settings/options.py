@@ -232,8 +232,7 @@ _ENGINE = (
     Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
     Option(
         "response_format",
-        "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
-        " that the engine supports).",
+        "How to pass the schema to the engine (default: the strictest format that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
     ),
@@ -489,8 +488,7 @@ _JUDGING = (
     ),
     Option(
         "validator",
-        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or only one validator "
-        "(default: both).",
+        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or one validator (default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
     ),
     Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),
