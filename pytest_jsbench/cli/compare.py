@@ -78,7 +78,7 @@ def add_plot(commands: Any) -> None:
     plotting = commands.add_parser(
         "plot",
         help="plot evaluation files",
-        description="Plot one panel per metric and one bar per file, with confidence intervals; n/a if not available.",
+        description="Plot a panel per metric and a bar per file, with confidence intervals. Unknown values are n/a.",
     )
     plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
     plotting.add_argument(

@@ -22,7 +22,7 @@ def add_history(commands: Any) -> None:
     showing = commands.add_parser(
         "history",
         help="show runs over time, and significant changes",
-        description="Print a table for each label in a history file, and whether the newest run of the label differs "
+        description="Print a table for each label in a history file, and report whether the label's newest run differs "
         "significantly from the previous run with the same cases.",
     )
     showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")

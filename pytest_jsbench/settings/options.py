@@ -232,8 +232,7 @@ _ENGINE = (
     Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
     Option(
         "response_format",
-        "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
-        " that the engine supports).",
+        "How to pass the schema to the engine (default: the strictest format that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
     ),
@@ -372,7 +371,7 @@ _PROMPT = (
     Option(
         "context",
         "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
+        "it counts as unsupported_schema, without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -407,7 +406,7 @@ _EXECUTION = (
     Option(
         "batch",
         "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default): wait for the answers. leave: check once for answers. Cases without an "
+        "at half the price. wait (default): wait for the answers. leave: check for them only once. Cases without an "
         "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
@@ -456,7 +455,7 @@ _JUDGING = (
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
+        "How to judge fields that the schema does not name: fail, allow, or names of fields to ignore (default: fail).",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=join_names,
@@ -489,8 +488,7 @@ _JUDGING = (
     ),
     Option(
         "validator",
-        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or only one validator "
-        "(default: both).",
+        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or one validator (default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
     ),
     Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),

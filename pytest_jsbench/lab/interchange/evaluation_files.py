@@ -28,7 +28,7 @@ def add_validate(commands: Any) -> None:
     validate = commands.add_parser(
         "validate",
         help="validate evaluation files",
-        description="Check evaluation files of any tool, and runs, for required fields, types and ranges; for example, "
+        description="Validate the fields, types and ranges of runs and of evaluation files from any tool; for example, "
         "a rate must be a number from 0 to 1 or null. Print one line per valid file and one line per problem.",
     )
     validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
