@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respell_options
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
 from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
-from pytest_jsbench.settings.plan import RateLimits, check_conflicts, check_recording
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -20,7 +20,7 @@ from pytest_jsbench.verdicts import JudgePolicy
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case, Template
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.variants import Values
 
 #: Names of options, with the names of their arguments if these differ.
 _ARGUMENTS = {"comparer": "comparers", "gate": "gates"}

@@ -15,14 +15,15 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
+from pytest_jsbench.run.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
+from pytest_jsbench.run.variants import placed, resolve_variant_values
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
-from pytest_jsbench.settings.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
-from pytest_jsbench.settings.variants import placed, resolve_variant_values
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.variants import Values
 
 #: Options whose value may be a file or directory, relative to the directory in which pytest was started.
 _FILES = ("instances", "prompt", "model", "registry")
@@ -242,7 +243,7 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))
-        arguments += [f"{option.flag}={option.shown(text)}" for text in texts]
+        arguments += [f"{option.flag}={shown_text(option, text)}" for text in texts]
     return arguments
 
 

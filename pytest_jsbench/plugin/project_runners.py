@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.records import Missing
     from pytest_jsbench.run.attempts import Runner
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.variants import Variant
 
 
 NO_SCHEMA = Verdict(

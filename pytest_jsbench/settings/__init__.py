@@ -1,1 +1,1 @@
-"""Define the settings of a run for every entry point: the table of options, the variants and the `Plan`."""
+"""Define the options of a run in one table, which every entry point reads."""

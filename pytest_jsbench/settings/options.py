@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral, path, text, whole
+from pytest_jsbench.core.arguments import Reader, joined, number, numeral, path, whole
+from pytest_jsbench.settings.option import ON_OFF, HiddenPart, Option
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -22,21 +21,6 @@ def assignment(text: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except ValueError:
         return key, value
-
-
-def shown_assignment(text: str) -> str:
-    """Return the text as `KEY=…`, without the value, if the value may contain a secret."""
-    from pytest_jsbench.engines.engine_secrets import HIDDEN, shown_option
-
-    key, value = assignment(text)
-    return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
-
-
-def shown_address(text: str) -> str:
-    """Return the URL without user, password and query."""
-    from pytest_jsbench.engines.base import without_credentials
-
-    return without_credentials(text)
 
 
 def comparer(text: str) -> tuple[str, Any]:
@@ -121,81 +105,6 @@ def publication(name: str) -> dict[str, Any]:
         raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {FIX_PACKAGE}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """
-    An option of a run, for every entry point.
-
-    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
-    and tables of variants and functions accept `<name>`.
-    """
-
-    name: str
-    help: str
-    #: Placeholder of the value in help texts; empty if the option has choices.
-    metavar: str = ""
-    _: KW_ONLY
-    #: Checks and converts a number; raises a ValueError that states what is expected.
-    check: Reader | None = None
-    #: Parses a text; raises a ValueError that states the mistake.
-    parse: Callable[[str], Any] = str
-    #: Converts a value from Python to the text that `parse` expects.
-    argument: Reader = text
-    choices: tuple[str, ...] = ()
-    #: Value if the option is not set.
-    default: Any = None
-    #: Whether the values accumulate if the option is given several times.
-    repeated: bool = False
-    #: Value if the option is given without a value; None if it requires a value.
-    bare: str | None = None
-    #: Returns the text with secrets hidden.
-    shown: Callable[[str], str] = str
-
-    @property
-    def flag(self) -> str:
-        """Option string on pytest's command line."""
-        return f"--jsbench-{self.name.replace('_', '-')}"
-
-    @property
-    def placeholder(self) -> str:
-        """Placeholder of the value in help texts, or the choices."""
-        return self.metavar or "|".join(self.choices)
-
-    @property
-    def dest(self) -> str:
-        """Attribute of `config.option`, which is also the ini key."""
-        return f"jsbench_{self.name}"
-
-    def of_value(self, value: object) -> Any:
-        """Convert a value given in Python; raise a ValueError that states what is expected."""
-        if self.check is not None:
-            return self.check(value)
-        if self.repeated:
-            if isinstance(value, Mapping):
-                return list(value.items())
-            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
-            return [self.parse(self.argument(part)) for part in values]
-        if self.choices == ON_OFF:
-            return ON_OFF[not flag(value)]
-        if self.choices:
-            return self._choice(self.bare if value is True else value)
-        return path(value) if self.name in PATHS else self.parse(self.argument(value))
-
-    def of_text(self, given: str) -> Any:
-        """Parse a text; raise a ValueError that states what was expected and found."""
-        if self.check is None and not self.choices:
-            return self.parse(given)
-        try:
-            return self._choice(given) if self.check is None else self.check(_number(given))
-        except ValueError as error:
-            raise ValueError(f"expected {error}, found {given!r}") from None
-
-    def _choice(self, value: object) -> Any:
-        if value not in self.choices:
-            raise ValueError(f"one of {', '.join(self.choices)}")
-        return self.parse(str(value))
-
-
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, with the default for each option that is not set."""
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
@@ -206,15 +115,6 @@ def readers(*names: str) -> dict[str, Reader]:
     return {name: BY_NAME[name].of_value for name in names}
 
 
-def _number(given: str) -> int | float | str:
-    """Convert the text to a number; if this is impossible, return the text for the check to reject."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(given)
-    return given
-
-
-ON_OFF = ("on", "off")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
 _ENGINE = (
@@ -225,8 +125,13 @@ _ENGINE = (
         " without it the plugin does nothing.",
         "NAME",
     ),
-    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID"),
-    Option("base_url", "Address of any server that is compatible with the engine's API.", "URL", shown=shown_address),
+    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID", argument=path),
+    Option(
+        "base_url",
+        "Address of any server that is compatible with the engine's API.",
+        "URL",
+        hidden=HiddenPart.CREDENTIALS,
+    ),
     Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
     Option(
         "response_format",
@@ -253,7 +158,7 @@ _ENGINE = (
         "Any other option of the engine; repeatable. VALUE is parsed as JSON if it is JSON.",
         "KEY=VALUE",
         parse=assignment,
-        shown=shown_assignment,
+        hidden=HiddenPart.VALUE,
         repeated=True,
         default=(),
     ),
@@ -266,7 +171,7 @@ _ENGINE = (
         parse=names,
         argument=joined,
     ),
-    Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR"),
+    Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR", argument=path),
     Option(
         "record_mode",
         "With --jsbench-record: `new` calls the engine only for answers that DIR does not have yet and reuses"
@@ -278,6 +183,7 @@ _ENGINE = (
         "Use the answers recorded in DIR, or in a run's directory, instead of an engine: no key, no calls. A "
         "changed prompt or schema is an error that shows the change.",
         "DIR",
+        argument=path,
     ),
     Option(
         "replay_strict",
@@ -313,6 +219,7 @@ _CASES = (
         "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
+        argument=path,
     ),
     Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
     Option("split", "Split of a dataset in the Hub's layout, or all (default: test).", "S", default="test"),
@@ -321,6 +228,7 @@ _CASES = (
         "registry",
         "Directory of schemas that the dataset may reference by their `$id`.",
         "DIR",
+        argument=path,
     ),
     Option(
         "where",
@@ -414,6 +322,7 @@ _EXECUTION = (
         "Resume an earlier run, given as its records.jsonl, its directory, or a directory of runs (the newest). "
         "Attempts with an answer are reused; failed calls are repeated.",
         "FILE|DIR",
+        argument=path,
     ),
     Option(
         "shard",
@@ -535,6 +444,7 @@ _CRITERIA = (
         "baseline",
         "Compare with another run case by case: its directory, its run.json, or a file written by jsbench baseline.",
         "RUN|FILE",
+        argument=path,
     ),
     Option(
         "max_regression",
@@ -549,8 +459,9 @@ _OUTPUT = (
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: records and metrics of"
         " the last five runs, in pytest's cache).",
         "DIR",
+        argument=path,
     ),
-    Option("report", "Write the run's HTML page to FILE when it ends (extra report).", "FILE"),
+    Option("report", "Write the run's HTML page to FILE when it ends (extra report).", "FILE", argument=path),
     Option(
         "redact",
         "Write and show digests instead of prompts, schemas and answers, so that a run over private data can "
@@ -587,8 +498,6 @@ GROUPS = {
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
-#: Options whose value is a path.
-PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output", "report"})
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.

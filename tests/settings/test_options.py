@@ -8,9 +8,9 @@ import pytest
 from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.run.plan import check_conflicts
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, MOST_REPEATS, OPTIONS
-from pytest_jsbench.settings.plan import check_conflicts
 from tests.packages import install
 
 PUBLISHING = """

@@ -19,10 +19,10 @@ from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import is_published
+from pytest_jsbench.run.variants import Variant, make_variants
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.options import BY_NAME, readers
-from pytest_jsbench.settings.variants import Variant, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.settings.classifiers import Classifier
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.classifiers import Classifier
+    from pytest_jsbench.run.variants import Values
     from pytest_jsbench.values import Comparer
 
 #: Default of --jsbench-patience, in seconds.
@@ -304,7 +304,7 @@ def _find_classifiers(
     """Return the classifiers, including the hook if a plugin implements it."""
     if not named and hook is None:
         return ()
-    from pytest_jsbench.settings.classifiers import Classifier, find
+    from pytest_jsbench.run.classifiers import Classifier, find
 
     classifiers = [find(name) for name in named]
     if hook is not None:

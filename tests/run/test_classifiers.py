@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.errors import ClassifierError
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.settings.classifiers import Classifier, classify, find
+from pytest_jsbench.run.classifiers import Classifier, classify, find
 from tests import examples
 from tests.examples import record, replace
 from tests.packages import install

@@ -25,11 +25,13 @@ from pytest_jsbench.core.extensions import is_reference
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
+from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher, sampled
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
-from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
+from pytest_jsbench.settings.option import Option
+from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, assignment
 
 #: Options whose value alone can name a variant; the values of all other options are prefixed with the option.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
@@ -442,8 +444,8 @@ def _part(option: Option, text: str) -> str:
     """Return the part that a value adds to a variant's name, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
-        return f"{key}-{shown_assignment(text).partition('=')[2]}"[:_LONGEST_PART]
-    shown = option.shown(text)
+        return f"{key}-{shown_text(option, text).partition('=')[2]}"[:_LONGEST_PART]
+    shown = shown_text(option, text)
     if option.name == "base_url":
         shown = shown.partition("://")[2] or shown
     elif PurePath(shown).is_absolute():

@@ -1,0 +1,107 @@
+"""Define the type of an option of a run: its name, help, checks and parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum, auto
+from typing import Any
+
+from pytest_jsbench.core.arguments import Reader, flag, text
+
+#: Choices of an option that is a switch.
+ON_OFF = ("on", "off")
+
+
+class HiddenPart(Enum):
+    """The part of an option's text that may be a secret."""
+
+    NOTHING = auto()
+    #: The user, the password and the query of a URL.
+    CREDENTIALS = auto()
+    #: The value in KEY=VALUE, depending on the key.
+    VALUE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """
+    An option of a run, for every entry point.
+
+    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
+    and tables of variants and functions accept `<name>`.
+    """
+
+    name: str
+    help: str
+    #: Placeholder of the value in help texts; empty if the option has choices.
+    metavar: str = ""
+    _: KW_ONLY
+    #: Checks and converts a number; raises a ValueError that states what is expected.
+    check: Reader | None = None
+    #: Parses a text; raises a ValueError that states the mistake.
+    parse: Callable[[str], Any] = str
+    #: Converts a value from Python to the text that `parse` expects.
+    argument: Reader = text
+    choices: tuple[str, ...] = ()
+    #: Value if the option is not set.
+    default: Any = None
+    #: Whether the values accumulate if the option is given several times.
+    repeated: bool = False
+    #: Value if the option is given without a value; None if it requires a value.
+    bare: str | None = None
+    #: Part of the text that may be a secret, and is hidden wherever the text is shown.
+    hidden: HiddenPart = HiddenPart.NOTHING
+
+    @property
+    def flag(self) -> str:
+        """Option string on pytest's command line."""
+        return f"--jsbench-{self.name.replace('_', '-')}"
+
+    @property
+    def placeholder(self) -> str:
+        """Placeholder of the value in help texts, or the choices."""
+        return self.metavar or "|".join(self.choices)
+
+    @property
+    def dest(self) -> str:
+        """Attribute of `config.option`, which is also the ini key."""
+        return f"jsbench_{self.name}"
+
+    def of_value(self, value: object) -> Any:
+        """Convert a value given in Python; raise a ValueError that states what is expected."""
+        if self.check is not None:
+            return self.check(value)
+        if self.repeated:
+            if isinstance(value, Mapping):
+                return list(value.items())
+            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
+            return [self.parse(self.argument(part)) for part in values]
+        if self.choices == ON_OFF:
+            return ON_OFF[not flag(value)]
+        if self.choices:
+            return self._choice(self.bare if value is True else value)
+        return self.parse(self.argument(value))
+
+    def of_text(self, given: str) -> Any:
+        """Parse a text; raise a ValueError that states what was expected and found."""
+        if self.check is None and not self.choices:
+            return self.parse(given)
+        try:
+            return self._choice(given) if self.check is None else self.check(_number(given))
+        except ValueError as error:
+            raise ValueError(f"expected {error}, found {given!r}") from None
+
+    def _choice(self, value: object) -> Any:
+        if value not in self.choices:
+            raise ValueError(f"one of {', '.join(self.choices)}")
+        return self.parse(str(value))
+
+
+def _number(given: str) -> int | float | str:
+    """Convert the text to a number; if this is impossible, return the text for the check to reject."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(given)
+    return given
