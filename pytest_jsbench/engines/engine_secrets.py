@@ -37,7 +37,7 @@ from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import KEYS, preset_of
 from pytest_jsbench.settings.option import HiddenPart
-from pytest_jsbench.settings.options import assignment
+from pytest_jsbench.settings.parsers import assignment
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.settings.option import ON_OFF, Option
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, names, with_defaults
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, with_defaults
+from pytest_jsbench.settings.parsers import names
 
 #: Options for judging an answer that a test passes, which apply without an engine too.
 _OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}

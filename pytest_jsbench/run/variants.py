@@ -31,7 +31,8 @@ from pytest_jsbench.engines.registry import find, require_batches, require_match
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.option import Option
-from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, assignment
+from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE
+from pytest_jsbench.settings.parsers import assignment
 
 #: Options whose value alone can name a variant; the values of all other options are prefixed with the option.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})

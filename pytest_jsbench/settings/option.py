@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any
 
 from pytest_jsbench.core.arguments import Reader, flag, text
 
 #: Choices of an option that is a switch.
 ON_OFF = ("on", "off")
+
+
+class Bearing(StrEnum):
+    """The part of a run that a setting affects."""
+
+    ANSWERS = "answers"
+    #: The setting affects how strictly answers are judged.
+    VERDICTS = "verdicts"
+    #: The setting affects how values are compared with the expected values.
+    VALUES = "values"
+    #: The setting affects which cases are used, and how often.
+    CASES = "cases"
+    #: The setting affects only how long answers take.
+    TIMES = "times"
 
 
 class HiddenPart(Enum):
@@ -53,6 +67,10 @@ class Option:
     bare: str | None = None
     #: Part of the text that may be a secret, and is hidden wherever the text is shown.
     hidden: HiddenPart = HiddenPart.NOTHING
+    #: Part of a run that the option affects; None if runs are not compared by the option.
+    affects: Bearing | None = None
+    #: Paths in a run's metadata of the values by which runs are compared.
+    recorded: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:

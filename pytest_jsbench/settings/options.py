@@ -2,87 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from pytest_jsbench.core.arguments import Reader, joined, number, numeral, path, whole
-from pytest_jsbench.settings.option import ON_OFF, HiddenPart, Option
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """Parse KEY=VALUE; the value is parsed as JSON if possible, and is a string otherwise."""
-    key, separator, value = text.partition("=")
-    if not (key and separator):
-        # a text without = may be the value alone, which may be a secret
-        raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
-
-
-def comparer(text: str) -> tuple[str, Any]:
-    """Parse FIELD=HOW."""
-    from pytest_jsbench.values.comparers import read_comparer
-
-    return read_comparer(text)
-
-
-def export(text: str) -> tuple[str, str]:
-    """Parse NAME=PATH."""
-    name, separator, path = text.partition("=")
-    if not (name and separator and path):
-        raise ValueError(f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}")
-    return name, path
-
-
-def shard(text: str) -> Any:
-    """Parse a shard such as 2/5, or auto/5, which takes its number from the environment."""
-    from pytest_jsbench.datasets.selection import Shard
-
-    return Shard.parse(text, os.environ)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Parse a comma-separated list of names."""
-    parts = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not parts:
-        raise ValueError(f"expected names separated by commas, found {text!r}")
-    return parts
-
-
-def extra_fields(text: str) -> str | tuple[str, ...]:
-    """Parse the policy for fields that a schema does not name."""
-    return text if text in {"fail", "allow"} else names(text)
-
-
-def sample(text: str) -> tuple[int, int]:
-    """Parse the size and the seed for a sample of cases."""
-    size, separator, seed = text.partition(":")
-    if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
-        raise ValueError(f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}")
-    return int(size), int(seed or 0)
-
-
-def response_format(text: str) -> Any:
-    """Parse a `ResponseFormat`."""
-    from pytest_jsbench.core.generations import ResponseFormat
-
-    return ResponseFormat(text)
-
-
-def adaptation(text: str) -> tuple[str, str]:
-    """Parse an adaptation mode and its subset."""
-    from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
-
-    mode, separator, subset = text.partition(":")
-    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (find_subset(subset) is not None)):
-        message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(SUBSETS)}), found {text!r}"
-        raise ValueError(message)
-    return mode, subset
-
+from pytest_jsbench.settings.option import ON_OFF, Bearing, HiddenPart, Option
+from pytest_jsbench.settings.parsers import (
+    adaptation,
+    assignment,
+    comparer,
+    export,
+    extra_fields,
+    names,
+    response_format,
+    sample,
+    shard,
+)
 
 #: Maximum number of attempts per case. Each attempt is a test, which pytest creates before the first call.
 MOST_REPEATS = 10_000
@@ -124,8 +59,17 @@ _ENGINE = (
         "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Required:"
         " without it the plugin does nothing.",
         "NAME",
+        affects=Bearing.ANSWERS,
+        recorded=("engine",),
     ),
-    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID", argument=path),
+    Option(
+        "model",
+        "Model name; for local, a GGUF file (default: the engine's default model).",
+        "ID",
+        argument=path,
+        affects=Bearing.ANSWERS,
+        recorded=("model",),
+    ),
     Option(
         "base_url",
         "Address of any server that is compatible with the engine's API.",
@@ -139,19 +83,32 @@ _ENGINE = (
         " that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
+        affects=Bearing.ANSWERS,
+        recorded=("response_format",),
     ),
     Option(
         "temperature",
         "Sampling temperature (default: not sent; local: 0).",
         "T",
         check=number("a number of at least 0", least=0),
+        affects=Bearing.ANSWERS,
+        recorded=("params.temperature",),
     ),
-    Option("max_tokens", "Maximum number of tokens of an answer (default: 2048; local: 192).", "N", check=whole(1)),
+    Option(
+        "max_tokens",
+        "Maximum number of tokens of an answer (default: 2048; local: 192).",
+        "N",
+        check=whole(1),
+        affects=Bearing.ANSWERS,
+        recorded=("params.max_tokens",),
+    ),
     Option(
         "seed",
         "Sampling seed of the first attempt; attempt n of a case uses seed + n - 1 (default: not sent).",
         "N",
         check=whole(0),
+        affects=Bearing.ANSWERS,
+        recorded=("params.seed",),
     ),
     Option(
         "engine_option",
@@ -161,6 +118,8 @@ _ENGINE = (
         hidden=HiddenPart.VALUE,
         repeated=True,
         default=(),
+        affects=Bearing.ANSWERS,
+        recorded=("details",),
     ),
     Option(
         "variants",
@@ -212,6 +171,8 @@ _CASES = (
         "SOURCE",
         repeated=True,
         default=(),
+        affects=Bearing.CASES,
+        recorded=("dataset.source",),
     ),
     Option(
         "instances",
@@ -220,10 +181,34 @@ _CASES = (
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
         argument=path,
+        affects=Bearing.CASES,
+        recorded=("dataset.labelled",),
     ),
-    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
-    Option("split", "Split of a dataset in the Hub's layout, or all (default: test).", "S", default="test"),
-    Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
+    Option(
+        "tasks",
+        "Only these tasks of the dataset (default: all).",
+        "A,B",
+        parse=names,
+        argument=joined,
+        affects=Bearing.CASES,
+        recorded=("dataset.tasks",),
+    ),
+    Option(
+        "split",
+        "Split of a dataset in the Hub's layout, or all (default: test).",
+        "S",
+        default="test",
+        affects=Bearing.CASES,
+        recorded=("dataset.split",),
+    ),
+    Option(
+        "limit",
+        "Only the first N cases of each task (default: all).",
+        "N",
+        check=whole(1),
+        affects=Bearing.CASES,
+        recorded=("dataset.limit",),
+    ),
     Option(
         "registry",
         "Directory of schemas that the dataset may reference by their `$id`.",
@@ -238,6 +223,8 @@ _CASES = (
         "CONDITION",
         repeated=True,
         default=(),
+        affects=Bearing.CASES,
+        recorded=("dataset.where",),
     ),
     Option(
         "sample",
@@ -246,6 +233,8 @@ _CASES = (
         "N[:SEED]",
         parse=sample,
         argument=numeral,
+        affects=Bearing.CASES,
+        recorded=("dataset.sample", "dataset.sample_seed"),
     ),
 )
 _PROMPT = (
@@ -259,6 +248,8 @@ _PROMPT = (
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
+        affects=Bearing.ANSWERS,
+        recorded=("adapt",),
     ),
     Option(
         "prompt",
@@ -266,6 +257,8 @@ _PROMPT = (
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
+        affects=Bearing.ANSWERS,
+        recorded=("prompt",),
     ),
     Option(
         "shots",
@@ -273,6 +266,8 @@ _PROMPT = (
         "N",
         check=whole(0),
         default=0,
+        affects=Bearing.ANSWERS,
+        recorded=("shots",),
     ),
     Option(
         "context",
@@ -288,6 +283,8 @@ _EXECUTION = (
         "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
         "N",
         check=whole(1),
+        affects=Bearing.TIMES,
+        recorded=("concurrency",),
     ),
     Option(
         "rpm",
@@ -330,9 +327,17 @@ _EXECUTION = (
         " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
         "I/N",
         parse=shard,
+        affects=Bearing.CASES,
+        recorded=("dataset.shard",),
     ),
     Option(
-        "timeout", "Timeout of one call in seconds, without retries (default: 120).", "S", check=_SECONDS, default=120.0
+        "timeout",
+        "Timeout of one call in seconds, without retries (default: 120).",
+        "S",
+        check=_SECONDS,
+        default=120.0,
+        affects=Bearing.TIMES,
+        recorded=("params.timeout",),
     ),
     Option(
         "retries", "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
@@ -344,7 +349,15 @@ _EXECUTION = (
         "S",
         check=number("seconds, at least 0", least=0),
     ),
-    Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1, MOST_REPEATS), default=1),
+    Option(
+        "repeats",
+        "Attempts per case, one test each (default: 1).",
+        "K",
+        check=whole(1, MOST_REPEATS),
+        default=1,
+        affects=Bearing.CASES,
+        recorded=("repeats",),
+    ),
     Option(
         "dry_run",
         "Make no calls; print the estimated number of calls, their tokens, the maximum cost, and the time "
@@ -367,40 +380,61 @@ _JUDGING = (
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
+        affects=Bearing.VERDICTS,
+        recorded=("policy.extra_fields", "policy.ignored_fields"),
     ),
     Option(
         "duplicate_keys",
         "What to do with an object that has a key twice: note it and use the last value, or fail with a "
         "syntax error (default: note).",
         choices=("note", "fail"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.duplicate_keys",),
     ),
     Option(
         "fences",
         "Whether to strip one Markdown fence around the whole answer (default: strip).",
         choices=("strip", "forbid"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.fences",),
     ),
     Option(
         "reasoning",
         "Whether to strip reasoning up to `</think>` before the answer; if kept, it is a syntax error (default: keep).",
         choices=("keep", "strip"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.reasoning",),
     ),
     Option(
         "formats",
         "Whether to assert the keyword format, and in draft-07 contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.formats",),
     ),
     Option(
         "default_dialect",
         "Dialect of schemas without $schema (default: 2020-12).",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.default_dialect",),
     ),
     Option(
         "validator",
         "Validators to use: jsonschema-rs with a second opinion by jsonschema (both), or one of them alone "
         "(default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.validator",),
     ),
-    Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),
+    Option(
+        "judge_timeout",
+        "Time limit for judging one answer, in seconds (default: 5).",
+        "S",
+        check=_SECONDS,
+        affects=Bearing.TIMES,
+        recorded=("policy.timeout",),
+    ),
     Option(
         "classify",
         "Give failed attempts your own codes with this classifier: one from an installed package, or "
@@ -419,6 +453,8 @@ _JUDGING = (
         parse=comparer,
         repeated=True,
         default=(),
+        affects=Bearing.VALUES,
+        recorded=("comparers",),
     ),
 )
 _CRITERIA = (
