@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
+from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, OPTIONS
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.run.variants import Values
 
-#: Names of options, with the names of their arguments if these differ.
-_ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
-#: Options without an argument of the same name: the argument has another name, or only pytest has the option.
-_EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
+#: Positional arguments of `evaluate`, and the empty name of an option that only pytest has.
+_NOT_NAMED = frozenset({"engine", "dataset", ""})
 _PATHS = ("output", "report", "baseline", "record", "replay")
 #: Default directory of runs.
 RUNS = "jsbench-runs"
@@ -61,7 +59,7 @@ class EvaluationOptions(TypedDict, total=False):
     fences: Literal["strip", "forbid"]
     reasoning: Literal["keep", "strip"]
     formats: Literal["assert", "ignore"]
-    default_dialect: str
+    default_dialect: Literal["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"]
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     judge_timeout: float
     #: Classifiers: names, or functions that take a record.
@@ -146,7 +144,7 @@ def _comparer(field: str, given: str | Callable[[Any, Any], object]) -> Comparer
 
 
 READERS: dict[str, Reader] = {
-    **{option.name: option.of_value for option in OPTIONS if option.name not in _EXCLUDED},
+    **{option.argument_name: option.of_value for option in OPTIONS if option.argument_name not in _NOT_NAMED},
     "prompt": one_of("a prompt", object),  # `template_of` checks the type
     "resume": _earlier_run,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
@@ -201,4 +199,9 @@ def argument_names_in_errors() -> Iterator[None]:
 def with_argument_names(message: str) -> str:
     """Return the message with argument names for options; an engine option becomes an argument of its own name."""
     own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
-    return respell_options(own, lambda name: _ARGUMENTS.get(name, name))
+    return respell_options(own, _argument_name)
+
+
+def _argument_name(name: str) -> str:
+    option = BY_NAME.get(name)
+    return name if option is None else option.argument_name or name

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.files import append_whole, json_line, locked, parse_json
-from pytest_jsbench.core.generations import Completion, Failed
+from pytest_jsbench.core.generations import SAMPLING, Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
@@ -305,7 +305,7 @@ class ProjectRunners:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
         params = self._params(question, config).for_repeat(question.repeat)
-        sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
+        sampling = {name: getattr(params, name) for name in SAMPLING}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.settings.option import Bearing
-from pytest_jsbench.settings.options import OPTIONS
+from pytest_jsbench.settings.options import OPTIONS, SAMPLING_OPTIONS
 
 #: What a run finds out instead of being asked for it, by its path in the run's metadata.
 _FOUND: Mapping[str, Bearing] = {
@@ -62,7 +62,6 @@ _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
 _SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_seed", "shard"})
 #: Prefix of steps in Python that change cases rather than select them.
 _CHANGING_STEP = "map "
-_SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: Maximum lengths of a displayed value, in the name of a run and in a list of differences.
 _LONGEST = 40
 _LONGEST_IN_DIFFERENCES = 100
@@ -135,7 +134,7 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
         holder = metadata.get(group) if group else metadata
         name = "dataset" if member == "source" else member
         value = holder.get(member, _IF_NOT_RECORDED.get(path, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
-        if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
+        if _is_simple(value) and not (name in SAMPLING_OPTIONS and metadata.get("engine") in RECORDED):
             settings[name] = Setting(name=name, bears_on=_BEARINGS[path], value=value)
     for group, prefix in _GROUPS.items():
         members = metadata.get(group)

@@ -31,7 +31,7 @@ from pytest_jsbench.engines.registry import find, require_batches, require_match
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.option import Option
-from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE
+from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MULTIPLIED, SAMPLING_OPTIONS, SETTABLE
 from pytest_jsbench.settings.parsers import assignment
 
 #: Options whose value alone can name a variant; the values of all other options are prefixed with the option.
@@ -101,19 +101,14 @@ class Variant:
         engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
         if factory is None or replay is not None:
             factory = find(engine.name)
-        params = GenerationParams(
-            max_tokens=values["max_tokens"] or factory.max_tokens,
-            temperature=values["temperature"],
-            seed=values["seed"],
-            timeout=values["timeout"],
-        )
+        call = {name: values[name] for name in CALL_OPTIONS if values[name] is not None}
+        params = GenerationParams(**{"max_tokens": factory.max_tokens, **call})
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
         # If answers are replayed, this is the engine of the ini file.
         user_settings = {} if values["engine"] is None else _engine(values).public_settings()
-        sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
-        user_settings |= {option: value for option, value in sampling.items() if value is not None}
+        user_settings |= {name: values[name] for name in SAMPLING_OPTIONS if values[name] is not None}
         return cls(
             factory=factory,
             engine=engine,

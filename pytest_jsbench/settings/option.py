@@ -28,6 +28,17 @@ class Bearing(StrEnum):
     TIMES = "times"
 
 
+class PerVariant(Enum):
+    """How an option can differ between the variants of a run."""
+
+    #: All variants have the same value.
+    SHARED = auto()
+    #: A variant may set its own value in the table of variants.
+    OWN = auto()
+    #: A variant may set its own value, and each of several values on the command line defines a variant.
+    MULTIPLIED = auto()
+
+
 class HiddenPart(Enum):
     """The part of an option's text that may be a secret."""
 
@@ -67,6 +78,9 @@ class Option:
     bare: str | None = None
     #: Part of the text that may be a secret, and is hidden wherever the text is shown.
     hidden: HiddenPart = HiddenPart.NOTHING
+    variants: PerVariant = PerVariant.SHARED
+    #: Name of the argument of `evaluate` if it is not the option's name; empty if only pytest has the option.
+    keyword: str | None = None
     #: Part of a run that the option affects; None if runs are not compared by the option.
     affects: Bearing | None = None
     #: Paths in a run's metadata of the values by which runs are compared.
@@ -76,6 +90,11 @@ class Option:
     def flag(self) -> str:
         """Option string on pytest's command line."""
         return f"--jsbench-{self.name.replace('_', '-')}"
+
+    @property
+    def argument_name(self) -> str:
+        """Name of the argument of `evaluate`; empty if it has none."""
+        return self.name if self.keyword is None else self.keyword
 
     @property
     def placeholder(self) -> str:

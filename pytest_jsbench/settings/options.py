@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_jsbench.core.arguments import Reader, joined, number, numeral, path, whole
-from pytest_jsbench.settings.option import ON_OFF, Bearing, HiddenPart, Option
+from pytest_jsbench.settings.option import ON_OFF, Bearing, HiddenPart, Option, PerVariant
 from pytest_jsbench.settings.parsers import (
     adaptation,
     assignment,
@@ -59,6 +59,7 @@ _ENGINE = (
         "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Required:"
         " without it the plugin does nothing.",
         "NAME",
+        variants=PerVariant.OWN,
         affects=Bearing.ANSWERS,
         recorded=("engine",),
     ),
@@ -67,6 +68,7 @@ _ENGINE = (
         "Model name; for local, a GGUF file (default: the engine's default model).",
         "ID",
         argument=path,
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("model",),
     ),
@@ -75,14 +77,21 @@ _ENGINE = (
         "Address of any server that is compatible with the engine's API.",
         "URL",
         hidden=HiddenPart.CREDENTIALS,
+        variants=PerVariant.MULTIPLIED,
     ),
-    Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
+    Option(
+        "api_key_env",
+        "Environment variable with the API key (default: the provider's usual variable).",
+        "VAR",
+        variants=PerVariant.OWN,
+    ),
     Option(
         "response_format",
         "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
         " that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("response_format",),
     ),
@@ -91,6 +100,7 @@ _ENGINE = (
         "Sampling temperature (default: not sent; local: 0).",
         "T",
         check=number("a number of at least 0", least=0),
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("params.temperature",),
     ),
@@ -99,6 +109,7 @@ _ENGINE = (
         "Maximum number of tokens of an answer (default: 2048; local: 192).",
         "N",
         check=whole(1),
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("params.max_tokens",),
     ),
@@ -107,6 +118,7 @@ _ENGINE = (
         "Sampling seed of the first attempt; attempt n of a case uses seed + n - 1 (default: not sent).",
         "N",
         check=whole(0),
+        variants=PerVariant.OWN,
         affects=Bearing.ANSWERS,
         recorded=("params.seed",),
     ),
@@ -118,6 +130,7 @@ _ENGINE = (
         hidden=HiddenPart.VALUE,
         repeated=True,
         default=(),
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("details",),
     ),
@@ -248,6 +261,7 @@ _PROMPT = (
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("adapt",),
     ),
@@ -257,6 +271,7 @@ _PROMPT = (
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("prompt",),
     ),
@@ -266,6 +281,7 @@ _PROMPT = (
         "N",
         check=whole(0),
         default=0,
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("shots",),
     ),
@@ -275,6 +291,7 @@ _PROMPT = (
         "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
+        variants=PerVariant.OWN,
     ),
 )
 _EXECUTION = (
@@ -283,6 +300,7 @@ _EXECUTION = (
         "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
         "N",
         check=whole(1),
+        variants=PerVariant.MULTIPLIED,
         affects=Bearing.TIMES,
         recorded=("concurrency",),
     ),
@@ -364,6 +382,7 @@ _EXECUTION = (
         "that the limits require (default: off).",
         choices=("on", "off"),
         bare="on",
+        keyword="",
     ),
 )
 _JUDGING = (
@@ -453,6 +472,7 @@ _JUDGING = (
         parse=comparer,
         repeated=True,
         default=(),
+        keyword="comparers",
         affects=Bearing.VALUES,
         recorded=("comparers",),
     ),
@@ -475,6 +495,7 @@ _CRITERIA = (
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),
+        keyword="gates",
     ),
     Option(
         "baseline",
@@ -519,6 +540,7 @@ _OUTPUT = (
         "Rows of pytest-benchmark's table: one per task and metric, or one per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
+        keyword="",
     ),
 )
 
@@ -537,9 +559,10 @@ BY_NAME = {option.name: option for option in OPTIONS}
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.
-MULTIPLIED = (
-    *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
-    "engine_option",
-)
+MULTIPLIED = tuple(option.name for option in OPTIONS if option.variants is PerVariant.MULTIPLIED)
 #: Options that a variant may set in the table of variants.
-SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")
+SETTABLE = tuple(option.name for option in OPTIONS if option.variants is not PerVariant.SHARED)
+#: Options of a single call, which are the fields of `GenerationParams`.
+CALL_OPTIONS = tuple(option.name for option in OPTIONS if any(path.startswith("params.") for path in option.recorded))
+#: Options of a single call that affect its answer.
+SAMPLING_OPTIONS = tuple(name for name in CALL_OPTIONS if BY_NAME[name].affects is Bearing.ANSWERS)
