@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 #: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
@@ -35,7 +35,7 @@ def arguments(
     **others: Reader,
 ) -> Callable[[F], F]:
     """
-    Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
+    Return a decorator that checks the arguments of a function; a wrong argument raises JSBenchError.
 
     `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
     unchanged; None stays unchanged if it is the argument's default. `of` is the name to show in messages if it differs
@@ -44,9 +44,6 @@ def arguments(
     readers = {**(known or {}), **others}
 
     def decorate(function: F) -> F:
-        if isinstance(function, type):
-            function.__init__ = arguments(readers, of=function.__name__, otherwise=otherwise)(function.__init__)  # type: ignore[misc]
-            return function
         parameters = inspect.signature(function).parameters
         name = of or function.__qualname__
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -64,6 +61,26 @@ def arguments(
         return called  # type: ignore[return-value]
 
     return decorate
+
+
+class CheckedFields:
+    """Base class of a frozen dataclass whose constructor checks its arguments."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __new__(cls, *_args: object, **named: object) -> Self:
+        """Raise JSBenchError for an argument that is not a field."""
+        for unknown in named.keys() - cls.__dataclass_fields__.keys():
+            _refuse(unknown, cls.__dataclass_fields__, of=cls.__name__, otherwise={})
+        return super().__new__(cls)
+
+    def _convert(self, readers: Mapping[str, Reader]) -> None:
+        """Convert fields with the readers for their names, for `__post_init__`; a wrong value raises JSBenchError."""
+        for name in readers:
+            value = getattr(self, name)
+            if value is not None or self.__dataclass_fields__[name].default is not None:
+                object.__setattr__(self, name, _value(value, name, readers, type(self).__name__))
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:

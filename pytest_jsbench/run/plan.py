@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_jsbench.core.arguments import arguments
+from pytest_jsbench.core.arguments import CheckedFields
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
@@ -41,13 +41,8 @@ GATES = ("min_pass_rate", "gate", "max_regression")
 _HOOK = "pytest_jsbench_classify"
 
 
-@arguments(
-    readers("max_cost", "patience"),
-    requests_per_minute=BY_NAME["rpm"].of_value,
-    tokens_per_minute=BY_NAME["tpm"].of_value,
-)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
+class RateLimits(CheckedFields):
     """Limits of a run; None means no limit. Limits per minute apply to each server separately."""
 
     requests_per_minute: float | None = None
@@ -56,6 +51,10 @@ class RateLimits:
     max_cost: float | None = None
     #: Seconds without any answer after which the run gives up on a provider.
     patience: float = PATIENCE
+
+    def __post_init__(self) -> None:
+        per_minute = {"requests_per_minute": BY_NAME["rpm"].of_value, "tokens_per_minute": BY_NAME["tpm"].of_value}
+        self._convert({**per_minute, **readers("max_cost", "patience")})
 
     @property
     def any(self) -> bool:
