@@ -96,8 +96,8 @@ def test_broken_package_is_named_and_hides_no_other_engine(
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("commands.add_parser(NAME, help='x')", "sets no function"),
-        ("commands.add_parser(NAME).set_defaults(command=3)", "sets no function"),
+        ("commands.add_parser(NAME, help='x')", "does not call parser.set_defaults(command=FUNCTION)"),
+        ("commands.add_parser(NAME).set_defaults(command=3)", "does not call parser.set_defaults(command=FUNCTION)"),
         ("commands.add_parser(NAME).set_defaults(command=lambda *_: 1 / 0)", "raised ZeroDivisionError"),
         ("commands.add_parser(NAME).set_defaults(command=lambda *_: exit(0))", "raised SystemExit"),
     ],

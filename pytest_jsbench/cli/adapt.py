@@ -1,4 +1,4 @@
-"""The command `jsbench adapt`: show which schemas each provider accepts, and the changes that the others need."""
+"""The command `jsbench adapt`: show which schemas each provider accepts, and the changes that other schemas need."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_adapt(commands: Any) -> None:
     """Declare `jsbench adapt`."""
     adapt = commands.add_parser(
         "adapt",
-        help="show which schemas each provider accepts, and the changes needed for the others",
+        help="show which schemas each provider accepts, and the changes that other schemas need",
         description="Rewrite each schema into the subset of JSON Schema that a provider accepts, as --jsbench-adapt "
         "does before a call. Print a table of the outcomes, and with -v every change.",
     )
@@ -69,13 +69,14 @@ def add_adapt(commands: Any) -> None:
         dest="provider",
         choices=(*SUBSETS, *PROFILES),
         metavar="PROVIDER",
-        help="only name the schemas that this provider refuses unchanged, with the reason; exit status 1 if any",
+        help="list only the schemas that this provider rejects unchanged, with the reason; exit status 1 if any",
     )
     chosen.add_argument(
         "--subset",
         choices=(*SUBSETS, *PROFILES),
         metavar="NAME|NAME@DATE",
-        help=f"only this subset, the newest unless dated (default: the newest of each): {', '.join(PROFILES)}",
+        help="only this subset; without @DATE, its newest version (default: the newest version of each subset): "
+        f"{', '.join(PROFILES)}",
     )
     adapt.add_argument(
         "--mode", choices=("narrow", "relax"), default="narrow", help="as for --jsbench-adapt (default: narrow)"
@@ -88,7 +89,7 @@ def add_adapt(commands: Any) -> None:
 
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
-    """Adapt every schema to each subset and print the outcomes; return whether all can be adapted."""
+    """Adapt every schema to each subset and print the outcomes; return whether every schema can be adapted."""
     if options.provider is not None:
         return _name_refused(options, find_subset(options.provider) or SUBSETS[options.provider], out)
     selection = Selection.from_sources(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
@@ -123,12 +124,12 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
         if broken := len(keys) - count:
-            out.write(f"left out: {broken} of {len(keys)}, without a schema\n")
+            out.write(f"omitted: {broken} of {counted(len(keys), 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
 
 
 def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> bool:
-    """Name the schemas that the provider refuses unchanged; return whether it accepts all."""
+    """List the schemas that the provider rejects unchanged; return whether the provider accepts every schema."""
     outcomes = Counter[str]()
     for source in options.dataset:
         selection = Selection.from_sources([source], tasks=options.tasks, split=options.split, limit=options.limit)
@@ -150,7 +151,7 @@ def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> b
 
 
 def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[str, str]:
-    """Return whether the provider accepts the schema unchanged, and the reason if not; a broken one names its file."""
+    """Return `accepted`, `refused` or `broken`, and the reason; the reason for a broken schema names its file."""
     if isinstance(case, BrokenCase):
         return "broken", printable(case.problem, None)
     adapted = adapt_within(case.schema, subset.version, mode)
@@ -161,4 +162,7 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
         return "accepted", ""
     first, *more = adapted.changes
     reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
-    return "refused", f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten"
+    return (
+        "refused",
+        f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",
+    )

@@ -1,4 +1,4 @@
-"""Declare options of the option table as arguments of a subcommand."""
+"""Declare options of the table in `settings.options` as arguments of a subcommand."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 @contextmanager
 def flag_names_in_errors(options: argparse.Namespace) -> Iterator[None]:
-    """Spell options in errors as the command does: `--gate` for `--jsbench-gate`, if the command has this option."""
+    """Replace `--jsbench-gate` in error messages by `--gate`, and likewise every option that the command has."""
 
     def spell(name: str) -> str:
         if name in options:
             return flag_of(name)
-        # the command itself has no such option
+        # an option that only pytest has
         return f"pytest {BY_NAME[name].flag}" if name in BY_NAME else f"--jsbench-{name.replace('_', '-')}"
 
     try:
@@ -37,14 +37,14 @@ def flag_of(name: str) -> str:
 
 
 class TakesArguments(Protocol):
-    """A parser, or a group of arguments in it."""
+    """An argparse parser, or an argument group of a parser."""
 
     def add_argument(self, *flags: str, **details: Any) -> argparse.Action:
         """Declare an argument."""
 
 
 def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any) -> None:
-    """Declare an option of the option table as an argument of the parser; the default flag is `--name`."""
+    """Declare an option of `settings.options` as an argument of the parser; the default flag is `--name`."""
     option = BY_NAME[name]
     described = {
         "metavar": option.placeholder,
@@ -59,7 +59,7 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
 
 
 def reading(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the reader with its errors converted to the type that argparse prints."""
+    """Wrap a parse function so that its errors have the type whose message argparse prints."""
 
     def parse(text: str) -> T:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import extension
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
@@ -24,13 +25,15 @@ def add_compare(commands: Any) -> None:
     """Declare `jsbench compare`."""
     compare = commands.add_parser(
         "compare",
-        help="compare runs, with tests of significance",
-        description="Compare pass rate, speed and cost of several runs, case by case if they have each case's outcome. "
-        "Evaluation files of other tools work too.",
+        help="compare runs, with significance tests",
+        description="Compare pass rate, speed and cost of several runs, case by case if the files contain the "
+        "outcome of each case. Evaluation files of other tools are accepted too.",
     )
     compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's directory, or an evaluation file")
-    compare.add_argument("--labels", nargs="+", metavar="L", help="one label for each run (default: its model)")
-    compare.add_argument("-v", "--verbose", action="store_true", help="show every metric, and every case that changed")
+    compare.add_argument("--labels", nargs="+", metavar="L", help="one label per run (default: the run's model)")
+    compare.add_argument(
+        "-v", "--verbose", action="store_true", help="show every metric, and every case with a changed outcome"
+    )
     compare.add_argument(
         "--by",
         choices=[grouping.value for grouping in Grouping],
@@ -40,13 +43,16 @@ def add_compare(commands: Any) -> None:
         "--metric",
         default=DEFAULT_METRIC,
         metavar="M",
-        help="metric of that table: a time such as tpot, or a rate (any with --by task)",
+        help="metric in the table of --by: a time such as tpot, or a rate; with --by task, any metric",
     )
     compare.add_argument(
         "--published", action="store_true", help="add the tables of the JSONSchemaBench paper and of MaskBench"
     )
     compare.add_argument(
-        "--margin", type=float, metavar="D", help="also test whether each run is no worse than the first by more than D"
+        "--margin",
+        type=float,
+        metavar="D",
+        help="also test whether the pass rate of each run is at most D below that of the first run",
     )
     compare.add_argument(
         "-o",
@@ -61,9 +67,9 @@ def add_compare(commands: Any) -> None:
     form.add_argument(
         "--comment",
         metavar="NAME",
-        help="print Markdown short enough for a comment, with a hidden first line so that a workflow can find it",
+        help="print Markdown short enough for a comment; a hidden first line lets a workflow find the comment by NAME",
     )
-    compare.add_argument("--link", metavar="URL", help="address of the run's files, for --comment")
+    compare.add_argument("--link", metavar="URL", help="URL of the run's files, linked in the comment of --comment")
     compare.set_defaults(command=_compare)
 
 
@@ -72,17 +78,17 @@ def add_plot(commands: Any) -> None:
     plotting = commands.add_parser(
         "plot",
         help="plot evaluation files",
-        description="Plot one panel per metric and one bar per file, with intervals; n/a if not applicable.",
+        description="Plot one panel per metric and one bar per file, with confidence intervals; n/a if not available.",
     )
     plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
     plotting.add_argument(
-        "--labels", nargs="+", metavar="L", help="one label for each file (default: its model or file)"
+        "--labels", nargs="+", metavar="L", help="one label per file (default: the model, or the file name)"
     )
     plotting.add_argument(
         "--output", type=Path, required=True, metavar="PICTURE", help="output file, such as comparison.png"
     )
     plotting.add_argument(
-        "--metrics", metavar="A,B", default="", help="only these metrics, or all (default: the main ones)"
+        "--metrics", metavar="A,B", default="", help="metrics to plot, or all (default: the main metrics)"
     )
     plotting.set_defaults(command=_plot)
 
@@ -101,7 +107,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
     if options.link is not None and options.comment is None:
-        raise ExportError("--link is for the comment: add --comment=NAME", found=options.link, option="link")
+        raise ExportError("--link affects only a comment: add --comment=NAME", found=options.link, option="link")
     if options.margin is not None and len(runs) < 2:
         raise ExportError("--margin: a margin needs two runs, found 1; pass the earlier run first", option="margin")
     if options.output is not None:
@@ -143,7 +149,9 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_jso
         if len(parts) == len(paths):
             labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
-        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
+        message = (
+            f"--labels: found {counted(len(labels), 'label')} for {counted(len(paths), 'file')}; expected one per file"
+        )
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
     runs = [warned(run_json.read(path)) for path in paths]
     if labels is not None:

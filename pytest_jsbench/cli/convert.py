@@ -1,4 +1,4 @@
-"""The commands `jsbench baseline`, `jsbench export` and `jsbench report`: write a run in another format."""
+"""The commands `jsbench baseline`, `jsbench export` and `jsbench report`, which write a run in another format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_files import find
 
-#: Name of the exporter to which `--version` and `--developer` apply.
+#: The only exporter that accepts `--version` and `--developer`.
 EVERY_EVAL_EVER = "every_eval_ever"
 
 
@@ -39,14 +39,14 @@ def add_export(commands: Any) -> None:
         "export",
         help="export a run to another format",
         description="Write a run in the format of every_eval_ever (an aggregate record, and a row per attempt), as a "
-        "table of its attempts, or in the format of an installed package or your own function.",
+        "table with a row per attempt, or with an exporter from an installed package or your own function.",
     )
     export.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its records.jsonl")
     export.add_argument(
         "--format",
         default=EVERY_EVAL_EVER,
         metavar="NAME",
-        help="every_eval_ever (default), parquet, csv, that of an installed package, or package.module:function",
+        help="every_eval_ever (default), parquet, csv, an installed package's exporter, or package.module:function",
     )
     export.add_argument("--version", choices=("0.3.0", "0.2.0"), help="version of every_eval_ever (default: 0.3.0)")
     export.add_argument(
@@ -60,7 +60,7 @@ def add_export(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="PATH",
-        help="output file; for every_eval_ever the directory for data/",
+        help="output file; for every_eval_ever, the directory in which data/ is created",
     )
     export.set_defaults(command=_export)
 
@@ -70,11 +70,14 @@ def add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="write a run's HTML page",
-        description="Write an HTML page: figures, failures, and every case with schema, prompt, answer and verdict.",
+        description="Write an HTML page with metrics, failures, and every case's schema, prompt, answer and verdict.",
     )
     report.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its records.jsonl")
     report.add_argument(
-        "--baseline", type=Path, metavar="RUN|FILE", help="run or baseline to compare with, case by case"
+        "--baseline",
+        type=Path,
+        metavar="RUN|FILE",
+        help="earlier run or baseline file to compare the run with, case by case",
     )
     report.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="output file, such as report.html"
@@ -94,7 +97,7 @@ def _baseline(options: argparse.Namespace, out: Output) -> bool:
 def _export(options: argparse.Namespace, out: Output) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
-        message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: omit it"
+        message = f"--{next(iter(chosen))} applies only to --format={EVERY_EVAL_EVER}, found {options.format}: omit it"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
     run = warned(run_json.read_run(options.run))

@@ -1,4 +1,4 @@
-"""The command `jsbench engines`: list engines and presets with their options, and extensions of installed packages."""
+"""The command `jsbench engines`: list engines, presets, and the extensions that installed packages provide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, readable_presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
-#: How to use an extension, by its kind; `pytest_jsbench.<kind>s` is its group of entry points.
+#: Option or command that uses an extension, by kind; `pytest_jsbench.<kind>s` is the kind's entry point group.
 KINDS = {
     **dict.fromkeys(("engine", "preset"), "--jsbench-engine={}"),
     "dataset": "--jsbench-dataset={}",
@@ -34,10 +34,11 @@ def add_engines(commands: Any) -> None:
     engines = commands.add_parser(
         "engines",
         help="list engines, presets and extensions",
-        description="List the engines with their options; the presets, which describe providers and servers as of a "
-        "date; and the extensions of all installed packages, with the option that uses each. No calls are made.",
+        description="List the engines with their options; the presets, which describe a provider or server as of a "
+        "date; and the extensions of all installed packages, each with the option that uses the extension. "
+        "No calls are made.",
     )
-    engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all details")
+    engines.add_argument("name", nargs="*", metavar="NAME", help="only these engines and presets, with all details")
     engines.add_argument("--json", action="store_true", help="print only JSON, with all details")
     engines.set_defaults(command=_engines)
 
@@ -86,7 +87,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 
 def default_model(name: str) -> str | None:
-    """Return the engine's default model; None if the engine has no default or needs no model."""
+    """Return the engine's default model; None if the engine has none."""
     model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
     return model
 

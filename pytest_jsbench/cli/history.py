@@ -22,32 +22,35 @@ def add_history(commands: Any) -> None:
     showing = commands.add_parser(
         "history",
         help="show runs over time, and significant changes",
-        description="Print a table for each label of a history, and whether the label's newest line differs "
-        "significantly from the previous line with the same cases.",
+        description="Print a table for each label in a history file, and whether the newest run of the label differs "
+        "significantly from the previous run with the same cases.",
     )
     showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
-    showing.add_argument("--label", metavar="L", help="show only lines with this label")
+    showing.add_argument("--label", metavar="L", help="show only runs with this label")
     count = reading(BY_NAME["limit"].of_text)
-    last = f"number of lines for each label (default: {_LAST})"
+    last = f"number of newest runs to show per label (default: {_LAST})"
     showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)
-    showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also plot to this file, such as history.png")
+    showing.add_argument(
+        "--plot", type=Path, metavar="PICTURE", help="also write a plot to this file, such as history.png"
+    )
     showing.add_argument("--metric", metavar="NAME", help="metric to plot (default: pass_rate)")
     form = showing.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print only JSON")
     form.add_argument("--markdown", action="store_true", help="print GitHub Markdown")
     showing.set_defaults(command=_show)
-    inner = showing.add_subparsers(metavar="add", help="add a line for each run instead")
+    inner = showing.add_subparsers(metavar="add", help="add runs to the file instead")
     adding = inner.add_parser(
         "add",
-        help="add a line for each run",
-        description="Append one line for each run, under a lock. Runs that already have a line are skipped.",
+        help="add runs to a history file",
+        description="Append one line per run to a history file, which is locked meanwhile. Runs that the file "
+        "already contains are skipped.",
     )
     adding.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's directory, or its run.json")
     adding.add_argument("--file", type=Path, required=True, metavar="F", help="history file; created if missing")
     adding.add_argument(
         "--label",
         metavar="L",
-        help="label of runs to compare with each other (default: engine, model and unusual settings)",
+        help="label; only runs with the same label are compared (default: engine, model and non-default settings)",
     )
     adding.set_defaults(command=_add)
 
@@ -67,18 +70,18 @@ def _add(options: argparse.Namespace, out: Output) -> bool:
 
 def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None:
-        raise ExportError("--file: expected the history file, such as --file history.jsonl", option="file")
+        raise ExportError("--file is missing: add the history file, such as --file history.jsonl", option="file")
     if options.metric is not None and options.plot is None:
         raise ExportError("--metric affects only a plot: add --plot PICTURE, or omit --metric", option="metric")
     every = warned(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
-        problem = "the file has no readable line" if options.file.exists() else "No such file"
-        message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds one"
+        problem = "the file has no readable line" if options.file.exists() else "no such file"
+        message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds a run"
         raise ExportError(message, where=options.file)
     chosen = [series for series in every if options.label in {None, series.label}]
     if not chosen:
         labels = "; ".join(printable(series.label, 60) for series in every[:8])
-        message = f"no line with the label '{printable(options.label, 60)}' in {options.file}; it has {labels}"
+        message = f"no run with the label '{printable(options.label, 60)}' in {options.file}; labels there: {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
         out.json({"series": [series.to_dict() for series in chosen]})

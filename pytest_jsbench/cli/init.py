@@ -26,8 +26,8 @@ def add_init(commands: Any) -> None:
         "init",
         help="set up a project",
         description="Find Pydantic models, schema files, OpenAPI documents, tool definitions and the providers "
-        "whose keys are set. Write the ini settings, a first test, a workflow for the CI in use and a line in "
-        ".gitignore. Existing files are never overwritten, and no calls are made.",
+        "whose API keys are set. Write pytest settings, a first test, a workflow for the project's CI system and a "
+        "line in .gitignore. Existing files are never overwritten, and no calls are made.",
     )
     parser.add_argument(
         "folder",
@@ -35,9 +35,9 @@ def add_init(commands: Any) -> None:
         nargs="?",
         default=Path(),
         metavar="FOLDER",
-        help="project directory (default: the current one)",
+        help="project directory (default: the current directory)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
+    parser.add_argument("--dry-run", action="store_true", help="print the files that would be written, and write none")
     parser.set_defaults(command=_init)
 
 
@@ -52,7 +52,7 @@ def _init(options: argparse.Namespace, out: Output) -> bool:
         raise DatasetError(
             "no Pydantic model, schema file, OpenAPI document or tool definition in "
             f"{'; '.join([str(root.resolve()), *unreadable[:_MOST_UNREADABLE]])}; "
-            "name a dataset yourself: pytest --jsbench-engine=local --jsbench-dataset=…",
+            "set a dataset yourself: pytest --jsbench-engine=local --jsbench-dataset=…",
             found="nothing",
             expected="schemas",
         )
@@ -84,12 +84,12 @@ def _lines(label: str, texts: Sequence[str]) -> Iterator[str]:
 
 
 def providers(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the engines whose keys are set, each with the variable of its key."""
+    """Return the engines whose API keys are set, each with the environment variable that contains the key."""
     shared = {variable for variables in KEYS.values() for variable in variables}
     own = {
         preset.name: (preset.key,)
         for preset in presets()
-        # the name of a third-party preset becomes part of a command, so no special characters are allowed
+        # the name of a third-party preset becomes part of a shell command, so it must not contain special characters
         if preset.key and preset.key not in shared and re.fullmatch(r"[\w.-]+", preset.name)
     }
     set_variables = {

@@ -1,4 +1,4 @@
-"""The command `jsbench judge`: judge the recorded answers of a run again, or judge lines of schema and text."""
+"""The command `jsbench judge`: judge the recorded answers of a run again, or each answer in a JSONL file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_records(path: Path) -> bool:
 
 
 def _judge_records(options: argparse.Namespace, out: Output) -> bool:
-    """Judge a run's answers again by its policy and comparers, as changed by the options; return whether all passed."""
+    """Judge a run's answers again with its policy and comparers, changed by the options; return whether all passed."""
     path: Path = options.file
     output: Path | None = options.output
     comparers: dict[str, Comparer] = dict(options.comparer)
@@ -67,7 +67,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
 
     def records(judge: Judge) -> Iterator[Record]:
         for outcome, record in zip(before.outcomes, before.records, strict=True):
-            # if False, values are compared again only if the verdict changes
+            # if False (no comparers, or one is not loaded), values are compared again only if the verdict changes
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
             again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
@@ -92,7 +92,10 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         notes = [f"warning: {printable(warning)}" for warning in run.warnings]
         if missing and any(outcome.match is not None for outcome in run.outcomes):
             wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
-            notes.append(f"warning: values were not compared again, since no functions are loaded: add {wanted}")
+            notes.append(
+                f"warning: values were not compared again, since the run's comparison functions "
+                f"are not loaded: add {wanted}"
+            )
         out.lines([*notes, *_changed(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
@@ -124,7 +127,7 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
             truncated = data.get("truncated", False)
             if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
                 message = (
-                    f'{path}:{number}: expected {{"schema": an object, a boolean or its JSON text, "text": a string}}, '
+                    f'{path}:{number}: expected {{"schema": an object, a boolean or JSON text, "text": a string}}, '
                     f"found the fields {printable(', '.join(data)) or 'none'}"
                 )
                 raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
@@ -138,7 +141,7 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
                 remark = " (the two validators disagree)" if verdict.disputed else ""
                 out.write(f"{printable(name)}: {headline(verdict, remark=remark)}\n")
     if not judged:
-        message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
+        message = f"{path} is empty; expected the records.jsonl of a run, or lines with schema and text"
         raise RecordError(message, where=path)
     if not options.json:
         out.write(f"passed {passed} of {judged}\n")
@@ -146,7 +149,7 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _schema_of(data: Mapping[str, Any]) -> object:
-    """Return the schema of a line, which may be JSON text, as in rows of a dataset."""
+    """Return the schema in a line, parsed if it is given as JSON text."""
     schema = data.get("schema")
     if not isinstance(schema, str):
         return schema
@@ -164,7 +167,7 @@ def _changed(before: Run, after: Run) -> Iterator[str]:
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
-    """Return the policy in a run's metadata, with these changes."""
+    """Return the judge policy that a run's metadata contain, with these changes."""
     fields = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields
@@ -194,21 +197,34 @@ def add_judge(commands: Any) -> None:
     """Declare `jsbench judge`."""
     judge = commands.add_parser(
         "judge",
-        help="judge recorded answers, or lines of schema and text",
-        description="Judge the answers of a run again with the run's own policy, and print the changes and the "
-        'summary; or judge lines of {"schema": ..., "text": ...} and print the failures.',
+        help="judge the answers of a run again, or the answers in a JSONL file",
+        description="Judge the answers of a run again with the run's own settings, and print the changed verdicts and "
+        'the summary; or judge each line {"schema": ..., "text": ...} of a JSONL file, and print the failures.',
     )
-    judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, its directory, or another JSONL file")
-    judge.add_argument("-v", "--verbose", action="store_true", help="print all lines, and the breakdown by keyword")
+    judge.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a run's records.jsonl or directory, or a JSONL file of schemas and texts",
+    )
+    judge.add_argument(
+        "-v", "--verbose", action="store_true", help="also print the answers that passed, and the breakdown by keyword"
+    )
     judge.add_argument("--json", action="store_true", help="print only JSON, one verdict per line")
     judge.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="write the run with its new verdicts, for comparisons"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="directory to which the run is written with its new verdicts, for comparisons",
     )
-    policy = judge.add_argument_group("judge (default: the run's settings, or the defaults of pytest's options)")
+    policy = judge.add_argument_group("judge settings (default: those of the run, or the defaults of pytest's options)")
     for name in ("duplicate_keys", "extra_fields", "fences", "reasoning", "formats", "validator", "default_dialect"):
         add_option(policy, name)
-    add_option(policy, "comparer", help="as --jsbench-comparer, required if the run used functions; repeatable")
-    add_option(policy, "judge_timeout", "--timeout", help="seconds to judge one answer")
+    add_option(
+        policy, "comparer", help="as --jsbench-comparer; required if the run compared values with functions; repeatable"
+    )
+    add_option(policy, "judge_timeout", "--timeout", help="time limit for judging one answer, in seconds")
     judge.set_defaults(command=_judge)
 
 
@@ -217,6 +233,6 @@ def _judge(options: argparse.Namespace, out: Output) -> bool:
     if path.is_dir() or is_records(path):
         return _judge_records(options, out)
     if named := [name for name in ("output", "comparer") if getattr(options, name)]:
-        message = f"--{named[0]} is for a run, and {path} has lines of schema and text: omit it"
+        message = f"--{named[0]} applies only to a run, but {path} has lines with schema and text: omit --{named[0]}"
         raise RecordError(message, where=path)
     return _judge_plain(options, out)

@@ -62,8 +62,10 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
         return bool(command(options, out))
     point = installed("command", error=JSBenchError)[name]
     if not callable(command):
-        message = f"command '{name}': {origin(point)} sets no function: parser.set_defaults(command=...); {FIX_PACKAGE}"
-        raise JSBenchError(message, found=name, expected="a function that takes the options and the output")
+        message = (
+            f"command '{name}': {origin(point)} does not call parser.set_defaults(command=FUNCTION); {FIX_PACKAGE}"
+        )
+        raise JSBenchError(message, found=name, expected="a function that takes the options and the output stream")
     try:
         return bool(command(options, out))
     except (JSBenchError, BrokenPipeError):
@@ -75,10 +77,12 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
 
 def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     """
-    Return the parser for these arguments; without a subcommand, third-party commands are also
-    declared, for the help.
+    Return the parser for these arguments; without a subcommand, all third-party commands are declared too, so that
+    the help lists them.
     """
-    parser = _Parser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
+    parser = _Parser(
+        prog="jsbench", description="Judge answers, adapt schemas, compare and convert runs, and probe servers."
+    )
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_command in (
@@ -96,11 +100,11 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
         add_export,
         add_report,
     ):
-        add_command(commands)  # each sets the default of `command` to a function that returns whether all passed
+        add_command(commands)  # sets the default of `command` to a function that returns whether all passed
     named = given[0] if given and not given[0].startswith("-") else ""
     if named not in commands.choices:
         _add_installed(commands, named)
-    parser.prog = f"jsbench {named}".strip()  # shown in the error about unknown arguments
+    parser.prog = f"jsbench {named}".strip()  # argparse shows this name in the error about unknown arguments
     return parser
 
 

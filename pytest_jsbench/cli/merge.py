@@ -34,20 +34,23 @@ def add_merge(commands: Any) -> None:
     merge = commands.add_parser(
         "merge",
         help="merge the shards of a run",
-        description="Merge the runs of all shards (--jsbench-shard) into one run directory, and print its summary. "
-        "Exit status 0 if all cases passed, or the gates are met.",
+        description="Merge the runs of all shards (--jsbench-shard) into one run, write it to a directory, and print "
+        "its summary. Exit status 0 if all cases passed, or if gates are set and met.",
     )
     merge.add_argument(
         "runs",
         nargs="+",
         metavar="DIR",
-        help="a run's directory, or one with runs (the newest); or a URL: 's3://bucket/shard-*' (extra: stores)",
+        help="a shard's run directory, or a directory of runs (the newest is merged), or a URL such as "
+        "'s3://bucket/shard-*' (extra: stores)",
     )
     merge.add_argument("--output", "-o", type=Path, required=True, metavar="DIR", help="directory of the merged run")
     for name in GATES:
         add_option(merge, name)
     add_option(merge, "baseline", type=Path)
-    merge.add_argument("--json", action="store_true", help="print only run.json with notes on the shards")
+    merge.add_argument(
+        "--json", action="store_true", help="print only the merged run.json, with notes on the shards, as JSON"
+    )
     merge.set_defaults(command=_merge)
 
 
@@ -110,8 +113,8 @@ def merge_runs(
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
     """
-    Return how one pytest session with all shards would have ended, with a failed test for each case
-    that did not pass.
+    Return the end of a pytest session that ran all shards, as input for the run verdict; each case that did not
+    pass counts as a failed test.
     """
     parts = summary.variants or {"": summary}
     failing = tuple(

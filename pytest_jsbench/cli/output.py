@@ -1,4 +1,4 @@
-"""Write the output of a command, and create the directory for a run that the command writes."""
+"""Print the output of a command, and create the directory to which a command writes a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Read = TypeVar("Read", "Run", "Evaluation", "History")
 
 
 class Output(io.TextIOBase):
-    """A stream that escapes what is not plain text, so that a quoted answer cannot control the terminal."""
+    """A stream that escapes control characters, so that a quoted answer cannot control the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -37,7 +37,7 @@ class Output(io.TextIOBase):
         return width_of(is_terminal=self._stream.isatty())
 
     def write(self, text: str) -> int:
-        """Write whole lines."""
+        """Write text that consists of whole lines, with control characters escaped."""
         return self._stream.write(printable(text, None, lines=True))
 
     def lines(self, lines: Iterable[str]) -> None:
@@ -50,35 +50,36 @@ class Output(io.TextIOBase):
         self.write(json_text(data, indent=indent) + "\n")
 
     def report(self, blocks: Iterable[Block]) -> None:
-        """Write the blocks of a report."""
+        """Write the blocks of a report in the form for a terminal."""
         self.lines(report_lines(blocks, self.width))
 
 
 def warned(content: Read) -> Read:
-    """Print the warnings about a file that was read to stderr, and return the file's content."""
+    """Print to stderr the warnings that arose when a file was read, and return the file's content."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
     return content
 
 
 def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchError]) -> None:
     """
-    Create the directory for a run that is made from these runs; raise the given error if this fails.
+    Create the directory for a run that a command makes from the given runs (`parts`); raise `error` if this fails.
 
-    An earlier result of the same runs, or of runs that they resumed, is replaced; any other run there is an error.
+    If the directory contains an earlier result made from the same runs, or from runs that these resumed, it is
+    replaced. Any other run in the directory is an error.
     """
     runs = find_runs(folder) if folder.is_dir() else []
     if runs and runs != [folder]:  # a run written here would hide the runs in the subdirectories
-        message = f"{folder} contains {counted(len(runs), 'run')}: choose a new directory, in it or elsewhere"
+        message = f"{folder} contains {counted(len(runs), 'run')}: choose a new directory, there or elsewhere"
         raise error(message, where=folder)
     has_records = bool(runs)
     kept = None
-    with suppress(JSBenchError):  # unreadable runs are kept, too
+    with suppress(JSBenchError):  # a run that cannot be read is not replaced either
         kept = read_header(folder) if has_records else None
     names = {name for part in parts for name in (part.run_id, part.resumed_from)}
     made_of_these = kept is not None and kept.run_id in names and kept.uuid not in [part.uuid for part in parts]
     if not made_of_these and (has_records or (folder / "run.json").exists()):
         whose = "a run" if kept is None else f"the run {printable(kept.run_id)}"
-        raise error(f"{folder} contains {whose}, which is not replaced: choose another directory", where=folder)
+        raise error(f"{folder} contains {whose}, which must not be replaced: choose another directory", where=folder)
     try:
         make_private_folder(folder)
     except OSError as problem:

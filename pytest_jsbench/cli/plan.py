@@ -1,4 +1,4 @@
-"""The command `jsbench plan`: estimate the power, the number of cases and the cost of a comparison."""
+"""The command `jsbench plan`: estimate the cases, the statistical power and the cost of a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ def add_plan(commands: Any) -> None:
     parser = commands.add_parser(
         "plan",
         help="plan the number of cases and repeats for a comparison",
-        description="Plan two runs over the same cases: the width of the pass rate's interval, the power to detect a "
-        "difference, the number of cases needed, and the cost of a run.",
+        description="Plan a comparison of two runs with the same cases. Print the confidence interval of the pass "
+        "rate, the power to detect a difference, the number of cases needed, and the cost of a run.",
     )
     parser.add_argument(
-        "run", type=Path, nargs="?", metavar="RUN", help="earlier run to take pass rate, correlation and cost from"
+        "run",
+        type=Path,
+        nargs="?",
+        metavar="RUN",
+        help="earlier run from which pass rate, correlation and cost are taken",
     )
-    parser.add_argument("--cases", type=int, metavar="N", help="number of cases (default: that of RUN, or 100)")
+    parser.add_argument("--cases", type=int, metavar="N", help="number of cases (default: as in RUN, or 100)")
     parser.add_argument("--repeats", type=int, default=1, metavar="K", help="attempts per case (default: 1)")
-    parser.add_argument("--rate", type=float, metavar="R", help="expected pass rate (default: that of RUN, or 0.8)")
+    parser.add_argument("--rate", type=float, metavar="R", help="expected pass rate (default: as in RUN, or 0.8)")
     parser.add_argument(
         "--difference",
         type=float,
         default=0.05,
         metavar="D",
-        help="difference of the pass rates to detect (default: 0.05)",
+        help="difference between the two pass rates that should be detected (default: 0.05)",
     )
     parser.add_argument("--power", type=float, default=0.8, metavar="P", help="required power (default: 0.8)")
     parser.add_argument(
         "--correlation",
         type=float,
         metavar="C",
-        help="correlation of the attempts at a case, from 0 to 1 (default: that of RUN, or 0.5)",
+        help="correlation between attempts at the same case, from 0 to 1 (default: as in RUN, or 0.5)",
     )
     parser.add_argument("--json", action="store_true", help="print only JSON")
     parser.set_defaults(command=_plan)
@@ -95,6 +99,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
     rate_text = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
+    no_worse = f"that an equal run is at most {difference:g} worse"
     attempts = counted(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
@@ -103,18 +108,18 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         [
             [
                 ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
-                ("repeats", f"correlation of the attempts at a case {design.correlation:.2f}, {origin}"),
+                ("repeats", f"correlation between attempts at a case: {design.correlation:.2f}, {origin}"),
                 *(
                     [("warning", f"{warning}more attempts add little information")]
                     if cold and design.repeats > 1
                     else []
                 ),
-                ("interval", f"the 95 % interval of {rate_text} will be {low:.3f} to {high:.3f}"),
+                ("interval", f"95 % confidence interval for {rate_text}: {low:.3f} to {high:.3f}"),
                 ("power", f"a difference of {difference:g} is detected with {100 * power:.0f} % power"),
-                ("needed", f"{counted(needed, 'case')} of {attempts} for {required_power} power"),
+                ("needed", f"{counted(needed, 'case')} with {attempts} each, for {required_power} power"),
                 (
                     "no worse",
-                    f"as many cases show with {required_power} power that an equal run is no worse by {difference:g}",
+                    f"as many cases show with {required_power} power {no_worse}",
                 ),
                 ("cost", "unknown" if price is None else f"{dollars(price)}, at the run's cost per answer"),
             ]

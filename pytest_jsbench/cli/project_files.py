@@ -1,4 +1,4 @@
-"""Plan the files that set up a project, and write all of them or none."""
+"""Plan the files that `jsbench init` adds to a project, and write all of them or none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pytest_jsbench.engines.presets import KEYS
 ANSWERS = "tests/answers"
 TEST = "tests/test_jsbench.py"
 _OLD_TOML = "[tool.pytest.ini_options]"
-#: Files and sections that may contain pytest's settings; pytest reads the first that exists.
+#: Files that may contain pytest's settings, each with the section; pytest reads only the first section that exists.
 _SECTIONS = (
     ("pytest.toml", "[pytest]"),
     (".pytest.toml", "[pytest]"),
@@ -39,7 +39,7 @@ _SECTIONS = (
     ("tox.ini", "[pytest]"),
     ("setup.cfg", "[tool:pytest]"),
 )
-#: Sample value for each simple type of field.
+#: Sample value by field type; fields of other types get no sample.
 _SAMPLES = {
     **dict.fromkeys(("str", "string"), "example"),
     **dict.fromkeys(("int", "integer"), "3"),
@@ -55,7 +55,11 @@ _Value = str | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file to write; `text` is None, and `words` has the reason, if the file is left unchanged."""
+    """
+    A file to write, with `words` that describe the change.
+
+    If the file stays unchanged, `text` is None, and `words` states the reason.
+    """
 
     path: Path
     words: str
@@ -64,7 +68,7 @@ class NewFile:
 
 def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> list[NewFile]:
     """
-    Plan the files that set up a project; the first test uses the first source.
+    Plan the files that `jsbench init` adds to a project; the generated test uses the first source.
 
     Args:
         root: Directory of the project.
@@ -78,14 +82,17 @@ def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> 
     """
     files = [_plan_settings(root, sources), _plan_first_test(root, sources[0])]
     if (root / ".github").is_dir():
-        words = "replays on each push, calls the model every week"
+        words = "replays recorded answers on each push, calls the model every week"
         files.append(
             _plan_file(
                 root / ".github/workflows/jsbench.yml", words, _workflow_text("github", root, sources, engine, key)
             )
         )
     elif (root / ".gitlab-ci.yml").is_file():
-        words = "replays on each push, calls the model on a schedule; include it in .gitlab-ci.yml (include: local)"
+        words = (
+            "replays recorded answers on each push, calls the model on a schedule; "
+            "include this file in .gitlab-ci.yml (include: local)"
+        )
         files.append(
             _plan_file(root / ".gitlab/jsbench.yml", words, _workflow_text("gitlab", root, sources, engine, key))
         )
@@ -131,13 +138,13 @@ def _plan_gitignore(root: Path) -> NewFile:
 
 
 def _plan_settings(root: Path, sources: Sequence[Source]) -> NewFile:
-    """Plan the file with pytest's settings, with the settings of jsbench added at the start of the section."""
+    """Plan the file with pytest's settings: the settings of jsbench are added at the start of pytest's section."""
     path, section, text = _find_settings(root)
     name, end = path.name, _line_end(text)
     if re.search("^jsbench_", text, flags=re.MULTILINE):
         return NewFile(path=path, words="has settings of jsbench already", text=None)
     datasets = [source.dataset for source in sources]
-    # in TOML, an option that may be repeated is a list
+    # in TOML, the value of a repeatable option is a list
     is_toml = name.endswith(".toml")
     settings: dict[str, _Value] = {"jsbench_dataset": datasets if is_toml or len(datasets) > 1 else datasets[0]}
     roots = list(dict.fromkeys(source.python_path for source in sources if source.python_path is not None))
@@ -152,22 +159,22 @@ def _plan_settings(root: Path, sources: Sequence[Source]) -> NewFile:
         try:
             table = tomllib.loads(new_text).get("tool", {}).get("pytest", {})
         except tomllib.TOMLDecodeError as error:
-            words = f"not written, since it would not be TOML: {error}; fix it, and run this again"
+            words = f"not written, since the file would not be valid TOML: {error}; fix it, and run this command again"
             return NewFile(path=path, words=words, text=None)
         if section != _OLD_TOML and "ini_options" in table:
-            words = "not written, since [tool.pytest] would have both ini_options and native settings"
+            words = "not written, since pytest rejects settings in both [tool.pytest] and [tool.pytest.ini_options]"
             return NewFile(path=path, words=words, text=None)
     if not all(map(str.isprintable, datasets)) or _read_back(new_text, section, path) != settings:
         message = (
             f"{printable(str(path))} cannot contain {printable(', '.join(datasets), 200)}: its format cannot express "
-            "this name; rename the file or directory, and run this again"
+            "this path; rename the file or directory, and run this command again"
         )
         raise DatasetError(message, found=datasets, where=path)
     return NewFile(path=path, words=", ".join(settings), text=new_text)
 
 
 def _find_settings(root: Path) -> tuple[Path, str, str]:
-    """Return the file with pytest's settings, the name of the section, and the file's text with this section."""
+    """Return the file with pytest's settings, the header of pytest's section, and the file's text with this header."""
     for name, section in _SECTIONS:
         text = _text(root, root / name)
         if _head(section, text):
@@ -181,7 +188,7 @@ def _find_settings(root: Path) -> tuple[Path, str, str]:
 
 
 def _toml_lines(settings: Mapping[str, _Value]) -> list[str]:
-    # JSON strings in ASCII, and lists of such strings, are valid TOML
+    # ASCII strings and lists of ASCII strings have the same form in JSON and in TOML
     return [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
 
 
@@ -196,7 +203,7 @@ def _ini_lines(settings: Mapping[str, _Value]) -> list[str]:
 
 
 def _read_back(text: str, section: str, path: Path) -> dict[str, _Value] | None:
-    """Return the added settings as pytest will read them from the text; None if pytest cannot read it."""
+    """Return the added settings as pytest will read them from the text; None if pytest cannot read the text."""
     names = ("pythonpath", "jsbench_dataset")
     try:
         if path.suffix == ".toml":
@@ -217,15 +224,18 @@ def _read_back(text: str, section: str, path: Path) -> dict[str, _Value] | None:
 
 def _text(root: Path, path: Path) -> str:
     """
-    Return a file's text with its line endings unchanged, or empty if it does not exist; raise
-    DatasetError if unusable.
+    Return a file's text with unchanged line endings; empty if the file does not exist. Raise DatasetError if the
+    file cannot be read.
     """
     if not path.exists() and not path.is_symlink():
         return ""
     try:
         return FileReader(root=root).read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
-        message = f"{printable(str(path))} is not UTF-8, so nothing can be added; save it as UTF-8, and run this again"
+        message = (
+            f"{printable(str(path))} is not UTF-8, so nothing can be added; save it as UTF-8, "
+            "and run this command again"
+        )
         raise DatasetError(message, found=str(path), expected="UTF-8") from None
     except JSBenchError as error:
         raise DatasetError(f"{error}; nothing was written", found=str(path), expected="a file") from None
@@ -244,15 +254,17 @@ def _require_writable(root: Path, path: Path) -> None:
     """Raise DatasetError unless the file is inside the project and can be created or replaced."""
     shown = printable(str(path))
     if not inside(root, path):
-        message = f"{shown} leads out of the project; remove the link, and run this again"
+        message = f"{shown} leads through a link out of the project; remove the link, and run this command again"
         raise DatasetError(message, found=str(real(path)), expected=f"a place in {root}", where=path)
     if path.is_symlink() and not path.exists():
-        raise DatasetError(f"{shown} is a link to a file that does not exist; remove it", found=str(path), where=path)
+        raise DatasetError(
+            f"{shown} is a link to a file that does not exist; remove the link", found=str(path), where=path
+        )
     if path.exists() and not path.is_file():
-        raise DatasetError(f"{shown} is not a file; rename it, and run this again", found=str(path), where=path)
+        raise DatasetError(f"{shown} is not a file; rename it, and run this command again", found=str(path), where=path)
     parent = next(parent for parent in path.parents if parent.exists() or parent.is_symlink())
     if not parent.is_dir():
-        message = f"{printable(str(parent))} is not a directory; rename it, and run this again"
+        message = f"{printable(str(parent))} is not a directory; rename it, and run this command again"
         raise DatasetError(message, found=str(parent), expected="a directory", where=path)
     if not os.access(real(path).parent if path.exists() else parent, os.W_OK):
         raise DatasetError(f"{printable(str(parent))} is not writable", found=str(parent), where=path)
@@ -262,19 +274,22 @@ def _require_utf8(path: Path, text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        message = f"{printable(str(path))}: a name in the project is not UTF-8; rename it, and run this again"
+        message = (
+            f"{printable(str(path))}: a file or directory name in the project is not UTF-8; "
+            "rename the file or directory, and run this command again"
+        )
         raise DatasetError(message, where=path) from None
 
 
 def write_files(files: Sequence[NewFile]) -> None:
-    """Write all planned files, or none if one fails; existing files keep their mode and byte order mark."""
+    """Write all planned files, or none if a write fails; existing files keep their permissions and byte order mark."""
     undo: list[tuple[Path, bytes | None]] = []
     made: list[Path] = []
     try:
         for file in files:
             if file.text is not None:
                 made += _make_parents(file.path.parent)
-                path = real(file.path)  # write the target of a link, so that the link remains
+                path = real(file.path)  # if the path is a link, replace the target of the link and keep the link
                 undo.append((path, path.read_bytes() if path.is_file() else None))
                 _write(path, file.text)
     except (JSBenchError, OSError) as error:
@@ -312,7 +327,7 @@ def _undo(files: Sequence[tuple[Path, bytes | None]], folders: Sequence[Path]) -
 
 
 def _install_command(root: Path, sources: Sequence[Source], engine: str | None) -> str:
-    """Return the command that installs the project, the packages for its tests, and those for the engine, if given."""
+    """Return the command that installs the project, and the packages that its tests and the engine, if given, need."""
     engine_extra = engine if engine in {*KEYS, "local", None} else "openai"
     needed = [engine_extra, *(source.extra for source in sources)]
     extras = ",".join(dict.fromkeys(extra for extra in needed if extra))
@@ -334,7 +349,7 @@ def _workflow_text(ci: str, root: Path, sources: Sequence[Source], engine: str, 
         wheel=f"pytest_jsbench-{__version__}-py3-none-any.whl",
         replay=_install_command(root, sources, None),
         live=_install_command(root, sources, engine),
-        # used only in GitLab's workflow, whose image lacks a system library that llama.cpp needs
+        # used only in the workflow for GitLab: the image there lacks a system library that llama.cpp needs
         libraries="\n    - apt-get update && apt-get install -y libgomp1" if engine == "local" else "",
         asking=f"pytest {TEST} --jsbench-engine={engine}{model} --jsbench-output=runs",
         secret=f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else "",

@@ -18,35 +18,35 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.folders import has_tool_schemas
 from pytest_jsbench.datasets.registry import BUNDLED, open_dataset
 
-#: Directories that are not searched, since their schemas are not the project's own.
+#: Directories that are not searched, since they contain no schemas that the application uses.
 _SKIPPED_FOLDERS = {"venv", "build", "dist", "docs", "tests"}
 _MOST_FILES = 5_000
 _LARGEST = 2_000_000
 _YAML = (".yaml", ".yml")
 _API = "OpenAPI document"
-#: Part of the names of FastAPI's own models, for which no first test is written.
+#: Substring of the names of FastAPI's error models; the first test is not written for such a model.
 _FASTAPI_MODELS = "ValidationError"
 _REFERENCE = re.compile(r"[^/#]+(?=#?$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A source of schemas, with the schema for a first test."""
+    """A source of schemas in a project, and the parts of a first test for one of its schemas."""
 
     dataset: str
     words: str
     cases: int
-    #: First lines of a test file: imports and constants.
+    #: First lines of the test file: imports and constants.
     imports: str
     #: Python expression for the schema in the test.
     schema: str
-    #: Name of the case, from which the test's name is made.
+    #: Name of the case, from which the name of the test function is made.
     test: str
     #: Type of each field, such as `str` or `integer`, for the sample text in the test.
     fields: Mapping[str, str] = field(default_factory=dict)
-    #: Extra of pytest-jsbench that is required to read the source; None if none is required.
+    #: Extra of pytest-jsbench that must be installed to read the source; None if no extra is required.
     extra: str | None = None
-    #: Directory from which the source's modules are imported; None without modules.
+    #: Directory from which the source's Python module is imported; None for other sources.
     python_path: str | None = None
 
 
@@ -65,7 +65,7 @@ def find_sources(root: Path) -> tuple[list[Source], list[str]]:
             models = list(_models(root, path, content)) if isinstance(content, ast.Module) else []
         except SyntaxError as error:
             fault = f"{error.msg} (line {error.lineno})"
-        except (RecursionError, MemoryError):  # from the parser or the search, mostly for generated code
+        except (RecursionError, MemoryError):  # raised by the parser or the search, mostly for generated code
             fault = "nested too deeply"
         except (JSBenchError, OSError, ValueError) as error:
             fault = str(error) if isinstance(error, JSBenchError) else described(error)
@@ -133,8 +133,8 @@ def _kind(document: object) -> str | None:
 
 def _find_source(root: Path, path: Path, words: str) -> Iterator[Source]:
     """
-    Yield the source at a path, if it can be read as a dataset; its first test is for the case that
-    uses most others.
+    Yield the source at a path, if the path can be read as a dataset; the first test is for the schema that
+    refers to most other schemas.
     """
     place = path.relative_to(root).as_posix()
     try:
@@ -146,7 +146,7 @@ def _find_source(root: Path, path: Path, words: str) -> Iterator[Source]:
         own = [case for case in cases if _FASTAPI_MODELS not in case.key.id] or cases
         top = own[_find_root([case.key.id for case in own], [_references(case.schema) for case in own])]
         yield Source(
-            # without a leading dot, such a path would be read as another kind of dataset
+            # without the leading ./, this path would be read as the name of a bundled dataset, as ~ or as an option
             dataset=f"./{place}" if place in BUNDLED or place.startswith(("~", "-")) else place,
             words=f"{words}, {counted(len(cases), 'schema')}",
             cases=len(cases),
@@ -168,7 +168,7 @@ def _references(schema: object) -> set[str]:
         if isinstance(value, Mapping):
             reference = _REFERENCE.search(value["$ref"]) if isinstance(value.get("$ref"), str) else None
             names |= {reference[0], reference[0].split(".")[0]} if reference else set()
-            # definitions belong to the schema only if they are referenced
+            # references inside unused definitions do not count
             pending += [each for name, each in value.items() if name not in ("$defs", "definitions", "components")]
         elif isinstance(value, list):
             pending += value
@@ -176,7 +176,7 @@ def _references(schema: object) -> set[str]:
 
 
 def _types(schema: object) -> dict[str, str]:
-    """Return the type of each property whose type is a single name."""
+    """Return the type of each property whose schema has a single type name."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
         return {}
@@ -185,7 +185,7 @@ def _types(schema: object) -> dict[str, str]:
 
 
 def _find_root(names: Sequence[str], references: Sequence[set[str]]) -> int:
-    """Return the index of the name that refers to most others, directly or not, and to which no other name refers."""
+    """Return the index of the name from which most names are reachable, among names to which no other name refers."""
     graph = {name: each & {*names} - {name} for name, each in zip(names, references, strict=True)}
     parts = set[str]().union(*graph.values())
     reached = {name: len(_reachable(graph, name)) for name in graph}
@@ -194,7 +194,7 @@ def _find_root(names: Sequence[str], references: Sequence[set[str]]) -> int:
 
 
 def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return the names to which a name refers, directly or through other names."""
+    """Return the names to which `start` refers, directly or through other names."""
     reached: set[str] = set()
     pending = [start]
     while pending:

@@ -1,4 +1,4 @@
-"""The command `jsbench recordings`: list or delete the recorded answers that no test uses."""
+"""The command `jsbench recordings`: list or delete recorded answers that no test uses any more."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def add_recordings(commands: Any) -> None:
         required=True,
         action="append",
         metavar="RUN",
-        help="directory of a complete run that replayed or recorded DIR, or one with runs (the newest); with several, "
-        "recordings are listed that none of them used",
+        help="a complete run that recorded or replayed answers in DIR, given as its directory or as a directory of "
+        "runs (the newest); with several runs, only recordings that none of the runs used are listed",
     )
     parser.add_argument("--prune", action="store_true", help="delete the unused recordings")
     parser.set_defaults(command=_recordings)

@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import json_text, printable
 if TYPE_CHECKING:
     import jsonschema_rs
 
-#: Placeholder for the value in the validator's messages.
+#: Text in the validator's messages that stands for the invalid value.
 _VALUE = "the value"
 _LONGEST_VALUE = 40
 _LONE = re.compile("[\ud800-\udfff]")
@@ -25,23 +25,24 @@ _LONE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class Format:
     """
-    Published JSON Schema, or a part of one. Missing fields are accepted by default, since readers
-    may have defaults.
+    A published JSON Schema for a kind of file, or a part of the schema.
+
+    By default, missing fields are accepted, since programs that read the file may have default values.
     """
 
     name: str
     part: tuple[str | int, ...] = ()
 
     def check(self, data: object) -> None:
-        """Raise RecordError that describes the first place in the data that does not conform."""
+        """Raise RecordError with the first problem if the data do not conform to the schema."""
         for problem in self.problems(data):
             raise RecordError(problem)
 
     def problems(self, data: object, *, complete: bool = False) -> Iterator[str]:
         """
-        Yield a sentence for each place that does not conform, with what was found and what was expected.
+        Yield a sentence for each violation of the schema: the place in the data, the value, and the expectation.
 
-        `complete` also checks for required fields.
+        If `complete` is true, a missing required field is a violation too.
         """
         validator = _validator(self, complete)
         try:
@@ -49,10 +50,10 @@ class Format:
                 return
             for error in validator.iter_errors(data):
                 yield _sentence(_find_innermost(error), data)
-        except UnicodeEncodeError:  # a lone surrogate, which JSON may contain and the validator cannot read
+        except UnicodeEncodeError:  # the validator cannot read a lone surrogate, which JSON may contain
             text = _LONE.sub(lambda lone: chr(ord(lone[0]) + 0x100000), json.dumps(data, ensure_ascii=False))
             yield from self.problems(json.loads(text), complete=complete)
-        except (ValueError, TypeError, RecursionError) as problem:  # a value that no JSON validator accepts
+        except (ValueError, TypeError, RecursionError) as problem:  # a value that is not JSON
             yield printable(str(problem))
 
 
@@ -77,7 +78,7 @@ def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
 
 @functools.cache
 def published(name: str) -> dict[str, Any]:
-    """Return the JSON Schema with this name."""
+    """Return the published JSON Schema with this name, such as `run`."""
     schema: dict[str, Any] = json.loads(
         files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text("utf-8")
     )
@@ -97,7 +98,7 @@ def _without_required(schema: Any) -> Any:
 
 
 def _find_innermost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """Return the error in the branch that fits the value best, if the value matches no branch of a choice."""
+    """Return the error itself, or the error in the best matching branch if the error is at an anyOf or oneOf."""
     here = len(error.instance_path)
     for branch in getattr(error.kind, "context", ()):
         if not any(len(problem.instance_path) == here or problem.kind.name == "const" for problem in branch):
@@ -109,7 +110,7 @@ def _sentence(error: jsonschema_rs.ValidationError, data: Any) -> str:
     value: Any = data
     for step in error.instance_path:
         value = value[step]
-    place = ".".join(map(str, error.instance_path)) or "the whole"
+    place = ".".join(map(str, error.instance_path)) or "the document"
     if error.kind.name == "required":
         missing = printable(error.kind.as_dict()["property"], _LONGEST_VALUE)
         return f"{printable(place, 100, cut='middle')} has no {missing}"

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.json_values import Fraction, to_json
+
+# Natural is the type of inherited fields, which msgspec resolves in this module on Python 3.14.
+from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: F401
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.statistics import (

@@ -1,8 +1,8 @@
 """
-The pytest plugin, the only package that imports pytest. Until an engine is set, the plugin only declares options.
+The pytest plugin, the only package that imports pytest. Without an engine, the plugin only declares its options.
 
 `pytest_options` declares the options and `configuration` reads them; `activation` starts a run. In each process,
-`worker` makes the attempts for the tests of `items` and `project_tests`. In the main process, `controller` decides the
+`worker` makes the attempts for the tests in `items` and `project_tests`. In the main process, `controller` decides the
 exit status and writes the files, and `terminal` prints the summary.
 """
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options."""
+    """Declare the plugin's command-line options and ini keys."""
     add_options(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks."""
+    """Declare the hooks that other plugins and `conftest.py` may implement."""
     from pytest_jsbench.plugin import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate the plugin if an engine is set; raise pytest.UsageError if options are given that need an engine."""
+    """Activate the plugin if an engine is set; otherwise raise pytest.UsageError for an option that needs an engine."""
     config.addinivalue_line(
         "markers",
-        "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
+        "jsbench(schema, prompt, repeats, min_pass, …): a test of answers against a JSON Schema (pytest-jsbench)",
     )
     if config.getoption("help", default=False):
         return
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         activate(config)
     elif flag := find_run_argument(config):
         message = (
-            f"{flag} is given, but no engine is named: add --jsbench-engine=NAME (`jsbench engines` lists them), "
+            f"{flag} needs an engine: add --jsbench-engine=NAME (`jsbench engines` lists the engines), "
             "or set jsbench_engine in the ini file"
         )
         raise pytest.UsageError(message)
@@ -63,8 +63,8 @@ def _is_active(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
-    Parametrize the tests that make calls over the run's variants, and the tests with `jsbench_case`
-    over its cases.
+    Parametrize tests that make calls over the variants of the run, and tests that use `jsbench_case` over the cases of
+    the dataset.
     """
     wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
     if wanted and _is_active(metafunc.config):
@@ -75,10 +75,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
-    """
-    Call the run's engine for this test: the answer to `jsbench.generate(…)` is judged by the schema of the test's
-    marker.
-    """
+    """Call the run's engine: `jsbench.generate(…)` returns an answer, judged by the schema in the test's marker."""
     from pytest_jsbench.plugin.pytest_fixtures import open_fixture, open_without_run
 
     return open_fixture(request) if _is_active(request.config) else open_without_run(request)
@@ -87,8 +84,8 @@ def jsbench(request: pytest.FixtureRequest) -> JSBench:
 @pytest.fixture(scope="session")
 def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
     """
-    Make one call for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a
-    fixture of any scope.
+    Share one call among several tests: call `jsbench_shared("invoice", schema=…).generate("…")` in a fixture of any
+    scope.
     """
     if not _is_active(request.config):
         pytest.skip(NO_ENGINE)
@@ -99,12 +96,9 @@ def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
 
 @pytest.fixture
 def jsbench_case(request: pytest.FixtureRequest) -> Case:
-    """
-    Return a case of the run's dataset, with `.key.task`, `.key.id` and `.schema`; the test runs
-    once for each case.
-    """
+    """Return a case of the dataset, with `.key.task`, `.key.id` and `.schema`; the test runs once for each case."""
     if not hasattr(request, "param"):
-        pytest.skip("no engine named; run with --jsbench-engine=NAME")
+        pytest.skip("no engine is set; run with --jsbench-engine=NAME")
     from pytest_jsbench.plugin.pytest_fixtures import load_case
 
     return load_case(request)

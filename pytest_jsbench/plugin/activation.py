@@ -1,6 +1,6 @@
 """
-Activate the plugin: read the settings, plan and start the run, and register the plugins that
-execute and report it.
+Activate the plugin: read the settings, start the run, and register the objects whose pytest hooks execute and report
+the run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession
 
 _CACHED_RUNS = 5
-#: Pattern for the beginning of a run's name, which is also the name of the run's directory.
+#: Pattern for the beginning of a run id, which is also the name of the run's directory.
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
-#: Seconds after the last record in which an unfinished run is assumed to be still in progress.
+#: Seconds since its last record after which an unfinished run is no longer assumed to be in progress.
 _LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def activate(config: pytest.Config) -> None:
-    """Prepare this process for the run; raise pytest.UsageError, with the cause, for invalid input."""
+    """Prepare this process for the run; raise pytest.UsageError for invalid input."""
     secrecy = Secrecy(config)
     with secrecy.usage_errors():
         context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)
@@ -68,8 +68,8 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
-    """Start the run; if the cases are only listed, no files are written or read."""
-    # for data shared by the processes of this run
+    """Start the run, without reading or writing any files of runs if pytest only lists the tests."""
+    # this directory contains data that the processes of the run share
     shared = Path(tempfile.mkdtemp(prefix="jsbench-"))
     config.add_cleanup(partial(shutil.rmtree, shared, ignore_errors=True))
     if settings.only_lists:
@@ -79,7 +79,7 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
 
 
 def _register_worker(context: RunContext) -> Worker:
-    """Register the plugins that every process needs: secret masking, the suite, and the worker."""
+    """Register the plugins that every process needs, such as secret masking, the suite and the worker."""
     config = context.config
     if context.plan.redact:
         silence_loggers(config)
@@ -101,8 +101,8 @@ def _register_worker(context: RunContext) -> Worker:
 
 def _register_controller(context: RunContext, worker: Worker) -> None:
     """
-    Register the plugins for the single process, or for xdist's controller: the run's state, its
-    files, the terminal.
+    Register the plugins that only the single process or xdist's controller needs, such as the controller and the
+    terminal.
     """
     from pytest_jsbench.plugin.controller import Controller
     from pytest_jsbench.plugin.failure_sections import FailureSections
@@ -133,14 +133,14 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
 
 
 def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
-    """Create a directory for the run's files in pytest's cache, which keeps the last few runs."""
+    """Create a directory for the run's files in pytest's cache, and remove all but the last few runs there."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return None
     _refuse_links(config)
     try:
         parent: Path = cache.mkdir("jsbench")
-        if not any(parent.iterdir()):  # the directory is new and was created here
+        if not any(parent.iterdir()):  # this process has just created the directory
             parent.chmod(0o700)
         _prune(parent, keep=_CACHED_RUNS - 1)
         return new_folder(parent, run_id)
@@ -149,7 +149,7 @@ def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
 
 
 def _refuse_links(config: pytest.Config) -> None:
-    """Raise an error if a symbolic link redirects the cache, since an untrusted repository may contain such a link."""
+    """Raise pytest.UsageError if the cache is behind a symbolic link, which an untrusted repository may contain."""
     root = config.rootpath
     given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
     cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
@@ -158,12 +158,13 @@ def _refuse_links(config: pytest.Config) -> None:
     target = folder.resolve()
     if target != named.resolve() / folder.relative_to(named):
         raise pytest.UsageError(
-            f"{folder} is a link to {target}, and runs are not stored through links: remove it, or add --jsbench-output"
+            f"{folder} is a link to {target}, and runs are not stored through links: remove the link, or add "
+            "--jsbench-output"
         )
 
 
 def _prune(parent: Path, *, keep: int) -> None:
-    """Remove the oldest runs; keep other directories, and runs that may be in progress or have unfinished batches."""
+    """Remove all but the newest `keep` runs, except runs that may be in progress or have unfinished batches."""
     runs = [entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry)]
     runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
@@ -179,7 +180,7 @@ def _prune(parent: Path, *, keep: int) -> None:
 
 
 def _holds_records(entry: Path) -> bool:
-    """Return whether the path is a directory with a records file, and neither is a symbolic link."""
+    """Return whether the path is a directory with a records file, and neither of the two is a symbolic link."""
     records = entry / "records.jsonl"
     is_linked = entry.resolve() != entry.parent.resolve() / entry.name or records.is_symlink()
     return entry.is_dir() and records.is_file() and not is_linked

@@ -28,10 +28,10 @@ class Batch:
     """
     Submits the suite's calls as batches of the provider, and waits for their answers.
 
-    The activation creates one object next to the controller if --jsbench-batch is set. pytest calls its hooks in the
-    main thread: after collection, the batches are submitted and awaited before the first test starts; below the
-    summary, the batches that the provider has not finished are listed. The answers are in a file that the workers read;
-    the run's directory keeps the ids of the batches.
+    `activation` creates one object next to the controller if --jsbench-batch is set. pytest calls its hooks in the
+    main thread: after collection and before the first test starts, the object submits the batches and waits for them;
+    below the summary, it lists the batches that the provider has not finished. The answers are written to a file that
+    the workers read, and the ids of the batches to the run's directory.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -42,7 +42,7 @@ class Batch:
         self._begun = False
 
     def pytest_report_header(self) -> str | None:
-        """Name the batches of an earlier run that this run waits for."""
+        """Return a line with the unfinished batches of the resumed run; None if there are none."""
         under_way = [part for part in self._context.session.earlier_batches if not part.ended]
         return f"jsbench: resuming {_listed(under_way)}" if under_way else None
 
@@ -52,7 +52,7 @@ class Batch:
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """Submit the batches if xdist's workers run the tests: xdist sends them no test before this hook returns."""
+        """Submit the batches if xdist's workers run the tests; xdist sends no tests before this hook returns."""
         session = self._config.pluginmanager.get_plugin("session")
         self._run(session)
 
@@ -93,7 +93,7 @@ class Batch:
             write_line(self._config, f"jsbench: {_listed([part])} submitted")
 
     def _progress(self) -> Callable[[BatchState], None]:
-        """Return a function that writes a progress line from time to time if a person watches the run."""
+        """Return a function that prints a progress line from time to time, in an interactive terminal."""
         started = 0.0
         latest = -_BETWEEN_LINES
         watched = is_watched(self._config)

@@ -1,4 +1,4 @@
-"""Add the engine's measurements to pytest-benchmark's table, files and comparisons."""
+"""Add the measured times of calls to pytest-benchmark's table, files and comparisons."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 
-#: Metrics in seconds, the only unit of pytest-benchmark.
+#: Metrics in seconds, the only unit that pytest-benchmark supports.
 _METRICS = ("ttft", "tgt", "gct")
 _TOKENS = ("input_tokens", "output_tokens")
-#: Columns of the table for the plugin's rows; pytest-benchmark's default columns are meant for functions, and too many
-#: for a terminal.
+#: Columns for the plugin's rows; pytest-benchmark's default columns are meant for functions, and too wide for a
+#: terminal.
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
-#: pytest-benchmark's options that request its table, or define the table's appearance.
+#: pytest-benchmark's options that request its table or change the table.
 _OF_TABLE = "columns|compare|group-by|histogram|name|only|sort|time-unit|verbose"
 
 
@@ -33,8 +33,8 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     Add to pytest-benchmark one row per task (or case) and metric, with one round per completed call.
 
     pytest-benchmark measures functions and disables itself under xdist, so the rows are added in the process that
-    receives the reports. Its session, which is a plugin, and its `Metadata` are undocumented; an error in them is
-    returned as one line.
+    receives the reports. The code uses undocumented classes of pytest-benchmark; if this fails, the error is returned
+    as one line.
     """
     session = config.pluginmanager.get_plugin("pytest-benchmark")
     option = config.option
@@ -53,12 +53,12 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
                 metadata.update(value)
             session.benchmarks.append(metadata)
     except Exception as error:  # noqa: BLE001  another pytest-benchmark: its table is worth less than the run
-        return f"pytest-benchmark's rows are left out: {type(error).__name__}: {error}"
+        return f"no rows were added to pytest-benchmark's table: {type(error).__name__}: {error}"
     return ""
 
 
 def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return the groups of the table, without the plugin's groups unless requested, since these are wide."""
+    """Return the groups of rows to print; the plugin's groups, which are wide, are included only on request."""
     if value_of(config, "benchmark_rows") or _is_typed(config, _OF_TABLE):
         return groups
     return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
@@ -72,11 +72,13 @@ def _is_typed(config: pytest.Config, names: str) -> bool:
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
-    """Yield the rows of the run, or of each of its variants, with their measurements."""
+    """Yield each row with its measurements in seconds, for the run or for each variant."""
     for part in run.each().values() if run.variants else [run]:
         attempts: dict[str, list[AttemptOutcome]] = {}
         for attempt in part.outcomes:
-            if attempt.generation == "completion" and not attempt.remembered:  # times of replayed answers are not new
+            if (
+                attempt.generation == "completion" and not attempt.remembered
+            ):  # a replayed answer has the times of its recording
                 attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
         for metric, name in itertools.product(_METRICS, attempts):
             values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]
@@ -86,8 +88,8 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
 
 def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptOutcome]) -> Any:
     """
-    Return a row. The rows of a task form one group; rows of cases or variants are also grouped by metric, for
-    comparison.
+    Return a row of the table. Rows are grouped by task; rows of cases or variants are also grouped by metric, so that
+    they can be compared.
     """
     is_case = "::" in name
     variant = metadata.variant
@@ -104,7 +106,7 @@ def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[Attem
         "failures": dict(failures),
         **{count: sum(values) if values else None for count, values in counts.items()},
     }
-    if is_case:  # the most frequent failure if a case has several attempts
+    if is_case:  # of several attempts at a case, report the most frequent failure
         extra_info["verdict"] = max(failures, key=failures.__getitem__, default="passed")
     return SimpleNamespace(
         name=f"{metric}[{named}]",

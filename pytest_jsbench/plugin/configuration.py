@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FILES = ("instances", "prompt", "model", "registry")
 #: Options whose value is always a path.
 _PATHS = ("record", "replay", "resume", "baseline", "output", "report")
-#: Options that are not included in the command that reruns one case.
+#: Options that the command for rerunning one case does not repeat.
 _NOT_FOR_ONE_CASE = frozenset(
     {
         "output",
@@ -49,9 +49,12 @@ _NOT_FOR_ONE_CASE = frozenset(
 
 
 def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
-    """Read the options given on the command line itself rather than in `addopts`, in the order of `OPTIONS`."""
+    """Read the options on the command line, without `addopts`, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in (*SETTABLE, *GATES):  # the order on the command line must not change the names of variants
+    for name in (
+        *SETTABLE,
+        *GATES,
+    ):  # this order, since the order on the command line must not change the names of variants
         parser.add_argument(BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     typed, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(typed, option.name) for option in OPTIONS if hasattr(typed, option.name)}
@@ -87,7 +90,7 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
 def _import_from_ini_directory(config: pytest.Config) -> None:
     """Make modules next to the ini file importable by `package.module:name`, wherever pytest is started."""
     ini_directory = config.rootpath if config.inipath is None else config.inipath.parent
-    # The directories come last, so that none of the user's files hides another module.
+    # The directories are appended, so that the user's files do not hide other modules.
     for directory in map(str, (config.invocation_params.dir, ini_directory)):
         if directory not in sys.path:
             sys.path.append(directory)
@@ -95,15 +98,15 @@ def _import_from_ini_directory(config: pytest.Config) -> None:
 
 
 def _stop_importing_from(directory: str) -> None:
-    with suppress(ValueError):  # a test may have changed the path
+    with suppress(ValueError):  # a test may have changed sys.path
         sys.path.remove(directory)
 
 
 def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
-    Keep at most one of the options for recording and replaying answers.
+    Clear --jsbench-record or --jsbench-replay, so that at most one of the two is set.
 
-    A replay set in the ini file applies unless the command line sets an engine or a recording.
+    --jsbench-replay in the ini file applies unless the command line sets --jsbench-engine or --jsbench-record.
     """
     asks = not given.isdisjoint({"engine", "record"})
     values["replay" if values["replay"] is None or asks else "record"] = None
@@ -113,7 +116,7 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
 
 
 def _refuse_other_machines(config: pytest.Config) -> None:
-    """Raise an error for xdist workers that may run on another machine, where the run's files are missing."""
+    """Raise pytest.UsageError for xdist workers that may run on another machine, without access to the run's files."""
     for spec in config.getoption("tx", None) or ():
         if "popen" not in spec.partition("//")[0] or "//via=" in spec:
             message = (
@@ -124,7 +127,7 @@ def _refuse_other_machines(config: pytest.Config) -> None:
 
 
 def check_gates(config: pytest.Config) -> None:
-    """Raise pytest.UsageError if a gate of the ini file is invalid, in a session without an engine."""
+    """Raise pytest.UsageError if a gate in the ini file is invalid; called in a session without an engine."""
     _import_from_ini_directory(config)
     values = read_options(config, (*GATES, "classify", "baseline", "preset"))
     values["gate"] = values["gate"] or []
@@ -136,20 +139,22 @@ def check_gates(config: pytest.Config) -> None:
 
 
 def _refuse_forked(config: pytest.Config) -> None:
-    """Raise an error if pytest-forked is used, because its child processes have no threads for calls."""
+    """Raise pytest.UsageError if pytest-forked is used: its child processes do not have the threads that make calls."""
     if _is_on(config, "forked"):
-        raise pytest.UsageError("--forked cannot be combined with an engine: remove it, or use -n 1 of pytest-xdist")
+        raise pytest.UsageError(
+            "--forked cannot be combined with an engine: remove --forked, or use -n 1 of pytest-xdist"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """The tests that pytest collects."""
+    """Which tests pytest collects: the suite, single cases, or tests of the project."""
 
-    #: The suite's node ids on the command line, or prefixes of node ids.
+    #: Node ids of the suite on the command line, which may name a case, a task or the whole suite.
     chosen: tuple[str, ...] = ()
-    #: Whether the schemas of the dataset are collected as tests.
+    #: Whether the suite is collected, with a test for each schema of the dataset.
     suite: bool
-    #: Whether only the suite is collected although the command line names no case.
+    #: Whether only the suite is collected because of an option, without a node id on the command line.
     suite_only: bool = False
     #: Whether tests of the project may be collected.
     project: bool = True
@@ -157,13 +162,13 @@ class Targets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings given to pytest, read once; other modules do not read the options or pytest's arguments."""
+    """All settings of the session; other modules read neither the options nor pytest's arguments."""
 
     #: Values of all options by name.
     values: Values
-    #: Values of all options by variant.
+    #: Values of all options for each variant, by the name of the variant.
     variant_values: Mapping[str, Values]
-    #: Reason why the configured variants are not used; empty if they are used, or if none are configured.
+    #: Reason why the table of variants is not used; empty if it is used, or does not exist.
     variants_left_out: str
     #: Whether a gate was given on the command line.
     gates_typed: bool
@@ -172,11 +177,11 @@ class Settings:
     targets: Targets
     #: The expressions given with -m and -k.
     expressions: str
-    #: Whether the run is only estimated, without calls.
+    #: Whether the run is only estimated, without calls (--jsbench-dry-run).
     dry_run: bool
-    #: Whether no fixture runs (--collect-only, --setup-plan, or a dry run), so that no test can make a call.
+    #: Whether neither fixtures nor tests run (--collect-only, --setup-plan, or a dry run), so that no call is made.
     only_lists: bool
-    #: Whether no test runs (--collect-only, --setup-only, or a dry run), so that nothing is measured or decided.
+    #: Whether no test runs (--collect-only, --setup-only, or a dry run), so that there is no run verdict.
     only_looks: bool
     #: The command that reruns one case, without the node id of the case.
     rerun: str
@@ -213,12 +218,12 @@ class Settings:
 
 def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Targets:
     """
-    Remove the suite's node ids from pytest's arguments, which pytest would take for paths, and determine what else to
-    collect.
+    Determine which tests to collect, and remove the suite's node ids from pytest's arguments, since pytest would read
+    them as paths.
 
-    An engine or a dataset on the command line, without a path, selects only the suite. A path selects the tests in it,
-    and a dataset on the command line adds the suite. Settings in the ini file do not change which tests pytest runs,
-    except that the ini file's dataset is added to a run without a path.
+    With an engine or a dataset on the command line and no path, only the suite is collected. With a path, the tests in
+    the path are collected; a dataset on the command line adds the suite. Of the ini file, only a dataset matters: it
+    adds the suite if the command line has no path.
     """
     if chosen := find_suite_arguments(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
@@ -232,14 +237,16 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
 
 
 def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the plugin's options on this command line as arguments for another command."""
+    """Return the plugin's options as arguments for the command that reruns one case."""
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
         if given is None or option.name in _NOT_FOR_ONE_CASE:
             continue
         texts = given if option.repeated else [given]
-        if option.name in typed:  # every typed value, since each may define a variant; not the values that it replaced
+        if (
+            option.name in typed
+        ):  # repeat every value on the command line, since each may define a variant, and omit the values in addopts
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))
@@ -248,5 +255,5 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
 
 
 def _is_on(config: pytest.Config, *names: str) -> bool:
-    """Return whether any of these pytest options is set; another plugin may have removed some of them."""
+    """Return whether any of these pytest options is set; an option may be undefined if its plugin is disabled."""
     return any(getattr(config.option, name, False) for name in names)

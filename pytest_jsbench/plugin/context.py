@@ -1,4 +1,4 @@
-"""The state of a run in one process: the cases and their marks, and the fixtures that tests use."""
+"""Define the state of a run in one process, and select the cases of the run and their pytest marks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The run as seen by this process."""
+    """The state of the run in this process."""
 
     config: pytest.Config
     settings: Settings
-    #: Masks secrets in what is shown and sent.
+    #: Masks secrets in everything that pytest prints or sends between processes.
     secrecy: Secrecy
     session: RunSession
     #: Names of pytest marks by case.
@@ -49,19 +49,19 @@ class RunContext:
 
     @property
     def handover(self) -> Handover:
-        """The results of the run's start."""
+        """The data that the start of the run created for all processes."""
         return self.session.handover
 
 
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
-#: The fixture of a single test, and the fixture for answers that several tests share; both are parametrized if the run
-#: has variants.
+#: Names of the fixture for a single test, and of the fixture for answers that several tests share. If the run has
+#: variants, both fixtures are parametrized.
 FIXTURE, SHARED = "jsbench", "jsbench_shared"
 
 
 def variant_of(item: pytest.Item) -> str:
-    """Return the variant that a project's test calls; empty if the run has no variants, and for other tests."""
+    """Return the variant with which a project's test makes calls; empty for other tests, and without variants."""
     callspec = getattr(item, "callspec", None)
     params = {} if callspec is None else callspec.params
     variant = params.get(FIXTURE, params.get(SHARED))
@@ -75,8 +75,8 @@ def uses(item: pytest.Item, fixture: str) -> bool:
 
 def key_of(nodeid: str, variant: str = "") -> CaseKey:
     """
-    Return the case key of a test, which is the same for all variants; the dotted name of the test's
-    module is the task.
+    Return the case key of a project's test. The key is the same for all variants, and its task is the dotted name of
+    the test's module.
     """
     path, _, name = nodeid.partition("::")
     name, _, parameters = name.partition("[")
@@ -87,8 +87,8 @@ def key_of(nodeid: str, variant: str = "") -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-#: Number of tests above which each test has only a few properties, since pytest's JUnit file and reports keep all
-#: properties.
+#: Number of tests above which each test gets only a few properties: pytest keeps all properties in memory and writes
+#: them to the JUnit file.
 MANY = 10_000
 
 _MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
@@ -98,7 +98,7 @@ Marks = Mapping[CaseKey, Sequence[str]]
 
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
-    """Read the cases that the controller passed, or select the cases if it passed none."""
+    """Read the cases that the controller selected (`handed`); select the cases if `handed` is empty."""
     selection = settings.selection
     description = settings.selection.to_dict()
     if handed and not selection.labelled:
@@ -117,7 +117,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
 
 
 def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
-    """Write the selected cases to a directory; return the arguments for `select` as JSON values."""
+    """Write the selected cases to a directory; return the argument `handed` for `select`, as JSON values."""
     from pytest_jsbench.datasets.prepared import prepare
 
     prepare(cases.source, folder)
@@ -126,8 +126,8 @@ def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
 
 def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
     """
-    Return a function that opens the source at its first call, and only once, since the threads of all calls in flight
-    call it at the same time.
+    Return a function that opens the source at its first call, and returns it again later; several threads may call the
+    function at the same time.
     """
     lock = threading.Lock()
     opened = functools.cache(open_source)
@@ -140,7 +140,7 @@ def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
 
 
 def mark(*parts: str) -> str:
-    """Return the name of a mark: `mark("task", "Git hub")` returns `jsbench_task_Git_hub`."""
+    """Return the name of a pytest mark; for example, `mark("task", "Git hub")` returns `jsbench_task_Git_hub`."""
     return "_".join(["jsbench", *(re.sub(r"\W", "_", part) for part in parts)])
 
 
@@ -156,10 +156,10 @@ _OF_SCHEMAS = {
 
 
 def declare_marks(config: pytest.Config, plan: Plan) -> None:
-    """Declare the marks, so that `--strict-markers` and `--markers` know them."""
+    """Declare the marks in pytest's configuration, for `--strict-markers` and `--markers`."""
     tasks = dict.fromkeys(key.task for key in plan.keys)
     meanings = {
-        **{mark(kind): "set by pytest-jsbench on a case with this result" for kind in FailureType},
+        **{mark(kind): "set by pytest-jsbench on a case with this failure type" for kind in FailureType},
         **{mark("task", task): f"a case of the task {task} (pytest-jsbench)" for task in tasks},
         **{mark("variant", name): f"a test of the variant {name} (pytest-jsbench)" for name in plan.variants if name},
         **{name: f"{meaning} (pytest-jsbench)" for name, meaning in _OF_SCHEMAS.items()},
@@ -169,18 +169,18 @@ def declare_marks(config: pytest.Config, plan: Plan) -> None:
 
 
 def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
-    """Add marks to an item that show how its attempt failed."""
+    """Add marks for the failure type and the codes of the attempt to the item."""
     if attempt.failure_type is not None:
         item.add_marker(mark(attempt.failure_type))
     for code in attempt.codes:
-        line = f"{mark('code', code)}: set by pytest-jsbench during the run on a case with this code of a classifier"
-        if line not in item.config.getini("markers"):  # for --strict-markers, since the name was unknown before
+        line = f"{mark('code', code)}: set by pytest-jsbench during the run on a case with this classifier code"
+        if line not in item.config.getini("markers"):  # declared only now, since the code was unknown before
             item.config.addinivalue_line("markers", line)
         item.add_marker(mark("code", code))
 
 
 def selects_schema_marks(expressions: str) -> bool:
-    """Return whether `-m` or `-k` names a mark that depends on the schemas, so that every schema must be read."""
+    """Return whether `-m` or `-k` contains a mark that depends on the schemas, so that all schemas must be read."""
     return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.record_keeper import AttemptResult
     from pytest_jsbench.run.state import RunState
 
-#: Maximum number of the user's own cases whose schemas are checked before the first test.
+#: Maximum number of cases whose schemas are checked for likely mistakes before the first test.
 _MOST_READ = 2000
-#: Maximum number of attempts named in one reason of the run verdict.
+#: Maximum number of attempts that one reason for the run verdict lists.
 _MOST_LISTED = 5
 #: Exit codes of a session that ran all its tests.
 _ENDS = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
@@ -53,11 +53,11 @@ class Controller:
     """
     Collects the records of all processes, and ends the run.
 
-    The activation creates one object in the single process, or in xdist's controller, never in a worker. All hooks are
-    called in the main thread: `pytest_configure_node` passes each worker its input, `pytest_runtest_logreport` removes
-    the record from each report, and `pytest_sessionfinish` summarizes the run, decides the exit status and writes the
-    files. `settle`, which `Terminal` also calls, corrects the run verdict if another plugin changed the exit status
-    afterwards.
+    `activation` creates one object in the single process, or in xdist's controller, never in a worker. All hooks are
+    called in the main thread: `pytest_configure_node` passes each worker its input, `pytest_runtest_logreport` collects
+    the records from the reports, and `pytest_sessionfinish` summarizes the run, decides the exit status and writes the
+    files. If another plugin changes the exit status later, `settle`, which `Terminal` also calls, corrects the run
+    verdict.
     """
 
     def __init__(self, context: RunContext, worker: Worker, *, state: RunState, progress: Progress) -> None:
@@ -70,7 +70,7 @@ class Controller:
             from pytest_jsbench.reports.run_files import check_page
 
             check_page(context.plan.report)
-        #: The exporters, which are looked up before any call costs money.
+        #: The exporters, loaded early so that a wrong name is reported before any call costs money.
         self._exporters = _find_exporters(context)
         self._ending = SessionEnding()
         #: The tests that xdist's workers have collected; None if this process collects.
@@ -79,15 +79,15 @@ class Controller:
         self._input: WorkerInput | None = None
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: The session and its results; None, and an empty decision, until the run verdict is decided.
+        #: The session and its results, set when the run verdict is decided.
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
         self.decision = GateDecision()
-        #: Number of recordings that no test used, in a run of all tests.
+        #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
-        #: Likely mistakes in the user's own schemas, each with the first case that contains it.
+        #: Lines about likely mistakes in the schemas, each with the first case that contains the mistake.
         self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
         self.state.warn(
@@ -96,20 +96,20 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Set the planned attempts of the suite, if this process runs the tests."""
+        """Note which attempts the suite plans, if this process runs the tests."""
         if not self.state.planned:
             self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Set the planned attempts of the suite, if xdist's workers run the tests."""
+        """Note which attempts the suite plans, if xdist's workers run the tests."""
         if not self.state.planned:
             attempts = (attempt_of(nodeid, repeats=self._context.plan.repeats) for nodeid in ids)
             self.state.plan(attempt for attempt in attempts if attempt is not None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Start the services that the workers share, once, and pass each worker its input."""
+        """Pass a worker its input; before the first worker, start the engines' services that all workers share."""
         if self._input is None:
             self._input = self._prepare(steals=node.config.getoption("dist") == "worksteal")
         self._input.send_to_worker(node)
@@ -122,7 +122,9 @@ class Controller:
             with self._context.secrecy.usage_errors(), errors_of(name):
                 prepared[name] = self._resources.enter_context(prepare(plan, variant))
         selected: Mapping[str, Any] = {}
-        if handover.redaction is None:  # if texts are redacted, the workers read the dataset themselves
+        if (
+            handover.redaction is None
+        ):  # in a redacted run, no schemas are written to disk; the workers read the dataset
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = write_selection(plan.cases, self._context.marks, folder)
@@ -131,8 +133,8 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """
-        Read the counts from the worker; if the worker died, record this for the processes that will
-        run its tests.
+        Read which tests the worker collected; if the worker died, record its death for the workers that take over its
+        tests.
         """
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error:
@@ -141,17 +143,17 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """
-        Keep as many tests queued at each worker as its look-ahead covers, unless the user chose
+        Return a scheduler that sends each worker as many tests as the worker makes calls ahead; None if the user chose
         another scheduler.
         """
         from pytest_jsbench.plugin.xdist_scheduling import scheduler
 
         variants = self._context.plan.variants.values()
-        # the tests of the variants alternate, so that any sequence of tests contains the same share of each variant
+        # the tests of the variants alternate, so a queue contains about as many tests of each variant
         return scheduler(config, log, ahead=4 * len(variants) * max(variant.concurrency for variant in variants))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remove the record from the report, because pytest keeps reports for the whole session."""
+        """Take the results out of the report, because pytest keeps reports in memory for the whole session."""
         for result in take(report):
             self._take(result, from_project_test=not of_suite(report.nodeid))
         self._ending.add(report)
@@ -169,27 +171,24 @@ class Controller:
             hook(config=self._config, record=attempt.read())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a collection error, which fails the run regardless of the gates."""
+        """Note collection errors; they fail the run even if the gates are met."""
         self._ending.add(report)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Note the reason why the session was stopped: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        """Note why the session was stopped: Ctrl-C, `pytest.exit`, or -x in a worker of xdist."""
         self._ending.stop(str(excinfo.value) or "Ctrl-C")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """
-        Summarize the run, decide the exit status and write the files before any other plugin shows
-        or saves anything.
-        """
+        """Summarize the run, decide the exit status and write the files, before other plugins print or save results."""
         if not self._context.settings.only_looks and self._can_decide(session):
             self._finish(session)
         self._resources.close()
         try:
             result = yield
-            if (overruled := self.settle()) is not None:  # the summary has already been printed
+            if (overruled := self.settle()) is not None:  # the summary with the old verdict has already been printed
                 write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
-        finally:  # another plugin may end the run by raising an error, as pytest-benchmark does after its comparison
+        finally:  # another plugin may raise an error here, as pytest-benchmark does after a comparison
             if self.run is not None and self.summary is not None and self._config.getoption("xmlpath", None):
                 from pytest_jsbench.plugin.outputs import complete_junit
 
@@ -198,7 +197,7 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Remove the plugin's rows from pytest-benchmark's table unless requested; the rows remain in its data."""
+        """Remove the plugin's rows from pytest-benchmark's table unless requested; its files still contain the rows."""
         from pytest_jsbench.plugin.benchmark import shown_groups
 
         groups = yield
@@ -206,8 +205,8 @@ class Controller:
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:
         """
-        Correct the run verdict if another plugin changed the exit status, and return the new verdict; None if the
-        status is unchanged.
+        Correct the run verdict if another plugin changed the exit status or raised an error, and return the new
+        verdict; None otherwise.
         """
         if self.run is None or self.run.verdict is None or self._session is None:
             return None
@@ -225,8 +224,8 @@ class Controller:
 
     def _can_decide(self, session: pytest.Session) -> bool:
         """
-        Return whether there is something to decide: attempts, tests that failed before an attempt, or gates that expect
-        attempts.
+        Return whether the session needs a run verdict: it has attempts, tests that failed before an attempt, or gates
+        although no attempt was made.
         """
         if self.state.count or self.state.has_ended_tests:
             return True
@@ -244,15 +243,15 @@ class Controller:
         from pytest_jsbench.reports.run_files import problem_of
 
         self._worker.redirect_records()
-        # some attempts may have been made without being reported
+        # after an interruption, the records may contain attempts that no test reported
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         if stopped or session.exitstatus not in _ENDS or not self.state.complete:
-            # xdist ends its workers only later, but they must end before their files are read and removed
+            # xdist would stop its workers later, but they must stop before their files are read and removed
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
             self.state.add_from(self._context.handover.records)
         self.state.add_missing_project_tests(self._silent_project_tests(session))
-        # finished first, so that the run's records can be read at any later time
+        # finish the records first: the summary and later hooks read them
         run = self._context.session.finish(self.state)
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
@@ -274,14 +273,14 @@ class Controller:
             self.state.warn(problem)
         for exporter, path in self._exporters:
             self.state.warn(problem_of(partial(exporter.write, path, run, summary)))
-        # times of replayed answers are not new, and must not be mixed with measured ones
+        # replayed answers have the times of their recording, which must not be mixed with new measurements
         if self._context.plan.replay is None and self._config.pluginmanager.has_plugin("pytest-benchmark"):
             from pytest_jsbench.plugin.benchmark import add_rows
 
             self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
 
     def _contradicted(self, run: Run) -> Iterator[str]:
-        """Return the names of the suite's failed attempts whose tests another plugin reported as passed."""
+        """Yield a reason for failing the run if another plugin reported tests of failed attempts as passed."""
         repeats = self._context.plan.repeats
         passed = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.reported_as_passed}
         failed = [outcome.attempt for outcome in run.outcomes if not outcome.passed and outcome.attempt in passed]
@@ -289,10 +288,7 @@ class Controller:
             yield f"another plugin reported failed attempts as passed: {_listed(failed, repeats)}"
 
     def _unreported(self, session: pytest.Session) -> Iterator[str]:
-        """
-        Return the names of the suite's planned attempts whose tests were not reported, in a session that was not
-        stopped.
-        """
+        """Yield a reason for failing the run if the session was not stopped, but planned attempts have no report."""
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed or self._ending.is_stopped
         if stopped or session.exitstatus not in _ENDS:
             return
@@ -304,8 +300,8 @@ class Controller:
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """
-        Return the first attempts of project tests that were interrupted because their process or
-        the session ended.
+        Yield a missing attempt for each project test that did not end, because its process died or the session was
+        stopped.
         """
         for nodeid, variant in self._all_collected.project_tests:
             if nodeid in self._ending.crashed:
@@ -318,8 +314,8 @@ class Controller:
 
     def _write_files(self, *, instead_of: RunVerdict | None = None) -> None:
         """
-        Write run.json; also the other files if the user keeps the run, and the summary for a step
-        of a GitHub workflow.
+        Write run.json, and with --jsbench-output also the other files of the run; in a GitHub workflow, add the summary
+        of the step.
         """
         from pytest_jsbench.reports.run_files import write_files
 
@@ -344,14 +340,14 @@ class Controller:
 
 
 def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
-    """Return the number of these attempts, and the names of the first few."""
+    """Return a text with the number of attempts and the names of the first few."""
     names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
     more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
     return f"{counted(len(attempts), 'attempt')}: {names}{more}"
 
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:
-    """Return the messages about content of the source from which no tests are made; none if the run is redacted."""
+    """Return messages about content of the dataset from which no tests were made; none if the run is redacted."""
     if not context.settings.targets.suite or context.plan.redact:
         return ()
     return context.plan.cases.notes
@@ -359,8 +355,8 @@ def _source_notes(context: RunContext) -> tuple[str, ...]:
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:
     """
-    Return a line for each doubtful part of the user's own schemas, with the first case that contains it; of many cases
-    only the first are read.
+    Yield a line for each likely mistake in the schemas, with the first case that contains the mistake; of many cases,
+    only the first are checked.
     """
     settings = context.settings
     if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:
@@ -395,37 +391,37 @@ _PHASES = {
 
 class SessionEnding:
     """
-    Keeps track of the failures of the session, and of the reason why it was stopped.
+    Collects the failures of the session, and the reason if the session was stopped.
 
     The controller creates one object and adds each report to it in the main thread; at the end of the session,
     `to_ending` returns the input for the run verdict.
     """
 
     def __init__(self) -> None:
-        #: Tests that failed because of an answer, a failure that gates may allow.
+        #: Tests that failed because of an answer; gates may tolerate these failures.
         self._answers: dict[str, None] = {}
         self._broken_schemas: list[str] = []
-        #: One line for each test that failed for another reason; subtests of the test may have failed too.
+        #: A line for each test or collection that failed for another reason, which gates never tolerate.
         self._failures: dict[str, None] = {}
-        #: Number of failed reports; pytest also counts each of them as a failure.
+        #: Number of failed reports, for comparison with pytest's own number of failures.
         self._failed = 0
         #: Number of failed subtests by test.
         self._subtests: Counter[str] = Counter()
         self._stopped = ""
-        #: Tests that ran to their end.
+        #: Node ids of tests that ran to their end.
         self.ended: set[str] = set()
-        #: Tests whose last run was reported as passed, and not as an expected failure.
+        #: Node ids of tests whose last run was reported as passed; an expected failure (xfail) does not count.
         self.reported_as_passed: set[str] = set()
-        #: Tests with a report other than a success: failed, skipped, or rerun.
+        #: Node ids of tests with a report that is not a success, such as failed, skipped or rerun.
         self._not_passed: set[str] = set()
-        #: Whether some tests were not collected: a module that skipped itself, or could not be read.
+        #: Whether tests of a module were not collected, because the module skipped itself or could not be imported.
         self.lacks_tests = False
-        #: Tests whose process died while they ran.
+        #: Node ids of tests whose worker process died while they ran.
         self.crashed: list[str] = []
 
     def add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Process a report."""
-        # plugins that rerun tests report the earlier runs with outcomes of their own, such as "rerun"
+        """Add the outcome of a test phase or a collection."""
+        # plugins that rerun tests report the earlier runs with special outcomes, such as "rerun"
         final = report.passed or report.failed or report.skipped
         if final and (report.when == "call" or (report.when == "setup" and not report.passed)):
             self.ended.add(report.nodeid)
@@ -439,7 +435,7 @@ class SessionEnding:
             return
         self._failed += 1
         kind = transport.failure_type_of(report)
-        # the failed subtests of the test have been reported already
+        # do not count a test again that failed only because of its subtests, which have been reported already
         subtests = self._subtests[report.nodeid]
         plural = "s" if subtests > 1 else ""
         of_subtests = subtests > 0 and report.longrepr == f"contains {subtests} failed subtest{plural}"
@@ -456,7 +452,7 @@ class SessionEnding:
 
     @property
     def finished(self) -> set[str]:
-        """Names of the tests that passed."""
+        """Node ids of the tests that passed."""
         return self.ended - self._not_passed
 
     @property
@@ -469,12 +465,14 @@ class SessionEnding:
         self._stopped = f"the session was stopped: {reason}"
 
     def to_ending(self, session: pytest.Session, deselected: int, others: Sequence[str]) -> Ending:
-        """Return the input for the run verdict; gates allow no failures other than those of answers."""
+        """Return the input for the run verdict: failures because of answers, and all other failures."""
         from pytest_jsbench.metrics.gates import Ending
 
         failures = [*self._failures, *others]
         if (more := session.testsfailed - self._failed) > 0:
-            failures.append(f"{counted(more, 'failure')} in addition to failed tests, for example of --cov-fail-under")
+            failures.append(
+                f"{counted(more, 'failure')} in addition to failed tests, for example because of --cov-fail-under"
+            )
         if not self._stopped and (reason := session.shouldfail or session.shouldstop):
             self.stop(str(reason))
         return Ending(

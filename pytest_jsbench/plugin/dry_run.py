@@ -16,14 +16,14 @@ class DryRun:
     """
     Prints an estimate instead of running the tests (`--jsbench-dry-run`).
 
-    The activation creates one object, before xdist could start a worker. pytest calls its hook once, in the main
-    thread, after the tests are collected and selected.
+    `activation` creates one object before xdist starts workers. pytest calls its hook once in the main thread, after
+    the tests are collected and selected.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         option = context.config.option
-        if hasattr(option, "dist"):  # xdist must start no workers
+        if hasattr(option, "dist"):  # prevent xdist from starting workers
             option.dist, option.tx = "no", []
 
     @pytest.hookimpl(tryfirst=True)
@@ -35,7 +35,7 @@ class DryRun:
         if own:
             facts.append(("own tests", f"{counted(own, 'own test')} not included in the estimate"))
         if self._context.plan.resume is not None:
-            facts.append(("resume", "answers reused by --jsbench-resume are included, though they need no calls"))
+            facts.append(("resume", "the estimate includes answers that --jsbench-resume reuses without a call"))
         for line in ["", *fact_lines([*facts, ("dry run", "no calls were made, and no tests ran")])]:
             write_line(self._context.config, line)
         return True

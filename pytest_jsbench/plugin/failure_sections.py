@@ -1,4 +1,4 @@
-"""Limit the section FAILURES: explain the first failed cases, and count the others."""
+"""Shorten pytest's section FAILURES: explain only the first failed cases, and count the remaining ones."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.items import of_suite
 
-#: Maximum number of failed cases that are explained without -v; pytest's short summary lists all of them.
+#: Maximum number of failed cases that are explained without -v; pytest's short summary lists all failed cases.
 MOST_EXPLAINED = 20
-#: The category under which pytest's terminal reporter keeps the reports of setups and teardowns.
+#: Category of the reports of passed setups and teardowns in pytest's terminal reporter.
 _PHASES = ""
 
 
 class FailureSections:
     """
-    Hides reports of cases from pytest's terminal reporter while the reporter writes its sections.
+    Hides reports of cases while pytest's terminal reporter writes its section FAILURES.
 
-    The activation creates one object in the process that reports. pytest calls its hooks in the main thread, at the end
-    of the session. Failures of a project's own tests are always shown. The reporter's own lists are never changed:
-    shorter lists take their place while the reporter writes. Another plugin can see the shorter lists only in a wrapper
-    of the same hook, before its `yield`.
+    `activation` creates one object in the process that reports. pytest calls its hooks in the main thread, at the end
+    of the session. Failures of a project's own tests are always shown. The reporter's lists of reports are not
+    modified: they are replaced by shorter lists while the reporter writes. Another plugin can see the shorter lists
+    only in a wrapper of the same hook, before its `yield`.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        #: The reporter's own lists by category, while shorter lists take their place.
+        #: The reporter's original lists by category, while shorter lists replace them.
         self._whole: dict[str, list[Any]] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -45,17 +45,17 @@ class FailureSections:
 
     @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, trylast=True)
     def pytest_terminal_summary_after_sections(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-        """Restore the reports before any plugin adds to the summary, and print how many failures are not explained."""
+        """Restore the reports before other plugins write a summary, and print how many failures are not explained."""
         hidden = self._restore(terminalreporter.stats)
         if hidden and not terminalreporter.no_summary:
             kept = self._context.handover.folder is not None
-            rest = "the page named below explains each" if kept else "-v explains each"
+            rest = "the HTML page (report, below) explains each" if kept else "-v explains each"
             cases = "1 more failing case is" if hidden == 1 else f"{hidden:,} more failing cases are"
             terminalreporter.write_line(f"jsbench: {cases} not explained here; {rest}")
         return (yield)
 
     def _explained(self, failed: list[Any]) -> Iterator[Any]:
-        """Yield the reports of failed tests to be written; without -v, only the first failed cases are included."""
+        """Yield the reports of failed tests to explain: all with -v, otherwise only the first failed cases."""
         option = self._context.config.option
         if self._context.config.get_verbosity() > 0 or option.tbstyle in {"no", "line"}:
             yield from failed
@@ -68,7 +68,7 @@ class FailureSections:
                 yield report
 
     def _shorten(self, stats: dict[str, list[Any]], category: str, shown: Iterator[Any]) -> None:
-        """Replace one of the reporter's lists by a list of the reports to show."""
+        """Replace one of the reporter's lists by the reports to show, if these are fewer."""
         whole = stats.get(category)
         shorter = [*shown]
         if whole is not None and len(shorter) < len(whole):
@@ -76,7 +76,7 @@ class FailureSections:
             stats[category] = shorter
 
     def _restore(self, stats: dict[str, list[Any]]) -> int:
-        """Undo `_shorten`, and return how many reports of failed tests were hidden."""
+        """Restore the original lists, and return how many reports of failed tests were hidden."""
         hidden = len(self._whole["failed"]) - len(stats["failed"]) if "failed" in self._whole else 0
         stats.update(self._whole)
         self._whole.clear()
@@ -85,8 +85,8 @@ class FailureSections:
 
 def _with_output(phases: list[Any]) -> Iterator[Any]:
     """
-    Yield the reports of setups and teardowns, except those of cases without output: pytest searches all of them for
-    each failure.
+    Yield the reports of setups and teardowns, without those of cases that captured no output: pytest searches the whole
+    list for each failure, which takes long.
     """
     for report in phases:
         if report.sections or not of_suite(report.nodeid):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.hookspec(firstresult=True)
 def pytest_jsbench_classify(config: pytest.Config, record: Record) -> str | None:
     """
-    Return a code for a failed attempt; the first result that is not None is used.
+    Return a code for a failed attempt, or None; pytest uses the first code that an implementation returns.
 
     The hook is called in the processes that run tests (the single process, or xdist's workers), in several threads.
     """
@@ -23,10 +23,11 @@ def pytest_jsbench_classify(config: pytest.Config, record: Record) -> str | None
 
 def pytest_jsbench_record(config: pytest.Config, record: Record) -> None:
     """
-    Receive the record of each attempt as it arrives, in the process that reports (the single process, or xdist's
-    controller).
+    Receive the record of an attempt as soon as its test is reported.
+
+    The hook is called in the process that prints the reports (the single process, or xdist's controller).
     """
 
 
 def pytest_jsbench_summary(config: pytest.Config, run: Run, summary: Summary) -> None:
-    """Receive the whole run and its summary, once, at the end of the session, before the exit status is decided."""
+    """Receive the whole run and its summary once, at the end of the session, before the exit status is decided."""

@@ -1,7 +1,4 @@
-"""
-Collect the suite with a collector that has no file and makes one item per case; and count the tests
-that make calls.
-"""
+"""Collect the suite: one test item per case, without a test file. Also count the tests that make calls."""
 
 from __future__ import annotations
 
@@ -68,8 +65,8 @@ class JSBenchTask(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """
-        Yield an item for each case, or for each attempt if a case has several; items that differ only in the variant
-        are adjacent.
+        Yield an item for each attempt at each case and each variant; items that differ only in the variant are
+        adjacent.
         """
         context = self.config.stash[RUN_CONTEXT]
         repeats = context.plan.repeats
@@ -91,7 +88,7 @@ def of_suite(nodeid: str) -> bool:
 
 
 def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
-    """Return the attempt that one of the suite's node ids names; None for any other node id."""
+    """Return the attempt that a node id of the suite stands for; None for other node ids."""
     if not of_suite(nodeid):
         return None
     name, _, variant = nodeid.removeprefix(f"{ROOT}::").removesuffix("]").partition("[")
@@ -100,13 +97,10 @@ def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
 
 
 class JSBenchCase(pytest.Item):
-    """
-    The test item for a case, or for one attempt at the case, named by `Attempt.name`; the schema is read only when the
-    item runs.
-    """
+    """The test item for one attempt at a case, named by `Attempt.name`; the schema is read only when the item runs."""
 
-    #: slots save memory, since there may be a hundred thousand items, and a dictionary grows when attributes are added
-    #: later
+    #: Slots save memory, since there may be a hundred thousand items; otherwise, each attribute that is added later
+    #: would enlarge the item's dictionary.
     __slots__ = ("answered", "attempt", "has_passed", "has_run", "outcome")
 
     def __init__(self, *, attempt: Attempt, **options: Any) -> None:
@@ -114,31 +108,31 @@ class JSBenchCase(pytest.Item):
         self.attempt = attempt
         #: The result of the item's attempt, from the call until the report.
         self.outcome: AttemptResult | None = None
-        #: The result whose answer did not pass; if a plugin reruns the test, the model is not called again.
+        #: The result if its answer did not pass: if a plugin reruns the test, this result is used, without another
+        #: call.
         self.answered: AttemptResult | None = None
-        #: Whether the item has run, and whether it has passed.
+        #: Whether the item has run, and whether its attempt passed.
         self.has_run = False
         self.has_passed = False
 
     @property
     def fixturenames(self) -> list[str]:
         """
-        Names of the item's fixtures: with --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark
-        recognizes a benchmark.
+        Names of the item's fixtures: none, but `benchmark` with --benchmark-only or --benchmark-skip, so that
+        pytest-benchmark treats the item as a benchmark.
         """
         option = self.config.option
         selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
         return ["benchmark"] if selects else []
 
     def _initrequest(self) -> None:
-        """Do nothing; pytest-retry calls this method on every item, and a case has no fixtures to reset."""
+        """Do nothing, because a case has no fixtures to reset; pytest-retry calls this method on every item."""
 
     def runtest(self) -> None:
         """Wait for the result of the attempt; fail or skip according to its verdict."""
-        if self.has_passed:  # a plugin reruns the item, whose answer is unchanged and was reported
+        if self.has_passed:  # a plugin reruns the item, but the answer would be the same
             return
-        # not kept in a local variable, since the frames of an exception would keep the result and its record in memory
-        # for long
+        # Do not keep the result in a local variable: the traceback of an exception would keep it in memory for long.
         self.outcome = self.config.stash[RESULT_OF](self)
         self.has_run = True
         attempt = self.outcome.result
@@ -152,15 +146,15 @@ class JSBenchCase(pytest.Item):
         explanation = self._explanation(self.outcome.explanation or attempt.read().explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded and settings.selection.skips_invalid:
-            # the next step is removed from the reason, because it has been done already
+            # remove the line "next:", which advises to skip such cases
             reason = explanation.partition("\n  next:")[0]
             raise pytest.skip.Exception(f"{self.nodeid}: {reason}", _use_item_location=True)
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
     def _explanation(self, explanation: str, attempt: AttemptOutcome) -> str:
         """
-        Explain why the attempt did not pass: for the first failures with the answer, and with -v
-        also with the prompt.
+        Explain why the attempt did not pass. Only the first explanations in a process contain the answer; with -v, all
+        contain the answer and the prompt.
         """
         stash = self.config.stash
         stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
@@ -181,39 +175,41 @@ class JSBenchCase(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """
-        Return a few lines for a failed case or a case that pytest-timeout ended; return a traceback for any other
-        error.
+        Return a few lines if the attempt did not pass or pytest-timeout ended the test; return a traceback for any
+        other error.
         """
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             entry = excinfo.tb
-            while entry.tb_next is not None:  # there may be dozens of entries, which take long to process
+            while (
+                entry.tb_next is not None
+            ):  # keep only the innermost entry, since dozens of entries take long to process
                 entry = entry.tb_next
             excinfo = pytest.ExceptionInfo.from_exc_info((excinfo.type, failed, entry))
         else:
-            # pytest reads all frames that it shows, and keeps their variables in memory
+            # cut the frames of pytest, since pytest keeps the variables of all shown frames in memory
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
             if not isinstance(failed, pytest.fail.Exception):
                 return super().repr_failure(excinfo, style)
-        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # no entry of the chain is shown
+        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # the style shows no chained exception
         if (crash := shown.reprcrash) is not None:
-            # This is the text in the short summary and in JUnit's message. It is changed in place, since the chain
-            # refers to it too.
+            # Set the text for the short summary and the JUnit file. Change `reprcrash` in place, since `shown` refers
+            # to it in several places.
             crash.path, crash.lineno = self.nodeid, 0
             crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the item's name for headings, with a line number because `Node.warn` needs one."""
-        # pytest replaces each dot in a name by "::" if the node id ends with that name; the trailing space prevents the
-        # replacement
+        """Return path, line number and heading of the item; the line number 0 is needed by `Node.warn`."""
+        # pytest would replace each dot in the heading by "::" if the node id ends with the heading; a trailing space
+        # prevents this
         return self.config.rootpath / ROOT, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
 
 
-#: Number of cases of this process whose failure was explained; only the first explanations contain the answer.
+#: Number of explained failures in this process; only the first explanations contain the answer.
 _EXPLAINED = pytest.StashKey[int]()
 _MOST_EXPLAINED = 10
-#: Whether a line has been printed that states that further answers are hidden.
+#: Whether an explanation has already stated that further answers are hidden.
 _HIDES_ANSWERS = pytest.StashKey[bool]()
 
 
@@ -223,11 +219,11 @@ RESULT_OF = pytest.StashKey[Callable[[JSBenchCase], "AttemptResult"]]()
 
 class Suite:
     """
-    Adds the suite to the session, and adds the result of each attempt to the report of its test.
+    Adds the suite to the session, and the result of each attempt to the report of its test.
 
-    The activation creates one object in every process. pytest calls its hooks in the main thread: during collection,
-    after each phase of a test, and under xdist before and after a report is sent. The object keeps the tracebacks of
-    the running test.
+    `activation` creates one object in every process. pytest calls its hooks in the main thread: during collection,
+    after each phase of a test, and under xdist before and after a report is sent. Between these calls, the object keeps
+    the tracebacks of the running test.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -238,7 +234,7 @@ class Suite:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Append the suite to the session's own collectors."""
+        """Append the suite to the session's collectors."""
         report = yield
         if isinstance(collector, pytest.Session) and report.passed and self._context.settings.targets.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
@@ -247,7 +243,7 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """If the command line names cases, deselect all others; put the cases with an earlier record first."""
+        """Deselect all cases that the command line does not name, if it names any; move resumed cases to the front."""
         if chosen := self._context.settings.targets.chosen:
             cases = [item for item in items if isinstance(item, JSBenchCase)]
             nodeids = [case.nodeid for case in cases]
@@ -266,7 +262,10 @@ class Suite:
             self._begin_with_recorded(items)
 
     def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
-        """Put cases that an earlier run answered first, so that the look-ahead covers the cases that need calls."""
+        """
+        Move cases that an earlier run answered to the front, so that the look-ahead then covers only cases to be
+        called.
+        """
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
         cases.sort(key=lambda item: item.attempt not in self._context.session.recorded)
@@ -286,12 +285,12 @@ class Suite:
             transport.attach(report, [item.outcome], getattr(attempt, "failure_type", None))
             if (timing := getattr(attempt, "timing", None)) is not None:
                 report.duration = timing.tgt
-            item.outcome = None  # pytest keeps the item, and the record remains available with the reports
+            item.outcome = None  # free memory: pytest keeps the item, and the report contains the result
         return report
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
-        """Remember the traceback of a failed case; other plugins read the traceback until the test's protocol ends."""
+        """Keep the traceback of a failed case until the end of the test's protocol, since other plugins may read it."""
         if isinstance(node, JSBenchCase) and call.excinfo is not None:
             self._tracebacks.append(call.excinfo.tb)
 
@@ -318,13 +317,13 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remove the results from a report after a worker has sent it, because the worker keeps its reports."""
+        """Remove the results from a report that a worker has sent, because the worker keeps its reports in memory."""
         if self._context.worker is not None:
             transport.take(report)
 
 
 def _clear_frames(noted: TracebackType) -> None:
-    """Clear the local variables of the finished frames in a traceback, and of the frames that called them."""
+    """Clear the local variables of all finished frames in a traceback, and of the frames that called these."""
     traceback.clear_frames(noted)
     caller = noted.tb_frame.f_back
     with suppress(RuntimeError):  # the frame is still running
@@ -339,11 +338,11 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: bool = False) -> None:
     """
-    Set a test's properties in JUnit's file and other reports, replacing the properties from an earlier run of the same
+    Set a test's properties for the JUnit file and other reports, in place of the properties from an earlier run of the
     test.
 
-    If the test made one attempt, the properties describe the attempt, and in a large run only a `few` of them are set.
-    Otherwise they are the number of attempts, and the number that passed.
+    If the test made one attempt, the properties describe the attempt; with `few`, only the most important ones are set.
+    For several attempts, the properties are the number of attempts and the number of passed attempts.
     """
     attempts = [result.result for result in results if isinstance(result.result, AttemptOutcome)]
     values: dict[str, object] = {"attempts": len(attempts), "passed": sum(attempt.passed for attempt in attempts)}
@@ -398,19 +397,19 @@ _KEY = "jsbench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The tests that make calls, as this process collected them; every worker collects the same tests."""
+    """The collected tests that make calls; every worker of xdist collects the same tests."""
 
-    #: Node ids of the project's tests to run, each with the variant that the test calls.
+    #: Selected tests of the project, as pairs of node id and variant.
     project_tests: tuple[tuple[str, str], ...] = ()
-    #: Node ids of tests whose fixtures share answers among tests.
+    #: Node ids of selected tests that use `jsbench_shared`.
     sharing: tuple[str, ...] = ()
-    #: Number of tests to run, and number of deselected tests.
+    #: Number of selected tests, and number of deselected tests.
     selected: int = 0
     deselected: int = 0
 
     @classmethod
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
-        """Count the tests that will run, and the tests that were collected before any was deselected."""
+        """Return the selected tests among these items; `before` is the number of tests before deselection."""
         chosen = [item for item in items if makes_attempts(item)]
         return cls(
             project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
@@ -425,13 +424,13 @@ class Collected:
         return self.selected + self.deselected > 0
 
     def send_to_controller(self, config: pytest.Config) -> None:
-        """Pass the counts from a worker to the controller through xdist."""
+        """Send this object from a worker to xdist's controller; do nothing in other processes."""
         if (output := getattr(config, "workeroutput", None)) is not None:
             output[_KEY] = to_json(self)
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
-        """Read the counts that a worker passed to xdist; return None if the worker passed none."""
+        """Read the object that a worker sent; None if the worker sent none."""
         data = output.get(_KEY)
         return None if data is None else from_json(cls, data)
 

@@ -1,4 +1,4 @@
-"""Show a line below pytest's own output, redrawn in place, if a person watches the run."""
+"""Show a progress line below pytest's output, redrawn in place, in an interactive terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 
-#: Seconds between two drawings by the thread.
+#: Seconds between two updates by the thread.
 _INTERVAL = 0.25
-#: Minimum number of seconds between two drawings after pytest's own output.
+#: Minimum number of seconds between two updates after pytest's output.
 _SOONEST = 0.1
-#: VT100 codes: make room for a line below the cursor, remember the cursor, and go to the start of the line below, which
-#: is cleared; the terminal cuts what does not fit.
+#: VT100 codes. `_BELOW`: make room for a line below the cursor, save the cursor position, go to the start of the line
+#: below and clear it. `_BACK`: restore the cursor position. `_CUT` and `_WRAP`: switch line wrapping off and on.
 _BELOW = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K"
 _BACK = "\x1b8"
 _CUT = "\x1b[?7l"
@@ -28,11 +28,11 @@ _WRAP = "\x1b[?7h"
 
 class LiveLine:
     """
-    A line below pytest's own output that is redrawn in place: on a terminal, outside of CI, and without -q or -s.
+    A progress line below pytest's output, redrawn in place: on a terminal, outside of CI, and without -q or -s.
 
-    The activation creates one object for the controller. A thread redraws the line from the first test to the
-    end of the session; whatever else writes to the terminal meanwhile does so inside `cleared`. `text` is called under
-    the lock that the hooks below also hold.
+    `activation` creates one object for the controller. A thread redraws the line from the first test to the end of
+    the session. Code that writes to the terminal meanwhile uses `cleared`, as the hooks below do. `text` is called with
+    the lock held.
     """
 
     def __init__(self, config: pytest.Config, text: Callable[[], str]) -> None:
@@ -41,7 +41,7 @@ class LiveLine:
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-live-line", daemon=True)
-        #: File handle of the terminal; None if the line is not shown, or no longer.
+        #: File handle of the terminal; None if the line is not shown.
         self._terminal: TextIO | None = None
         #: Whether a test has begun.
         self._begun = False
@@ -52,61 +52,61 @@ class LiveLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the line is shown, or will be once a test has begun."""
+        """Whether the line is shown, or will be shown when the first test begins."""
         return self._terminal is not None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Begin if a person watches, which pytest does not know earlier; output is not captured yet."""
+        """Start, if the terminal is interactive; pytest knows the terminal now, and does not capture output yet."""
         if can_redraw(self._config):
             self._terminal = past_capturing()
         if self._terminal is not None:
-            with suppress(RuntimeError):  # no more threads can be started, a problem that the calls themselves report
+            with suppress(RuntimeError):  # no more threads can be started, which the calls report as an error
                 self._thread.start()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self) -> Generator[None, object, object]:
-        """Clear the line while pytest writes."""
+        """Remove the line while pytest writes."""
         self._begun = True
         with self.cleared():
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self) -> Generator[None, object, object]:
-        """Clear the line while pytest writes."""
+        """Remove the line while pytest writes."""
         with self.cleared():
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logfinish(self) -> Generator[None, object, object]:
-        """Clear the line while pytest writes."""
+        """Remove the line while pytest writes."""
         with self.cleared():
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True, optionalhook=True)
     def pytest_testnodedown(self) -> Generator[None, object, object]:
-        """Clear the line while xdist reports a worker that died."""
+        """Remove the line while xdist reports a dead worker."""
         with self.cleared():
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_enter_pdb(self) -> None:
-        """End: the terminal is the debugger's."""
+        """Remove the line for good, since the debugger uses the terminal."""
         self.end()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:
-        """End before pytest describes the error."""
+        """Remove the line for good before pytest prints the error."""
         self.end()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """End before the summary."""
+        """Remove the line for good before pytest prints the summary."""
         self.end()
 
     @contextmanager
     def cleared(self) -> Iterator[None]:
-        """Remove the line inside, and let nothing else draw it."""
+        """Return a context in which the line is removed and not redrawn, so that other code can write."""
         if self._terminal is None:
             yield
             return
@@ -146,13 +146,13 @@ class LiveLine:
 
     def _write(self, text: str) -> None:
         if self._terminal is not None:
-            with suppress(OSError):  # the terminal is closed, which pytest itself reports
+            with suppress(OSError):  # the terminal is closed, which pytest will report
                 self._terminal.write(text)
                 self._terminal.flush()
 
 
 def can_redraw(config: pytest.Config) -> bool:
-    """Return whether a person watches, on a terminal that only pytest and its usual reporter write to."""
+    """Return whether a line can be redrawn: the terminal is interactive, and only pytest's reporter writes to it."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     is_usual = type(reporter) is pytest.TerminalReporter
     has_codes = os.name == "posix" and os.environ.get("TERM", "dumb") != "dumb"
@@ -160,7 +160,7 @@ def can_redraw(config: pytest.Config) -> bool:
 
 
 def is_watched(config: pytest.Config) -> bool:
-    """Return whether a person watches the run."""
+    """Return whether a person can watch the run: an interactive terminal, outside of CI, and without -q."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0:
         return False
@@ -168,7 +168,7 @@ def is_watched(config: pytest.Config) -> bool:
 
 
 def past_capturing() -> TextIO | None:
-    """Duplicate the current standard output, which pytest will redirect; None if it has no file descriptor."""
+    """Return a duplicate of standard output, which pytest will redirect; None if there is no file descriptor."""
     try:
         handle = os.dup(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):

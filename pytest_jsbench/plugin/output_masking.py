@@ -1,4 +1,4 @@
-"""Mask secrets in everything that pytest shows and sends: reports, log records, warnings and usage errors."""
+"""Mask secrets in everything that pytest prints or sends: reports, log records, warnings and usage errors."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
 _FORMATTER = logging.Formatter()
-#: Packages that log requests and responses.
+#: Packages of SDKs and HTTP clients that log requests and responses.
 _LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
 
 
 class Secrecy:
     """
-    Masks the engines' secrets in what pytest is about to show.
+    Masks the engines' secrets in pytest's output.
 
-    The activation creates one object in every process, before it reads anything else. pytest calls its hooks in the
-    main thread. Log records of any thread pass through the object's log record factory, which pytest's cleanup removes
-    at the end of the run.
+    `activation` creates one object in every process, before any other object. pytest calls its hooks in the main
+    thread. The object also installs a factory that masks the log records of all threads; pytest's cleanup removes the
+    factory at the end of the session.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._secrets: list[Secrets] = []
         values: dict[str, Any] = dict.fromkeys(("base_url", "api_key_env", "engine_option"))
         for name in values:
-            with suppress(pytest.UsageError):  # any of the options may be invalid
+            with suppress(pytest.UsageError):  # an invalid option is reported later
                 values[name] = value_of(config, name)
         self.add_from_options(values)
         make = logging.getLogRecordFactory()
@@ -50,10 +50,7 @@ class Secrecy:
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
     def add_from_options(self, *variant_values: Mapping[str, Any]) -> None:
-        """
-        Add the secrets in the options of each variant, before it is known whether the engine of the
-        variant exists.
-        """
+        """Add the secrets in the options of each variant; the engine of a variant need not exist."""
         self.add(
             *(
                 EngineConfig(
@@ -67,16 +64,16 @@ class Secrecy:
         )
 
     def add(self, *engines: EngineConfig) -> None:
-        """Add the secrets of these engines before the engines are called."""
+        """Add the secrets in the configurations of these engines; called before any call."""
         self._secrets.append(find_secrets(*engines))
 
     @contextmanager
     def usage_errors(self) -> Iterator[None]:
-        """Convert user-facing errors to pytest.UsageError, with known secrets masked."""
+        """Return a context that converts user-facing errors to pytest.UsageError, with known secrets masked."""
         try:
             yield
         except (JSBenchError, pytest.UsageError) as error:
-            # pytest shows the cause together with the error if it shows a traceback
+            # mask the original error too: pytest prints it in a traceback
             for secrets in self._secrets:
                 error.args = tuple(secrets.mask(error.args))
             raise pytest.UsageError(self.mask(str(error))) from error
@@ -95,7 +92,7 @@ class Secrecy:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Mask tracebacks, which may show local variables of an SDK, and the captured output of third-party code."""
+        """Mask the report of a test: traceback (which may show local variables of an SDK) and captured output."""
         report = self._cleaned((yield))
         report.user_properties = [(self.mask(name), self._shown(value)) for name, value in report.user_properties]
         if hasattr(report, "wasxfail"):
@@ -104,26 +101,26 @@ class Secrecy:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Mask the collection report of a module that fails at import, like the report of a test."""
+        """Mask the report of a collection, such as the traceback of a module that cannot be imported."""
         return self._cleaned((yield))
 
     def _cleaned(self, report: R) -> R:
         report.sections = [(name, self.mask(text)) for name, text in report.sections]
         shown: Any = report.longrepr or ""
         if (clean := self._shown(shown)) is not shown:
-            # the report of a skip keeps its path and line
+            # the report of a skipped test is a tuple of path, line and reason
             report.longrepr = (*shown[:2], clean) if isinstance(shown, tuple) else clean
         return report
 
     def _shown(self, value: object) -> Any:
-        """Return the value, or its text with secrets masked if the text contains a secret."""
+        """Return the value unchanged, or as masked text if its text contains a secret."""
         text = str(value)
         clean = self.mask(text)
         return value if clean == text else clean
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
-        """Mask a warning, because warnings of SDKs quote the values that they concern."""
+        """Mask the text of a warning: warnings of SDKs may quote secret values."""
         message = warning_message.message
         if (clean := self._shown(message)) is not message:
             warning_message.message = warning_message.category(clean)
@@ -145,7 +142,7 @@ class Secrecy:
 
 
 def silence_loggers(config: pytest.Config) -> None:
-    """Make packages that call models log only warnings and errors during the session."""
+    """Set the loggers of SDKs and HTTP clients to warnings and errors for this session."""
     for logger in map(logging.getLogger, _LOGGERS):
         config.add_cleanup(partial(logger.setLevel, logger.level))
         logger.setLevel(logging.WARNING)

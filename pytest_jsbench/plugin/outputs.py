@@ -1,5 +1,5 @@
 """
-Complete the files of other tools at the end of the run: pytest's JUnit file, and the summary of a step in a GitHub
+Add results to files of other tools at the end of the run: pytest's JUnit file, and the step summary of a GitHub
 workflow.
 """
 
@@ -27,9 +27,9 @@ def append_step_summary(
     page: Path, run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None
 ) -> str:
     """
-    Append the run's summary to the summary of a GitHub workflow's step; return the error, if any.
+    Append the run's summary to the step summary of a GitHub workflow; return an error message, or an empty text.
 
-    An earlier summary of the same run, with another run verdict, is removed.
+    If `instead_of` is the same run with an earlier run verdict, the earlier summary is removed.
     """
     text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:
@@ -45,8 +45,8 @@ def append_step_summary(
 
 def complete_junit(context: RunContext, run: Run, summary: Summary, decision: GateDecision) -> None:
     """
-    Add to pytest's JUnit file the data that pytest leaves out; for a large run, name the file that
-    contains the data.
+    Add properties of the run and costs of the attempts to pytest's JUnit file; for a large run, add the place of the
+    details.
     """
     path = Path(os.path.expandvars(context.config.getoption("xmlpath"))).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
@@ -54,10 +54,12 @@ def complete_junit(context: RunContext, run: Run, summary: Summary, decision: Ga
     details = None
     if len(run.planned) > MANY:
         folder = context.handover.folder
-        place = "not stored, since no record is kept" if folder is None else f"in {folder}: records.jsonl, report.html"
-        details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are {place}"
+        place = (
+            "not stored, since no records are kept" if folder is None else f"in {folder}: records.jsonl, report.html"
+        )
+        details = f"the details of {len(run.planned):,} attempts are too many for this file; they are {place}"
     try:
         junit.complete(path, properties, costs, details=details, hide=context.secrecy.mask)
     except (OSError, ParseError) as error:
         # the summary has already been printed
-        write_line(context.config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
+        write_line(context.config, f"jsbench: nothing was added to {path}: {error}", yellow=True)

@@ -1,4 +1,4 @@
-"""Show the progress of a run if a person watches, and write lines about problems of a provider."""
+"""Describe the progress of a run in an interactive terminal, and print lines about problems of providers."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
-#: Maximum number of cases whose schemas are read for the estimate; with more, each case counts the same.
+#: Maximum number of cases whose schemas are read to estimate the remaining time; with more cases, each has weight 1.
 _MOST_WEIGHED = 1000
-#: Weight of a case besides its schema, in characters: that of the rest of its prompt.
+#: Weight of the prompt without the schema, in characters.
 _PROMPT_WEIGHT = 400
 
 
 class Progress:
     """
-    Counts the attempts, and describes how far the run is, for the line that `LiveLine` shows.
+    Counts the attempts, and describes the progress of the run for the line that `LiveLine` shows.
 
-    The activation creates one object for the controller, which reports each attempt to it. pytest calls its hooks in
-    the main thread, and the line's thread calls `text` while none of them runs.
+    `activation` creates one object for the controller, which reports each attempt to it. pytest calls its hooks in
+    the main thread. The thread of `LiveLine` calls `text`, but never during a hook.
     """
 
     def __init__(self, context: RunContext, state: RunState) -> None:
         self._context = context
         self._state = state
         self._watched = False
-        #: Time when the first test began, once the engine was started.
+        #: Time when the first test began; the engine was open then.
         self._began = 0.0
         self._done = self._failing = self._done_of_suite = 0
-        #: Weight of the finished attempts of the suite, and of those that were made by calls of this run.
+        #: Weight of the suite's finished attempts, and of the attempts among these that are not from a resumed run.
         self._done_weight = self._called_weight = 0
-        #: Weight by case, and that of all planned attempts; computed when the first attempt is counted.
+        #: Weight of each case, and total weight of the planned attempts; computed when the first attempt is counted.
         self._weights: dict[CaseKey, int] | None = None
         self._planned_weight = 0
-        #: Attempts of this run whose cost has not yet been added to the total.
+        #: Attempts whose cost has not been added to `_cost` yet.
         self._made: list[AttemptOutcome] = []
         self._cost = 0.0
-        #: Tests that have begun and not ended, with the time when each began.
+        #: Node ids of running tests, each with its start time.
         self._under_way: dict[str, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Determine whether a person watches, which pytest does not know earlier."""
+        """Determine whether the terminal is interactive, which pytest does not know earlier."""
         self._watched = is_watched(self._context.config)
 
     @pytest.hookimpl(tryfirst=True)
@@ -80,7 +80,7 @@ class Progress:
         self._under_way.pop(crashitem, None)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
-        """Count an attempt; an attempt of a resumed run adds no cost, and nothing to the speed."""
+        """Count an attempt; an attempt from a resumed run affects neither the cost nor the remaining time."""
         if not self._watched:
             return
         weight = self._weight_of(attempt.attempt)
@@ -93,7 +93,7 @@ class Progress:
             self._made.append(attempt)
 
     def text(self) -> str:
-        """Describe how far the run is: attempts, remaining time, cost, and the test that has been running longest."""
+        """Describe the progress: attempts, remaining time, cost, and the test that has been running longest."""
         from pytest_jsbench.metrics.prices import costs
 
         now = time.perf_counter()
@@ -114,9 +114,9 @@ class Progress:
 
     def _seconds_left(self, now: float) -> float | None:
         """
-        Estimate the remaining time from the weights of the cases; None before the first answer.
+        Estimate the remaining seconds from the weights of the cases; None before the first answer.
 
-        The calls in flight are assumed to be halfway.
+        Each call in flight is assumed to be half finished.
         """
         attempts = len(self._state.planned) - self._done_of_suite
         weight = self._planned_weight - self._done_weight
@@ -127,7 +127,7 @@ class Progress:
 
     @property
     def _concurrency(self) -> int:
-        """Maximum number of calls in flight, of all processes."""
+        """Maximum number of calls in flight in all processes together."""
         processes = getattr(self._context.config.option, "numprocesses", None) or 1
         return processes * sum(variant.concurrency for variant in self._context.plan.variants.values())
 
@@ -138,7 +138,7 @@ class Progress:
         return self._weights.get(attempt.key, 0)
 
     def _weigh_cases(self) -> dict[CaseKey, int]:
-        """Return the weight of each case: a longer schema has a longer prompt and a longer answer."""
+        """Return the weight of each case; longer schemas count more, since their prompts and answers are longer."""
         planned = {attempt.key for attempt in self._state.planned}
         if len(planned) > _MOST_WEIGHED:
             return dict.fromkeys(planned, 1)
@@ -153,18 +153,18 @@ class Progress:
 
 
 def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
-    """Write a line between pytest's lines or after them; write nothing with -p no:terminal."""
+    """Print a line of its own between pytest's lines; print nothing with -p no:terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.ensure_newline()
-    if config.get_terminal_writer().width_of_current_line:  # under xdist, where the line does not begin with a path
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, `ensure_newline` does not end pytest's line
         reporter.line("")
     reporter.write_line(printable(line, None), **markup)
 
 
 def from_here(path: Path) -> Path:
-    """Return a path relative to the working directory if the path is below that directory."""
+    """Return a path below the working directory as a relative path, and any other path unchanged."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -176,20 +176,20 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-#: Seconds between checks of the shared limits.
+#: Seconds between two checks of the limits that all processes share.
 _INTERVAL = 1.0
-#: Lowest verbosity at which lines explain why nothing happens: they appear with -q, but not with -qq.
+#: Lowest verbosity at which lines about providers are printed: with -q, but not with -qq.
 _QUIETEST = -1
 
 
 class ProviderWatch:
     """
-    Checks the run's shared limits once a second, and writes a line when the state of a provider has changed.
+    Checks the providers' state once a second, and prints a line when the state of a provider has changed.
 
-    The activation creates one object next to the controller. The checks run in a separate thread, from the start of the
-    test loop to the end of the session, since the main thread is idle while all calls wait. A provider that is down or
-    given up is always reported, and a slow provider only if a person watches. If tests run in this process, pytest
-    captures their output, so the lines are written to a duplicate of the terminal's file handle.
+    `activation` creates one object next to the controller. The checks run in a separate thread, from the start of the
+    test loop to the end of the session, since the main thread is blocked while it waits for calls. A provider that is
+    down or given up is always reported, a slow provider only in an interactive terminal. If tests run in this process,
+    pytest captures standard output, so the lines are written to a duplicate of the terminal's file handle.
     """
 
     def __init__(self, context: RunContext, live_line: LiveLine) -> None:
@@ -198,40 +198,40 @@ class ProviderWatch:
         self._live_line = live_line
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
-        #: The last reported problem of each provider; empty if the provider works again.
+        #: Last reported problem of each provider; an empty text if the provider works again.
         self._reported: dict[str, str] = {}
-        #: File handle of the terminal; None if output is not captured.
+        #: Duplicate of the terminal's file handle; None if output is not captured.
         self._terminal: TextIO | None = None
         #: Node id of the test that began most recently.
         self._nodeid = ""
         #: Whether any test has ended.
         self._any_ended = False
-        #: Width of pytest's current line and the running test, at the time when a line was last written.
+        #: Width of pytest's current line, and node id of the running test, when a line was last printed.
         self._written = (0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Start checking; output is not captured yet."""
+        """Start the checks; at this time, output is not captured yet."""
         shown = self._config.pluginmanager.has_plugin("terminalreporter") and self._config.get_verbosity() >= _QUIETEST
         if shown and not self._context.settings.only_looks:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = past_capturing()
-            with suppress(RuntimeError):  # no more threads can be started, a problem that the calls themselves report
+            with suppress(RuntimeError):  # no more threads can be started, which the calls report as an error
                 self._thread.start()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Remember the test, since lines of different tests may have the same width with -v."""
+        """Remember the running test: with -v, lines of different tests may have the same width."""
         self._nodeid = nodeid
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
-        """Note that a test has ended: from now on pytest's own output shows progress."""
+        """Note that a test has ended; pytest's own output shows progress from now on."""
         self._any_ended = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Check a last time, and stop checking."""
+        """Check the providers a last time, and end the thread."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -247,7 +247,7 @@ class ProviderWatch:
                 if not (alive or ended or self._any_ended or self._live_line.is_shown):
                     self._write("jsbench: waiting for the first answer")
                 alive = True
-                with suppress(sqlite3.Error):  # the calls themselves report problems with the file
+                with suppress(sqlite3.Error):  # the calls report problems with the file of limits
                     for name, state in limits.providers().items():
                         if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
                             self._write(f"jsbench: {line}")
@@ -263,14 +263,14 @@ class ProviderWatch:
         width = self._config.get_terminal_writer().width_of_current_line
         before = self._written
         self._written = (width, self._nodeid)
-        with suppress(OSError):  # the terminal is closed, which pytest itself reports
+        with suppress(OSError):  # the terminal is closed, which pytest will report
             self._terminal.write(("\n" if width and self._written != before else "") + printable(line, None) + "\n")
             self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
         """
-        Return a line about a provider whose state changed; empty if nothing changed, or if only the speed changed and
-        no person watches.
+        Return a line about a provider whose state has changed; empty if there is nothing to report. Changes of the
+        speed are reported only if `watched`.
         """
         slow = state.share_at(now) < 1
         if state.given_up:

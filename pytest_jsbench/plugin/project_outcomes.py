@@ -18,9 +18,9 @@ from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 if TYPE_CHECKING:
     from pytest_jsbench.records.redaction import Redaction
 
-#: Beginning of the message with which pytest-timeout fails a test.
+#: Beginning of pytest-timeout's failure message.
 _TIMED_OUT = re.compile(r"Timeout \(?>\d")
-#: Beginning of pytest's explanations of the values in an assertion, after the lines have been joined.
+#: Beginning of pytest's explanation of the values in a failed assertion, in a message joined to one line.
 _WHERE = re.compile(r" \+ +where ")
 _FAILED = pytest.fail.Exception
 
@@ -28,7 +28,7 @@ _FAILED = pytest.fail.Exception
 def of_report(
     report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]
 ) -> ProjectTestOutcome:
-    """Return the outcome of a test whose last phase ended with this report; `clean` removes secrets from a message."""
+    """Return the outcome of a test from the report and the error of its last phase; `clean` masks secrets."""
     if report.passed:
         return ProjectTestOutcome(end=End.PASSED)
     if hasattr(report, "wasxfail"):
@@ -39,16 +39,16 @@ def of_report(
 
 
 def of_error(error: BaseException | None, clean: Callable[[str], str]) -> ProjectTestOutcome:
-    """Return the outcome of a repeat that raised this error, or that passed if there is no error."""
+    """Return the outcome of a test function from the error that it raised; None means that it passed."""
     if error is None:
         return ProjectTestOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    # a skip or xfail decides the outcome, even if the test caught another error before
+    # a skip or xfail decides the outcome, even if the test raised it while handling another error
     decided = isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
     if not decided and _cause(error) is Cause.ERROR:
         error = _informative_error(error)
-    # pytest's explanations of values are removed, because they repeat the answer
+    # remove pytest's explanation of values, because it repeats the answer
     message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause = None
     field = None
@@ -75,7 +75,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
 
 
 def _informative_error(error: BaseException) -> BaseException:
-    """Return the first error in the chain that concerns an answer; otherwise return the error itself."""
+    """Return the first error in the exception chain that is about an answer; if there is none, the error itself."""
     inner: BaseException | None = error
     seen: set[int] = set()
     while inner is not None and id(inner) not in seen:
@@ -97,16 +97,13 @@ def _cause(error: BaseException) -> Cause:
 
 
 class RedactedError(Exception):
-    """Replaces the error of a failed project test that may quote a prompt or an answer."""
+    """Replaces the error of a failed project test, since the error may quote a prompt or an answer."""
 
 
 def redact_report(
     report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
 ) -> None:
-    """
-    Reduce the report of a project's test to the place and kind of the failure, and replace an
-    answer by its digest.
-    """
+    """Reduce the report of a project's test to the line and type of the error, with a digest in place of an answer."""
     report.sections.clear()
     if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
         return

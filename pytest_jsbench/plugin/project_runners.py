@@ -1,4 +1,4 @@
-"""Make the attempts of the project's tests, with the run's engine or with another engine that a test names."""
+"""Make the attempts of the project's tests, with the run's engine or the engine that a test's marker names."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ NO_SCHEMA = Verdict(
     failure_type=FailureType.INVALID_SCHEMA,
     valid=None,
     reason=UNDESCRIBED,
-    message="no schema describes the answer: the application's call carries none, and the test's marker names none",
+    message="the answer has no schema: neither the application's call nor the test's marker contains one",
 )
 
 
 TEXT_WITHOUT_SCHEMA = structs.replace(
     NO_SCHEMA,
     reason=NO_TOOL_CALLED,
-    message="the model called none of the application's tools, and no schema describes its text",
+    message="the model called none of the application's tools, and there is no schema for a text answer",
 )
 
 
 class SeenResult(NamedTuple):
-    """The result of an attempt as it is written to disk, and as the test sees it, with the text of the answer."""
+    """The result of an attempt in two forms: as reported (`outcome`), and as the test receives it (`result`)."""
 
     outcome: AttemptResult
     result: Record | Missing
@@ -68,11 +68,11 @@ class SeenResult(NamedTuple):
 
 class TestAnswers:
     """
-    The answers to one test, kept for plugins that run the test again, or the answers that several tests share.
+    The answers that one test has received, for reuse if a plugin runs the test again; or answers that tests share.
 
     `ProjectTests` creates the object when the test first requests the fixture; pytest keeps it on the item, across all
-    runs of the test, until the session ends. It is thread-safe. The same question is not sent twice: each run of the
-    test uses each answer once, and a `shared` question has one answer.
+    runs of the test, until the session ends. The object is thread-safe. It prevents repeated calls: each run of the
+    test uses each answer once, and all tests use the same answer to a `shared` question.
     """
 
     def __init__(self, key: CaseKey, variant: str, *, test: str, line: int | None = None, shared: bool = False) -> None:
@@ -83,13 +83,13 @@ class TestAnswers:
         self.test = test
         #: Line in the test's file, counted from 1; None if unknown.
         self.line = line
-        #: True if several tests, in all processes of the run, use the answers.
+        #: Whether several tests, in all processes of the run, share the answers.
         self.shared = shared
-        #: Locked during the call for a shared answer, so that no other thread makes the same call.
+        #: Lock that a thread holds while it requests a shared answer, so that no other thread makes the same call.
         self.calling = threading.Lock()
         self._seen: dict[Attempt, SeenResult] = {}
-        #: Attempts that the current run of the test has used or is making, each with a digest of the question if
-        #: answers are shared.
+        #: Attempts that the current run of the test has used or is making; for shared answers, with a digest of the
+        #: question.
         self._taken: dict[Attempt, str] = {}
         self._lock = threading.Lock()
 
@@ -99,16 +99,13 @@ class TestAnswers:
             return attempt in self._seen
 
     def begin(self) -> None:
-        """
-        Note that the test begins to run, for the first time or again; shared answers stay in use, since they belong to
-        all tests.
-        """
+        """Begin a run of the test: its earlier answers may be used again. Nothing changes for shared answers."""
         with self._lock:
             if not self.shared:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the answer to this question that an earlier run of the test received, if any."""
+        """Return an answer to the same question from an earlier run of the test, or a shared answer, if any."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._seen]):
@@ -122,9 +119,9 @@ class TestAnswers:
 
     def number(self, question: Question) -> Question:
         """
-        Return the question with a key that no other attempt of the test has, so that no record replaces another.
+        Return the question with a case key that is unique in the test, so that no record replaces another.
 
-        A shared question keeps its key if it was sent before and has no answer yet.
+        A shared question that was sent before without an answer keeps its key.
         """
         wording = ""
         if self.shared and question.given is None:
@@ -142,7 +139,7 @@ class TestAnswers:
         return replace(question, case=replace(question.case, key=name))
 
     def keep(self, seen: SeenResult) -> None:
-        """Keep an answer for the next run of the test; the result of a failed call is not kept."""
+        """Keep an answer for later runs of the test; results of failed calls are not kept."""
         result = seen.result
         if isinstance(result, Record) and result.prompt is not None and not isinstance(result.generation, Failed):
             with self._lock:
@@ -154,13 +151,13 @@ class ProjectRunners:
     Makes the attempts of the project's tests for one variant, each with the arguments of the test's marker.
 
     `ProjectTests` creates one object for each variant in every process. Tests call `answer` through the fixture, in any
-    thread; the variant's concurrency limits the number of concurrent attempts. Engines that a test names are built at
-    first use, and closed with the `resources`.
+    thread; the variant's concurrency limits the number of concurrent attempts. An engine that a marker names is created
+    at first use, and closed with the `resources`.
     """
 
     def __init__(self, context: RunContext, variant: Variant, resources: ExitStack) -> None:
         self._run = context.session
-        #: True if recorded answers are replayed, no matter which engine a test names.
+        #: Whether recorded answers are replayed; engines that markers name are then not called.
         self._replays = context.plan.replay is not None
         self._variant = variant
         self._secrecy = context.secrecy
@@ -170,12 +167,12 @@ class ProjectRunners:
         self._resources = resources
 
     def answer(self, question: Question, answers: TestAnswers) -> SeenResult:
-        """Make one attempt, or return the answer to the same question that an earlier run of the test received."""
+        """Return the result of one attempt; reuse the answer to the same question from an earlier run of the test."""
         asked_by = AskedBy(test=answers.test, line=answers.line, terms=self._terms(question))
         if question.given is not None:
             return self._write_submitted(answers.number(question), question.given, asked_by)
         runner = self._runner(question)
-        if question.exchange is not None:  # the call is always made, since the answer goes to the application
+        if question.exchange is not None:  # always make the call, since the application needs the server's response
             return self._call(answers.number(question), runner, asked_by)
         same = partial(
             _is_same_question,
@@ -196,14 +193,14 @@ class ProjectRunners:
     @contextlib.contextmanager
     def _sharing(self, answers: TestAnswers, runner: Runner) -> Iterator[Callable[[AttemptResult], None]]:
         """
-        Exclude other processes while a shared answer is requested, and read the answers of these processes; yield a
-        function that shares an answer.
+        Lock a shared answer against other processes, and read the answers that they have shared; yield a function that
+        shares a new answer.
         """
         if not answers.shared:
             yield lambda _: None
             return
         with answers.calling:
-            # With --jsbench-redact, answers are not shared with other processes.
+            # With --jsbench-redact, answers are not written to disk, so other processes cannot use them.
             if self._run.handover.redaction is not None:
                 yield lambda _: None
                 return
@@ -212,7 +209,7 @@ class ProjectRunners:
                 file.seek(0)
                 text = file.read()
                 size = text.rfind(b"\n") + 1
-                file.truncate(size)  # removes the incomplete line of a process that died
+                file.truncate(size)  # remove an incomplete line, left by a process that died
                 for line in text[:size].splitlines():
                     outcome = from_json(AttemptOutcome, parse_json(line))
                     if outcome.attempt not in answers:
@@ -222,19 +219,19 @@ class ProjectRunners:
                 def share(result: AttemptResult) -> None:
                     outcome = result.result
                     if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
-                        with contextlib.suppress(OSError):  # the other processes then make the call themselves
+                        with contextlib.suppress(OSError):  # other processes will make the call again
                             append_whole(file, json_line(to_json(outcome)), size)
 
                 yield share
 
     def _from_earlier(self, question: Question, runner: Runner, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the result from an earlier run, or from a process that has died."""
+        """Return the result of the same question from the resumed run or from a dead worker process, if any."""
         attempt = Attempt(question.case.key, question.repeat, self._variant.name)
         records = self._run.recorded.of_test(attempt._replace(key=question.first))
         equal = [record for record in records if same(record)]
         if question.equal_before < len(equal):
             return SeenResult(*self._run.keeper.take_over(equal[question.equal_before], question.case))
-        if self._run.handover.redaction is not None:  # a redacted record contains no text for the test
+        if self._run.handover.redaction is not None:  # a redacted record does not contain the answer
             return None
         left = self._run.keeper.dead_worker_records.outcome(attempt)
         if left is None or left.failed or not same(record := left.read()):
@@ -243,10 +240,10 @@ class ProjectRunners:
 
     def _call(self, question: Question, runner: Runner, asked_by: AskedBy) -> SeenResult:
         """
-        Make the attempt and write its record; the result is a missing attempt if a limit forbids the call.
+        Make the attempt and write its record; if a limit forbids the call, return a `Missing` result.
 
-        The answer to an application's own call is judged by the schema of each tool that the model called, or by the
-        schema of the answer. An answer without a schema is excluded.
+        The answer to a call by an application is judged by the schemas of the called tools, or else by the schema for
+        text answers. An answer without a schema is excluded from the metrics.
         """
         try:
             with self._window:
@@ -267,7 +264,7 @@ class ProjectRunners:
         )
 
     def _write_submitted(self, question: Question, given: ExternalAnswer, asked_by: AskedBy) -> SeenResult:
-        """Write the record of an answer that the test passes; no engine, limit or recording is involved."""
+        """Judge an answer that the test passed to `check`, and write its record; no call is made."""
         answer = self._secrecy.mask_answer(given.generation)
         judge = self._run.judge()
         comparers = self._run.plan.comparers
@@ -282,14 +279,14 @@ class ProjectRunners:
         )
 
     def _other_engine(self, runner: Runner) -> AnsweredBy | None:
-        """Return the engine and model of the answer if they are not the run's; otherwise return None."""
+        """Return the engine and model of the answer if they differ from the variant's; otherwise return None."""
         model = runner.origin.model
         if model is None and runner.engine is self._run.runner(self._variant.name).engine:
             return None
         return _answered_by(runner.engine, model)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
-        """Return the sampling parameters of the test."""
+        """Return the sampling parameters for a question, with those that the test's marker sets."""
         params = self._variant.params
         run = self._variant
         if config.name != run.engine.name and not self._replays and "max_tokens" not in run.user_settings:
@@ -297,10 +294,7 @@ class ProjectRunners:
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
-        """
-        Return a digest of everything that affects an answer except the question: engine and sampling, or the origin of
-        a passed answer.
-        """
+        """Return a digest of engine and sampling parameters; for an answer passed to `check`, of engine and model."""
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
@@ -318,7 +312,7 @@ class ProjectRunners:
             runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
         if config != run.engine and not self._replays:
-            # the runner has the context and prices of that engine, within the run's limits
+            # use the context length and prices of the other engine; the run's limits still apply
             engine = self._engine(config)
             admission = self._run.admission(run.name, _answered_by(engine), config)
             runner = replace(runner, engine=engine, context=run.context or engine.info.context, admission=admission)
@@ -341,12 +335,12 @@ class ProjectRunners:
 
     def _passing_runner(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:
         """
-        Return the runner for an application's call, which is forwarded unchanged; only the application retries the
-        call.
+        Return the runner for a call by an application. The call is forwarded unchanged, and only the application
+        retries it.
         """
         factory = find(config.name)
         require_forwarding(factory, config.name, call.path)
-        # a server that the run started has one model under any name, and a recording contains the name of its model
+        # a local server answers with its only model under any name; a recording contains the model's name
         named = not factory.shared and config.name not in RECORDED
         model = call.model if named and call.model not in ("", runner.engine.info.model) else None
         by = _answered_by(runner.engine, model)
@@ -362,7 +356,9 @@ class ProjectRunners:
         )
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = digest(_json(to_json(config)))  # the configuration may contain a key, so only the digest is kept
+        name = digest(
+            _json(to_json(config))
+        )  # the configuration may contain an API key, so use a digest as the key of the dictionary
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
@@ -380,7 +376,7 @@ def _answered_by(engine: Engine, model: str | None = None) -> AnsweredBy:
 
 
 def _json(value: object) -> str:
-    # the options of a marker may be any objects
+    # engine options in a marker may be objects of any type, hence `default`
     return json.dumps(value, sort_keys=True, default=repr)
 
 
@@ -388,7 +384,9 @@ def _is_same_question(
     record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
 ) -> bool:
     """Return whether a record answers the same question, from the same engine with the same sampling parameters."""
-    if record.asked_by is None or record.prompt is None or record.redacted is not None:  # a test needs text
+    if (
+        record.asked_by is None or record.prompt is None or record.redacted is not None
+    ):  # the test needs the text of the answer
         return False
     remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
     if record.answered_by != answered_by and not remembered:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ProjectTest:
-    """One run of a test: the arguments of its marker, and the attempts that it makes."""
+    """One run of a project's test: the arguments of its marker, its repeats, and its attempts."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class ProjectTest:
         self._tests = tests
         self._clean = tests.secrecy.mask
         self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
-        #: True while the repeats of a test run.
+        #: Whether the repeats of the test are running.
         self.repeating = False
-        #: True while the function of the test runs; a report that arrives during this time is the report of a subtest.
+        #: Whether the test function is running; a report that arrives meanwhile belongs to a subtest.
         self.running = False
-        #: Outcomes of the repeats that have ended, by number of the repeat.
+        #: Outcomes of the finished repeats, by number of the repeat.
         self._ended: dict[int, ProjectTestOutcome] = {}
-        #: Outcome of the test function; None while the function has not ended.
+        #: Outcome of the test function; None until the function has ended.
         self._function_end: ProjectTestOutcome | None = None
         #: Outcomes of the failed subtests in the current repeat.
         self._subtests: list[ProjectTestOutcome] = []
@@ -66,20 +66,21 @@ class ProjectTest:
         self._answers = answers
         self._rerun = rerun
         answers.begin()
-        #: Answers that this run of the test has received since the last check.
+        #: Questions with their answers since the last `check`.
         self._received: list[tuple[Question, Record]] = []
-        #: Answered calls of the test's application, and calls that the application later repeated with the same schema.
+        #: Records of the calls that the test's application made, and the later call with which the application repeated
+        #: one, as a case id by attempt.
         self._calls: list[Record] = []
         self._called_again: dict[Attempt, str] = {}
-        #: Results of the test's attempts, and the number of results that a report already contains.
+        #: Results of the test's attempts, and the number of these results that are already in a report.
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
     @contextmanager
     def repeat(self, number: int) -> Iterator[None]:
         """
-        Run the given repeat of the test, counted from 0, and collect its failure; a skip or refusal
-        ends the test.
+        Return a context that runs one repeat of the test, counted from 0, and collects its failure; a skip, an xfail or
+        RepeatsRefused ends the test.
         """
         __tracebackhide__ = True
         if number == 0:
@@ -98,7 +99,7 @@ class ProjectTest:
 
     @contextmanager
     def recording_outcome(self) -> Iterator[None]:
-        """Record the outcome of the test function, for plugins that run the function again without a report."""
+        """Record the outcome of the test function: some plugins run the function again without a report."""
         __tracebackhide__ = True
         try:
             yield
@@ -110,7 +111,7 @@ class ProjectTest:
         self._function_end = of_error(None, self._clean)
 
     def __enter__(self) -> None:
-        """Mark the test's function as running; the received answers are checked when the function ends."""
+        """Note that the test function is running; at its end, `__exit__` checks the received answers."""
         self.running = True
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
@@ -120,8 +121,7 @@ class ProjectTest:
                 self.check()
             elif isinstance(error, Exception | pytest.fail.Exception):
                 for endpoint in self.attempts.endpoints:
-                    # the test is skipped if a limit forbids a call of its application, in the same way as for a call of
-                    # the test itself
+                    # if a limit forbade a call of the application, skip the test, whatever error resulted
                     if isinstance(endpoint.refusal, pytest.skip.Exception):
                         raise endpoint.refusal from None
         finally:
@@ -129,15 +129,15 @@ class ProjectTest:
 
     def failure(self) -> BaseException | None:
         """
-        Return the failure of the repeats, preferably a failed assertion of the project; None if
-        enough repeats passed.
+        Return the error with which the repeats fail, preferably an assertion in the test; None if enough repeats
+        passed.
         """
         repeats = self.terms.repeats
         passed = repeats - len(self._failures)
         needed = repeats if self.terms.min_pass is None else self.terms.min_pass
         if passed >= needed:
             return None
-        # min_pass tolerates answers that do not pass, but an assertion is the better explanation of the failure
+        # prefer an assertion, because it explains the failure better than an answer that did not pass
         failure = next((error for error in self._failures if not isinstance(error, CaseFailed)), self._failures[0])
         count = f"{passed} of {repeats} repeats passed, {needed} needed"
         failure.add_note(count)
@@ -147,10 +147,10 @@ class ProjectTest:
 
     def check(self) -> None:
         """
-        Fail the test unless the calls of the test and its application ended with passed answers.
+        Fail the test if an answer since the last check did not pass.
 
-        A failed answer is ignored if the same conversation continued, or started again, with a call for the same
-        schema. If a call was not made, the test is skipped or fails, with the reason.
+        A failed answer is ignored if a later call continued or repeated its conversation with the same schema. If a
+        call could not be made, the test is skipped or fails, with the reason.
         """
         __tracebackhide__ = True
         self.attempts.settle()
@@ -173,16 +173,13 @@ class ProjectTest:
                 raise CaseFailed(record, explanation=text, rerun=self._rerun)
 
     def forget(self) -> None:
-        """Discard the received answers, because the test was skipped or failed for another reason."""
+        """Discard the received answers without a check, because the test was skipped or has already failed."""
         self._received.clear()
         for endpoint in self.attempts.endpoints:
             endpoint.refusal = None
 
     def add_test_outcome(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
-        """
-        Return the results that no report contains yet, with the outcome of the test as soon as the
-        outcome is known.
-        """
+        """Return the results that are in no report yet, with the outcome of the test if it is known."""
         if self.running or (report.when == "setup" and report.passed):
             if report.failed:
                 self._subtests.append(of_report(report, error, self._clean))
@@ -191,14 +188,14 @@ class ProjectTest:
             ended = of_report(report, error, self._clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
         elif not self._ended and self._function_end is not None:
-            # pytest-retry runs a function again without calling the pytest hook that makes the report
+            # pytest-retry runs the function again without a report of the call phase
             self._ended = {0: self._function_end}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
         return [*map(self._with_test_outcome, results), *self._ended_without_calls()]
 
     def _ended_without_calls(self) -> Iterator[AttemptResult]:
-        """Yield the outcome of each finished repeat that made no call."""
+        """Yield a result for each finished repeat that made no call, with the outcome of the repeat."""
         called = {result.result.repeat for result in self.outcomes}
         for repeat, ended in self._ended.items():
             if repeat not in called:
@@ -218,12 +215,12 @@ class ProjectTest:
             outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
-        except BaseException as ended:  # raised during the call, such as a timeout of another plugin, or Ctrl-C
+        except BaseException as ended:  # interrupted during the call, for example by pytest-timeout or Ctrl-C
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
             refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
             attempt = Attempt(question.case.key, question.repeat, self._answers.variant)
             self.outcomes.append(AttemptResult(result=missing_attempt(attempt, refused)))
-            if isinstance(ended, pytest.fail.Exception):  # the place within the call is irrelevant
+            if isinstance(ended, pytest.fail.Exception):  # show the test's line, not the place within the call
                 raise ended.with_traceback(None) from None
             raise
         self.outcomes.append(outcome)
@@ -233,7 +230,7 @@ class ProjectTest:
         if question.exchange is not None:
             self._calls.append(result)
             for call in before:
-                # if an application repeats a call whose answer passed, the repetition is another sample
+                # a repeated call after an answer that passed is another sample, and not a retry
                 again = _is_failed(call) or result.prompt != call.prompt
                 if call.repeat == result.repeat and again and _continues(result, call):
                     self._called_again[call.attempt] = result.key.id
@@ -241,14 +238,14 @@ class ProjectTest:
 
 
 def _is_failed(record: Record) -> bool:
-    """Return whether the attempt did not pass; an attempt without a schema cannot fail."""
+    """Return whether the attempt has a schema and did not pass."""
     return record.schema is not None and not record.verdict.passed
 
 
 def _continues(later: Record, record: Record) -> bool:
     """
-    Return whether a later call continues the conversation of the record, with the same schema or
-    after a failed call.
+    Return whether a later call continues or repeats the conversation of `record`, either with the same schema or after
+    a failed call.
     """
     same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
     if record.prompt is None or later.prompt is None or not same:
@@ -264,9 +261,9 @@ class ProjectTests:
     """
     Reads the markers of the project's tests, runs repeated tests, and adds the results to the reports.
 
-    The activation creates one object in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in
+    `activation` creates one object in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in
     the main thread, during collection, around each test function, and for each report. The object is discarded at the
-    end of the session; engines that only tests named are closed when pytest is unconfigured.
+    end of the session, when the endpoint server and the engines that markers named are closed.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -276,27 +273,29 @@ class ProjectTests:
         self._lock = threading.Lock()
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: Runner of each variant, by the variant's name.
+        #: Runners of the variants, by the name of the variant.
         self.runners = {
             name: ProjectRunners(context, variant, self._resources) for name, variant in context.plan.variants.items()
         }
         self._server: EndpointServer | None = None
-        #: Tests that have requested the fixture.
+        #: Node ids of tests that have requested the fixture `jsbench`.
         self._requesting: set[str] = set()
-        #: Answers that several tests share, by variant and name, and results of these answers that no report contains
+        #: Answers that several tests share, by variant and name; and the results of their calls that are in no report
         #: yet.
         self._answers: dict[tuple[str, str], TestAnswers] = {}
         self._shared_results: list[AttemptResult] = []
 
     def fixture(self, item: pytest.Item) -> JSBench:
-        """Return the object through which a test calls the engine."""
+        """Return the `jsbench` object with which this test calls the engine."""
         __tracebackhide__ = True
         self._requesting.add(item.nodeid)
         terms = read_terms(item)
         check_subtests(item, terms)
         check_is_argument(item, terms)
         variant = variant_of(item)
-        self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, so it cannot run for each")
+        self._require(
+            variant, f"{item.nodeid} requests the fixture jsbench at run time, so the test cannot run for each"
+        )
         line = None if item.location[1] is None else item.location[1] + 1
         answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         answers = item.stash.setdefault(_ANSWERS, answers)
@@ -305,19 +304,20 @@ class ProjectTests:
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def shared(self, variant: str) -> SharedJSBench:
-        """Return the object through which fixtures call the engine for several tests."""
+        """Return the `jsbench_shared` object with which fixtures call the engine for several tests."""
         self._require(variant, "jsbench_shared is requested at run time, so it cannot be used for each")
         return SharedJSBench(partial(self._open_shared, variant))
 
     def _require(self, variant: str, problem: str) -> None:
         if variant not in self.runners:
             pytest.fail(
-                f"{problem} variant ({', '.join(self.runners)}): make it an argument of the test", pytrace=False
+                f"{problem} variant ({', '.join(self.runners)}): make the fixture an argument of the test",
+                pytrace=False,
             )
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         key = CaseKey(task=SHARED, id=safe_name(name))
-        if key.number != 1:  # two names must not produce the same case, or look like a further question of one case
+        if key.number != 1:  # a number would make the key look like a further question under another name
             key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
         answers = TestAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
@@ -327,7 +327,7 @@ class ProjectTests:
         return JSBench(terms, test.attempts, folder=self._context.config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
-        """Close the endpoints of a finished test, and check the answers that arrived after the test function ended."""
+        """Close the endpoints of a finished test, and check answers that arrived after the end of the test function."""
         __tracebackhide__ = True
         test = item.stash[_TEST]
         for endpoint in test.attempts.endpoints:
@@ -336,8 +336,8 @@ class ProjectTests:
 
     def _serve(self, variant: str, endpoint: Endpoint[Answer]) -> tuple[str, str]:
         """
-        Open an endpoint for an application; return its address and the name of the model. The first call starts the
-        server.
+        Open an endpoint for an application, and return its base URL and the name of the model; start the server if it
+        is not running.
         """
         from pytest_jsbench.fixture.endpoint import EndpointServer
 
@@ -355,13 +355,13 @@ class ProjectTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remove captured output from the reports of subtests as well, with --jsbench-redact."""
+        """With --jsbench-redact, remove captured output from reports, including those of subtests."""
         if self._context.handover.redaction is not None and report.nodeid in self._requesting:
             report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Report an invalid marker as an error of the test's module, before calls are made."""
+        """Report an invalid marker as a collection error of the test's module, before any call is made."""
         report = yield
         problems = list(_problems(report.result or ()))
         if not problems:
@@ -383,7 +383,7 @@ class ProjectTests:
         try:
             for repeat in range(last):
                 with test.repeat(repeat), test, self._skipping_broken_schemas():
-                    # called through the hook again, for plugins that run coroutines
+                    # call the hook again, since other plugins run coroutines in it
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             with test.repeat(last), test, self._skipping_broken_schemas():
                 yield
@@ -397,10 +397,7 @@ class ProjectTests:
 
     @contextmanager
     def _skipping_broken_schemas(self) -> Iterator[None]:
-        """
-        Skip a test whose schema is invalid if --jsbench-invalid-schemas=skip is set, as for a case
-        of the dataset.
-        """
+        """Return a context that skips a test with an invalid schema if --jsbench-invalid-schemas=skip is set."""
         __tracebackhide__ = True
         try:
             yield
@@ -414,7 +411,7 @@ class ProjectTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add the results to the report of the test phase in which the attempts were made."""
+        """Add the results of the attempts in a test phase to the report of the phase."""
         test = item.stash.get(_TEST, None)
         requests = uses(item, FIXTURE) or item.nodeid in self._requesting
         if test is None and not requests and not uses(item, SHARED):
@@ -429,7 +426,7 @@ class ProjectTests:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
         shared = self._shared_results[:]
-        del self._shared_results[: len(shared)]  # another thread may add results meanwhile
+        del self._shared_results[: len(shared)]  # keep results that another thread has added meanwhile
         if test is not None:
             own = test.add_test_outcome(report, failed)
         else:
@@ -443,7 +440,7 @@ class ProjectTests:
         if isinstance(failed, CaseFailed):
             if redaction is None:
                 _show_failure_type_first(report.longrepr, failed)
-            if not failed.record.excluded:  # an invalid schema in the project is not a failure of the engine
+            if not failed.record.excluded:  # an invalid schema is a mistake in the project, not a failure of the engine
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
         return report
@@ -451,7 +448,7 @@ class ProjectTests:
     def _ended_early(
         self, item: pytest.Item, report: pytest.TestReport, error: BaseException | None
     ) -> Iterator[AttemptResult]:
-        """Yield the outcome of a test that failed before it received the fixture `jsbench`."""
+        """Yield a result with the outcome of a test that failed before it received the fixture `jsbench`."""
         if report.passed or report.when == "teardown":
             return
         ended = of_report(report, error, self.secrecy.mask)
@@ -461,7 +458,7 @@ class ProjectTests:
 
 
 def _without_call(key: CaseKey, repeat: int, variant: str, ended: ProjectTestOutcome) -> AttemptResult:
-    """Return the result of a test, or of one of its repeats, that ended without a call."""
+    """Return the result for a test or a repeat that ended without a call, with its outcome."""
     return AttemptResult(
         result=Missing(
             key=key,
@@ -476,7 +473,7 @@ def _without_call(key: CaseKey, repeat: int, variant: str, ended: ProjectTestOut
 
 def _reject_endpoint(_: object) -> NoReturn:
     raise ContractError(
-        "jsbench_shared has no endpoint, since an endpoint belongs to one test; use the fixture jsbench"
+        "jsbench_shared has no endpoint, since an endpoint serves a single test; use the fixture jsbench"
     )
 
 
@@ -494,7 +491,7 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
 
 
 def _attempt_line(result: AttemptResult) -> str:
-    """Return a line that describes an attempt of a test, with its outcome."""
+    """Return a line about an attempt of a test: case, failure, and tokens."""
     attempt = result.result
     if isinstance(attempt, Missing):
         return f"{attempt.key}: not run ({attempt.reason})"
@@ -507,13 +504,15 @@ def _attempt_line(result: AttemptResult) -> str:
 
 
 def _show_failure_type_first(longrepr: Any, failed: CaseFailed) -> None:
-    """Show the failure type first, in the short summary, JUnit's message and the traceback."""
+    """Begin the failure with its type in the short summary, the JUnit message and the traceback."""
     crash = getattr(longrepr, "reprcrash", None)
     if crash is not None:
         crash.message = failed.headline
     name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
     traceback = getattr(longrepr, "reprtraceback", None)
-    if traceback is not None:  # if an error was raised at the end of the test, pytest claims that all frames are hidden
+    if (
+        traceback is not None
+    ):  # remove pytest's remark that all frames are hidden, which follows an error at the end of the test
         traceback.extraline = None
     for entry in getattr(traceback, "reprentries", ()):
         lines = getattr(entry, "lines", None)

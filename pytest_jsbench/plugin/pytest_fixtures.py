@@ -1,4 +1,4 @@
-"""Implement the fixtures for the project's tests, and the parametrization of tests over the cases."""
+"""Implement the fixtures for the project's tests, and parametrize tests over variants and cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Parametrize over the variants, and over the cases by their keys; a schema is read only when its test runs."""
+    """Parametrize a test over variants and cases; a schema is read only when the test for its case runs."""
     plan = metafunc.config.stash[RUN_CONTEXT].plan
     fixtures = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
     if fixtures and list(plan.variants) != [""]:
@@ -40,7 +40,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:
-    """Return the object through which a test calls the run's engine; skip the test if no model is called."""
+    """Return the `jsbench` object of a test; skip the test if the run calls no model."""
     __tracebackhide__ = True
     tests = _tests(request)
     made = tests.fixture(request.node)
@@ -49,18 +49,18 @@ def open_fixture(request: pytest.FixtureRequest) -> JSBench:
 
 
 def open_shared(request: pytest.FixtureRequest) -> SharedJSBench:
-    """Return the object through which fixtures make calls for several tests; skip the test if no model is called."""
+    """Return the `jsbench_shared` object; skip the test if the run calls no model."""
     return _tests(request).shared(getattr(request, "param", ""))
 
 
 def _tests(request: pytest.FixtureRequest) -> ProjectTests:
     if request.config.stash[RUN_CONTEXT].plan.cases.labelled is not None:
-        pytest.skip("--jsbench-instances calls no model; leave it out to run a project's own tests")
+        pytest.skip("--jsbench-instances calls no model; omit the option to run a project's own tests")
     return request.config.stash[PROJECT_TESTS]
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:
-    """Return the case with the test's key; skip the test if the dataset's row has no JSON Schema."""
+    """Return the case for which the test is parametrized; fail or skip the test if the case has no valid schema."""
     case = request.config.stash[RUN_CONTEXT].plan.cases.case(request.param)
     if isinstance(case, BrokenCase):
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
@@ -69,11 +69,11 @@ def load_case(request: pytest.FixtureRequest) -> Case:
 
 
 class WithoutRun(JSBench):
-    """The fixture `jsbench` in a session without a run: skips the test as soon as it would make a call."""
+    """The fixture `jsbench` in a session without an engine: `check` works, and anything else skips the test."""
 
     @property
     def endpoint(self) -> NoReturn:
-        """Skips the test, because there is no endpoint without a run."""
+        """Skips the test, because an endpoint needs an engine."""
         pytest.skip(NO_ENGINE)
 
     def _question(self, *_asked: Any) -> NoReturn:
@@ -81,7 +81,7 @@ class WithoutRun(JSBench):
 
 
 def open_without_run(request: pytest.FixtureRequest) -> JSBench:
-    """Return the object that judges a test's own answers by the session's settings; no record is written."""
+    """Return a `jsbench` object that only judges answers passed to `check`; no record is written."""
     item = request.node
     config = request.config
     values = read_judging(config)

@@ -1,4 +1,4 @@
-"""Declare the plugin's options for pytest: on the command line, and as ini keys of the same names."""
+"""Declare and read the plugin's options: on pytest's command line, and as ini keys with the same names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pytest_jsbench.settings.option import ON_OFF, Option
 from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, with_defaults
 from pytest_jsbench.settings.parsers import names
 
-#: Options for judging an answer that a test passes, which apply without an engine too.
+#: Options that apply without an engine too, to answers that a test passes to `jsbench.check`.
 _OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}
-#: Reason with which tests that make calls are skipped.
-NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
-#: Type of an ini value: text; from pytest 9.2 on also a number or a boolean in pytest's own TOML table.
+#: Reason for skipping tests that make calls.
+NO_ENGINE = "no engine is set; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
+#: Type of an ini value: text; in pytest 9.2 and later, also a number or a boolean in a native TOML table of pytest.
 _SCALAR: Any = str | bool | int | float if pytest.version_tuple >= (9, 2) else "string"
 _LIST: Any = {"type": "linelist", "default": []}
 #: The first part of every node id of the suite.
@@ -42,21 +42,18 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[str, Any]:
-    """
-    Return the value of each option from the command line, else the ini file, else the preset; None if the option is not
-    set.
-    """
+    """Return option values by name: from the command line, else the ini file, else --jsbench-preset, else None."""
     values = {name: value_of(config, name) for name in names}
     of_preset = values["preset"] or {}
     return {name: of_preset.get(name) if value is None else value for name, value in values.items()}
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """Return the option's value from the command line, else from the ini file; None if it is not set."""
+    """Return the option's value from the command line, else from the ini file, else None."""
     option = BY_NAME[name]
     given = config.getoption(option.dest)
     place = option.flag
-    hint = "" if option.bare is None else f"; before a path, write {option.flag}={option.bare}"
+    hint = "" if option.bare is None else f"; if a path follows, write {option.flag}={option.bare}"
     if given is None:
         given = _of_ini(config, option)
         place = f"{option.dest} in {config.inipath}"
@@ -73,7 +70,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
 
 
 def _of_ini(config: pytest.Config, option: Option) -> Any:
-    """Read an ini key; in pytest's own TOML table, which expects a list, a single dataset may also be a string."""
+    """Read an ini key; in a native TOML table, pytest expects a list, but a dataset may be a string too."""
     try:
         return config.getini(option.dest)
     except (TypeError, pytest.UsageError):
@@ -84,11 +81,11 @@ def _of_ini(config: pytest.Config, option: Option) -> Any:
 
 
 def _string_of_toml(config: pytest.Config, key: str) -> str | None:
-    """Read a string from pytest's own TOML table; return None if the value is not a string."""
+    """Read a string from pytest's native TOML table; None if the value is not a string."""
     path = config.inipath
     if path is None or path.suffix != ".toml":
         return None
-    import tomllib  # imported here, since every session of pytest imports this module
+    import tomllib  # imported here to save time, since every pytest session imports this module
 
     content = tomllib.loads(path.read_text("utf-8"))
     tables = content.get("tool", {}) if path.name == "pyproject.toml" else content
@@ -97,7 +94,7 @@ def _string_of_toml(config: pytest.Config, key: str) -> str | None:
 
 
 def _text(option: Option, given: str | bool | float | list[str]) -> str:
-    """Convert a value from pytest's own TOML table to the text expected on the command line."""
+    """Convert a value from pytest's native TOML table to the text for the command line."""
     match given:
         case list():
             return ",".join(given)
@@ -109,7 +106,7 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
 
 
 def check_ini_keys(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for an unknown ini key of the plugin, and suggest the nearest name."""
+    """Raise pytest.UsageError for an unknown ini key that begins with `jsbench`, and suggest a similar key."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pytest deprecates `inicfg` from 9.1 on, without a replacement
         given = config.inicfg
@@ -128,10 +125,7 @@ def check_ini_keys(config: pytest.Config) -> None:
 
 
 def find_run_argument(config: pytest.Config) -> str:
-    """
-    Return the first option or case on the command line that has no effect without an engine; empty
-    if there is none.
-    """
+    """Return the first option or node id on the command line that needs an engine; empty if there is none."""
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
     flags = (option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING)
     return next(flags, "") or ("" if config.option.pyargs else next(iter(find_suite_arguments(config)), ""))
@@ -144,5 +138,5 @@ def find_suite_arguments(config: pytest.Config) -> tuple[str, ...]:
 
 
 def read_judging(config: pytest.Config) -> dict[str, Any]:
-    """Read the options for judging an answer that a test passes."""
+    """Read the options for judging answers that a test passes to `jsbench.check`."""
     return with_defaults(read_options(config, ("preset", *_OF_JUDGING)))

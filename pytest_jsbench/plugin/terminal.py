@@ -1,7 +1,4 @@
-"""
-Write information about the run to the terminal: header lines, letters and words for failure types, and
-the final summary.
-"""
+"""Write information about the run to the terminal: header lines, letters for failure types, and the summary."""
 
 from __future__ import annotations
 
@@ -49,28 +46,28 @@ _LETTERS = {
     "wrong_decision": "D",
 }
 
-#: Labels of the commands that users copy, which are not wrapped.
+#: Labels of lines with commands, which are not wrapped so that users can copy them.
 _COMMANDS = frozenset({"rerun"})
-#: Maximum number of variants that the header describes.
+#: Maximum number of variants that the header lists.
 _MOST_VARIANTS = 20
 #: Maximum number of pairs of variants whose comparison is printed without -v.
 _MOST_PAIRS = 3
-#: Maximum number of invalid schemas that are validated in other drafts.
+#: Maximum number of invalid schemas that are checked against other drafts.
 _MOST_BROKEN = 2000
-#: Maximum number of cases whose prompts are read before the first call in order to estimate the cost.
+#: Maximum number of cases for which the header shows the maximum cost, since all prompts must be read.
 _MOST_PRICED = 1000
 
 
-#: Maximum number of header lines on schemas, and of own tests in the summary that failed although their answers passed.
+#: Maximum number of header lines about schemas, and of lines about own tests that failed although the answer passed.
 _MOST_TESTS = 10
 
 
 class Terminal:
     """
-    Writes information about the run to the terminal, without making decisions.
+    Writes information about the run to the terminal; decisions are made in `Controller`.
 
-    The activation creates one object next to the controller. pytest calls its hooks in the main thread: for the header,
-    for the letter of each report, and for the summary, which is written last. The object keeps no state.
+    `activation` creates one object next to the controller. pytest calls its hooks in the main thread: for the header,
+    for the progress letter of each report, and for the summary at the end. The object keeps no state.
     """
 
     def __init__(self, context: RunContext, controller: Controller) -> None:
@@ -78,7 +75,7 @@ class Terminal:
         self._controller = controller
 
     def pytest_report_header(self) -> list[str]:
-        """Return the header lines on the engine, the cases and the resumed run."""
+        """Return the header lines about the engine, the cases and the resumed run."""
         context = self._context
         metadata = context.handover.metadata
         concurrency = sum(variant.concurrency for variant in context.plan.variants.values())
@@ -98,12 +95,12 @@ class Terminal:
         if resumption is not None:
             lines.append(_resuming(resumption))
         if context.settings.targets.suite_only:
-            lines.append("only cases of the dataset run; add a path to run your own tests too")
+            lines.append("only the dataset's cases run; add a path to run your own tests too")
         return [printable(f"jsbench: {line}", None) for line in lines if line]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Return the failure type as the letter of a failed case, which still counts as failed."""
+        """Return the progress letter for the failure type of a test that failed because of an answer."""
         failure_type = transport.failure_type_of(report)
         if not failure_type or not report.failed or transport.is_subtest(report):
             return None
@@ -111,7 +108,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Write the summary last, even if the summary of another plugin raises an error."""
+        """Write the summary after those of other plugins, even if another plugin raises an error."""
         try:
             self._controller.settle()
             return (yield)
@@ -128,7 +125,7 @@ class Terminal:
         if run is None or summary is None:
             return
         if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
-            return  # the engine did not start, which pytest reports, so there is nothing to summarize
+            return  # the engine did not start; pytest reports this, and there is nothing to summarize
         from pytest_jsbench.reports.run_report import heading, report
         from pytest_jsbench.reports.terminal import LABEL, detail, fact_lines, report_lines, supports_links, width_of
 
@@ -157,7 +154,7 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.reports.markdown import workflow_commands
 
-            # GitHub needs the path relative to the root of the checked-out repository
+            # GitHub needs paths relative to the root of the repository
             root = self._context.config.rootpath
             workspace = os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
@@ -172,7 +169,7 @@ class Terminal:
             reporter.write_line(f"{'report':{LABEL}}{page}")
 
     def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
-        """Yield the directory of the run, and commands that use it, each with a label; a text may be empty."""
+        """Yield labels and texts about the run's records, unused recordings and resuming; a text may be empty."""
         plan = self._context.plan
         handover = self._context.handover
         recorded = plan.record or plan.replay
@@ -192,7 +189,7 @@ class Terminal:
             yield "resume", f"rerun with --jsbench-resume={folder.parent} to make only the missing calls"
 
     def _page(self, *, has_links: bool) -> str:
-        """Return a link to the run's page, or the command that writes it; empty if there are no records."""
+        """Return a link to the run's HTML page, or the command that writes the page; empty if there are no records."""
         from pytest_jsbench.reports.terminal import link
 
         plan = self._context.plan
@@ -204,11 +201,11 @@ class Terminal:
         if folder is None:
             return ""
         install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-        runs = folder if plan.output is not None else folder.parent  # the command uses its newest run
+        runs = folder if plan.output is not None else folder.parent  # the command uses the newest run in the directory
         return printable(install + shlex.join(["jsbench", "report", str(from_here(runs)), "-o", "report.html"]), None)
 
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
-        """Yield the next steps after a run with failed cases and without a gate."""
+        """Yield labels and texts with next steps: rerun a failed case, set a gate, and use other schemas."""
         if failing := run.failed():
             if outcome := next((outcome for outcome in failing if outcome.made), None):
                 yield "rerun", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{outcome.key}')}"
@@ -222,7 +219,7 @@ class Terminal:
 
 
 def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the drafts in which invalid schemas without `$schema` would be valid."""
+    """Yield a line for each draft in which invalid schemas without `$schema` are valid."""
     broken = [outcome for outcome in run.outcomes if outcome.excluded][:_MOST_BROKEN]
     drafts = Counter(record.verdict.valid_in for record in Records(broken))
     for draft, number in drafts.most_common():
@@ -251,17 +248,17 @@ def _cases(context: RunContext) -> str:
 
 
 def _first_look(context: RunContext) -> str:
-    """Name the quick cases in a run of all built-in cases; empty in other runs."""
+    """Return a hint to the smaller built-in dataset in a run of all built-in cases; empty in other runs."""
     settings = context.settings
     selection = settings.selection
     is_part = bool(settings.targets.chosen or settings.expressions.strip()) or context.plan.shard is not None
     if not settings.targets.suite or is_part or selection != Selection(source=BUILTIN):
         return ""
-    return f"for a first look, --jsbench-dataset={BUILTIN_QUICK} runs {sum(map(len, QUICK.values()))} of them"
+    return f"for a first look, --jsbench-dataset={BUILTIN_QUICK} runs {sum(map(len, QUICK.values()))} of these cases"
 
 
 def _who(metadata: RunMetadata) -> str:
-    """Describe the engine, the model, and how they are called."""
+    """Describe the engine, the model, the response format and other settings of the calls."""
     switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
     adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
     settings = ", ".join([metadata.response_format, *switches, *adapt])
@@ -269,7 +266,7 @@ def _who(metadata: RunMetadata) -> str:
 
 
 def _prompt(context: RunContext, metadata: RunMetadata) -> str:
-    """Describe the prompt; empty if it is the default prompt, or if no model is called."""
+    """Describe the prompt; empty for the default prompt without examples, or if no model is called."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
     shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -293,7 +290,7 @@ def _limited(context: RunContext) -> str:
 
 
 def _most_cost(context: RunContext) -> str:
-    """Return the maximum cost of the suite if the price is published; each prompt is read for this."""
+    """Return a line with the maximum cost of the suite; empty if the price is unknown or a cost limit is set."""
     plan = context.plan
     settings = context.settings
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
@@ -307,7 +304,7 @@ def _most_cost(context: RunContext) -> str:
 
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
-        return f"nothing to resume in {resumption.source}: it was interrupted before the first answer"
+        return f"nothing to resume in {resumption.source}: the run was interrupted before the first answer"
     counts = (
         (len(resumption.answers), "answer", "reused"),
         (len(resumption.project_answers), "answer", "to own tests, reused if unchanged"),

@@ -1,4 +1,4 @@
-"""Pass data between the processes of a run: input to xdist's workers, and results back with the reports."""
+"""Pass data between the processes of a run: input to xdist's workers, and results to the controller."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType
 
 _INPUT = "jsbench"
-#: Attribute of a report that contains the results of attempts: objects in the single process, otherwise one ASCII text
-#: for each result, since execnet carries only builtins, and lone surrogates, enums or deep nesting would break it.
+#: Attribute of a report with the results of attempts. Between processes, each result is an ASCII text: execnet sends
+#: only builtin types, and fails for lone surrogates, enums and deep nesting.
 _RESULTS = "jsbench_results"
 _FAILURE_TYPE = "jsbench_failure_type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInput:
-    """The data on a run that a worker cannot determine by itself."""
+    """The data about the run that the controller passes to each worker."""
 
     handover: Handover
-    #: The engine configuration that the controller has prepared, by variant.
+    #: Engine configurations that the controller has prepared, by variant.
     prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
-    #: The selected cases, as the controller has written them.
+    #: Arguments with which `context.select` reads the selected cases; empty if the worker selects the cases.
     selected: Mapping[str, Any] = field(default_factory=dict)
     #: Whether xdist may move a worker's tests to another worker, so that no calls may be made ahead of the tests.
     steals: bool = False
@@ -51,33 +51,33 @@ class WorkerInput:
         return replace(from_json(cls, json.loads(given[_INPUT])), workers=int(given.get("workercount", 1)))
 
     def send_to_worker(self, node: Any) -> None:
-        """Pass the input to a worker as one JSON text, since xdist carries only builtins."""
+        """Pass the input to a worker as JSON text, since xdist sends only builtin types."""
         node.workerinput[_INPUT] = json.dumps(to_json(self))
 
 
 def attach(
     report: pytest.TestReport, results: Iterable[AttemptResult], failure_type: FailureType | None = None
 ) -> None:
-    """Add the results of a test's attempts to its report, with the failure type if an answer made the test fail."""
+    """Add the results of attempts to a test's report, and the failure type if an answer made the test fail."""
     report.__dict__[_RESULTS] = list(results)
     if failure_type is not None:
         report.__dict__[_FAILURE_TYPE] = failure_type.value
 
 
 def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Return the failure type of the answer that made a test fail; empty if the report has none."""
+    """Return the failure type if the test failed because of an answer; otherwise an empty text."""
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
 def is_subtest(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Return whether the report belongs to a subtest, which pytest's own plugin labels."""
+    """Return whether the report belongs to a subtest, by the attribute that only reports of subtests have."""
     return hasattr(report, "context")
 
 
 def take(report: pytest.TestReport) -> list[AttemptResult]:
     """
-    Remove the results of attempts from a report, which pytest keeps for the whole session, and
-    return the results.
+    Remove the results of attempts from a report, because pytest keeps the report for the whole session, and return the
+    results.
     """
     carried = report.__dict__.pop(_RESULTS, ())
     return [from_json(AttemptResult, parse_json(each)) if isinstance(each, str) else each for each in carried]

@@ -1,4 +1,4 @@
-"""Find the recordings that no test used, if all tests ran in the session."""
+"""Find the recordings that no test used, in sessions that ran all tests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def note_unused(
     session: pytest.Session, context: RunContext, run: Run, collected: Collected, finished: set[str] | None
 ) -> tuple[int, str]:
     """
-    Write the list of unused recordings; return their number, and the reason if the list could not be written.
+    Write the list of unused recordings to the run's directory; return their number, and an error if writing fails.
 
-    `finished` contains the tests that passed; it is None if some tests were not collected at all.
+    `finished` contains the node ids of the tests that passed; it is None if some tests were not collected. The list is
+    only made if all tests ran.
     """
     folder = context.plan.record or context.plan.replay
     config = session.config
@@ -47,7 +48,7 @@ def note_unused(
 def _find(
     config: pytest.Config, context: RunContext, run: Run, collected: Collected, finished: set[str], folder: Path
 ) -> Iterator[Path]:
-    """Return the unused recordings, except those of tests that did not pass and are therefore not in `finished`."""
+    """Yield the unused recordings, except those of tests that did not pass, which may have ended before using them."""
     patterns = config.getini("python_files")
     for name in context.plan.variants:
         unfinished = {
@@ -60,7 +61,8 @@ def _find(
             if path.parent.name == SHARED:
                 wanted = finished >= set(collected.sharing)
             else:
-                # recordings of a dataset belong to other runs; the task of a project's test has the name of its module
+                # without a dataset in this run, skip recordings of datasets; recordings of a test are in a directory
+                # with the name of its module
                 module = f"{path.parent.name.rpartition('.')[2]}.py"
                 wanted = context.settings.targets.suite or any(fnmatch(module, pattern) for pattern in patterns)
             if wanted:
@@ -68,7 +70,7 @@ def _find(
 
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
-    """Return whether every test of the project ran, and also every case of the dataset if the run has one."""
+    """Return whether every test of the project ran and, if the run has a dataset, every case of the dataset."""
     settings = context.settings
     selection = context.settings.selection
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()

@@ -27,9 +27,9 @@ from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 class Worker:
     """
-    Drives this process's part in the run from pytest's hooks.
+    Makes the attempts of this process, called by pytest's hooks.
 
-    The activation creates one object in every process; under xdist the controller's object makes no attempts.
+    `activation` creates one object in every process; under xdist, the object in the controller makes no attempts.
     `pytest_runtestloop` opens the session and starts the look-ahead; `pytest_runtest_protocol` queues the attempts of
     the next tests. The threads of the look-ahead call `_attempt`, which calls the session. `pytest_sessionfinish`
     prevents new calls and closes the session.
@@ -39,22 +39,22 @@ class Worker:
         self._context = context
         self._run = context.session
         self._lookahead: LookAhead[AttemptResult] | None = None
-        #: Reason why no calls can be made at all; each test reports it, since xdist would treat any other end as a
-        #: crash.
+        #: Reason if no calls can be made at all. Each test reports the reason, since xdist would treat an early end of
+        #: the worker as a crash.
         self._cannot: Refused | None = None
-        #: The collected tests that make calls; None before collection, and in a controller whose workers collect.
+        #: Collected tests that make calls; None before collection, and in xdist's controller.
         self.collected: Collected | None = None
         context.config.add_cleanup(self._run.close)
-        #: Whether none of the project's own tests runs; such a test could inspect the collected items.
+        #: Whether all selected tests are cases, and none is a test of the project.
         self._only_cases = False
-        # runs after pytest's own cleanup, which processes all unfrozen objects five times
+        # Unfreeze after pytest's cleanup, which collects garbage five times, among unfrozen objects only.
         context.config.add_cleanup(gc.unfreeze)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Count the tests that make calls, and how many of them remain selected."""
+        """Count the selected and the deselected tests that make calls, and send the counts to the controller."""
         before = sum(map(makes_attempts, items))
         yield
         self.collected = Collected.of(items, before=before)
@@ -62,7 +62,7 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Open the records file, and create what this process needs for the tests that it will run."""
+        """Open the records file and, if tests of this process make calls, the engines and the look-ahead."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
         self._only_cases = len(cases) == len(session.items)
         needs_engine = any(map(makes_attempts, session.items))
@@ -101,20 +101,20 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Begin no more attempts; close the engine, the judge and the records file."""
+        """Prevent new attempts; close the engines, the judge and the records file."""
         self._stop()
         self._run.close()
 
     def redirect_records(self) -> None:
-        """Begin no more attempts; calls still in flight write to another file, because the run is being summarized."""
+        """Prevent new attempts; calls in flight write to another file, because the run is now summarized."""
         self._stop()
         self._run.leave()
         self._freeze()
 
     def _freeze(self) -> None:
         """
-        Exclude the hundreds of thousands of objects that stay in memory from garbage collection, including the one at
-        the interpreter's exit.
+        Exclude all present objects from garbage collection, also at the interpreter's exit: a large suite has hundreds
+        of thousands, and each collection would take long.
         """
         if self._only_cases:
             gc.freeze()
@@ -127,15 +127,15 @@ class Worker:
             self._lookahead.stop()
 
     def result(self, item: JSBenchCase) -> AttemptResult:
-        """Wait for the result of the item's attempt."""
+        """Return the result of the item's attempt; wait until the attempt has ended."""
         if self._cannot is not None:
             return AttemptResult(result=missing_attempt(item.attempt, self._cannot))
         if self._lookahead is None:
-            raise RuntimeError(f"{item.nodeid} runs outside pytest's own loop")
+            raise RuntimeError(f"{item.nodeid} was run outside pytest's test loop")
         return self._lookahead.result(item)
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """Make an attempt, in a thread of the look-ahead, or return the result of an earlier run of the same test."""
+        """Make the item's attempt, or return the result from an earlier run of the test; called in other threads."""
         if item.answered is not None:
             return item.answered
         made = self._run.attempt(item.attempt, planned_at)
@@ -147,9 +147,9 @@ class Worker:
 
 class Interruption:
     """
-    Prevents calls after Ctrl-C or SIGTERM, and makes SIGTERM end the session like Ctrl-C.
+    Prevents new calls after Ctrl-C or SIGTERM, and lets SIGTERM end the session like Ctrl-C.
 
-    The activation creates one object in every process; a cleanup of pytest's configuration restores the previous
+    `activation` creates one object in every process; a cleanup of pytest's configuration restores the previous
     handlers. A second SIGTERM has its original effect. The handler acquires no lock, because the interrupted main
     thread may hold the lock: it creates a file, and each `Admission` of the run checks for that file before a call.
     """
@@ -167,7 +167,7 @@ class Interruption:
         context.config.add_cleanup(self._put_back)
 
     def _interrupt(self, number: int, frame: object) -> None:
-        __tracebackhide__ = True  # the traceback then shows where the session was interrupted
+        __tracebackhide__ = True  # hide this frame, so that the traceback ends where the session was interrupted
         before = self._before[number]
         try:
             if not callable(before):
@@ -180,10 +180,7 @@ class Interruption:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """
-        Prevent calls in all processes before pytest describes where the session was interrupted,
-        which takes a second.
-        """
+        """Prevent new calls in all processes at once; pytest then takes a second to print the interruption."""
         with suppress(OSError):
             self._file.touch()
 
@@ -198,11 +195,11 @@ T = TypeVar("T")
 
 class LookAhead(Generic[T]):
     """
-    Keeps attempts in progress for the items that pytest will run next, in pytest's order, separately for each variant.
+    Makes the attempts for the next items ahead of pytest, in pytest's order, with a separate queue for each variant.
 
-    More attempts are queued than may be in flight, so that the others continue while a slow attempt is at the front.
-    With `--maxfail`, only as many attempts are queued as may be in flight, so that little is paid for tests that will
-    not run. A slow variant delays another variant only when the queue of the other variant is full of results.
+    A queue contains more attempts than may be in flight, so that calls continue while pytest waits for a slow attempt.
+    With `--maxfail`, a queue contains only as many attempts as may be in flight, so that few calls are wasted on tests
+    that will not run. A slow variant delays another variant only when the other variant's queue is full of results.
 
     The worker creates the object when the test loop begins, if there are cases to run. Its methods are called in the
     main thread: `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`.
@@ -219,19 +216,19 @@ class LookAhead(Generic[T]):
     ) -> None:
         self._session = session
         self._call = call
-        #: Calls by variant; the key of a call is the item object, because building a node id takes time.
+        #: Calls by variant; the key of a call is the id of the item object, since building a node id would take time.
         self._calls: dict[str, CallsInFlight[T]] = {name: CallsInFlight(count) for name, count in concurrency.items()}
         times = 1 if session.config.option.maxfail else 4
         self._depths = {name: times * count for name, count in concurrency.items()}
-        #: Cases that have not been queued yet, by variant, in the order of the session.
+        #: Items that have not been queued yet, by variant, in the order of the session.
         self._upcoming = {name: self._cases_of(name) for name in concurrency}
         #: The item for which `advance` was last called.
         self._latest: pytest.Item | None = None
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue the attempts of `item` and of the tests after it, up to the maximum depth of each queue."""
-        # A queued test may have been skipped, or may have failed, before it needed the result.
+        """Queue the attempts of `item` and of the following items, until the queue of each variant is full."""
+        # Drop the result of the previous item if its test was skipped or failed before using the result.
         if isinstance(self._latest, JSBenchCase):
             self._calls[self._latest.attempt.variant].drop(id(self._latest))
         self._latest = item
@@ -244,14 +241,14 @@ class LookAhead(Generic[T]):
 
     def result(self, item: JSBenchCase) -> T:
         """
-        Wait for the result of the item; if its attempt was not queued, for example for a rerun, the attempt is made
-        now.
+        Return the result of the item; wait for its attempt, and make the attempt now if it was not queued, for example
+        in a rerun.
         """
         self._queue(item)
         return self._calls[item.attempt.variant].take(id(item))
 
     def stop(self) -> None:
-        """Begin no more attempts, without waiting for those in flight."""
+        """Prevent new attempts, without waiting for attempts in flight."""
         for calls in self._calls.values():
             calls.stop()
 
@@ -270,7 +267,7 @@ class LookAhead(Generic[T]):
             calls.add(id(item), lambda: self._call(item, planned_at))
 
     def _queue_sent(self, items: list[pytest.Item]) -> None:
-        """Queue the attempts of these items, and of the items that xdist has sent to this worker after them."""
+        """Queue the attempts of these items, and of the next items that xdist has sent to this worker."""
         waiting = set(filter(self._has_room, self._calls))
         for item in itertools.chain(items, self._queued_by_xdist() if waiting else ()):
             if isinstance(item, JSBenchCase) and not item.has_run and item.attempt.variant in waiting:
@@ -282,8 +279,8 @@ class LookAhead(Generic[T]):
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
         """
-        Return the items that xdist has sent to this worker after `nextitem`; none if xdist's private structure is
-        unexpected.
+        Return the items that xdist has sent to this worker after `nextitem`; none if the private attributes of xdist
+        that this needs have changed.
         """
         if self._worker_queue is None:
             return []
@@ -296,7 +293,7 @@ class LookAhead(Generic[T]):
 
 
 def _worker_queue(config: pytest.Config) -> Any:
-    """Return the queue of xdist's `WorkerInteractor`, recognized by its attributes; None if there is no such queue."""
+    """Return the queue of tests in xdist's `WorkerInteractor`, found by its attributes; None outside a worker."""
     for plugin in config.pluginmanager.get_plugins():
         candidate = getattr(plugin, "torun", None)
         if hasattr(candidate, "lock"):

@@ -1,4 +1,4 @@
-"""Make xdist assign tests to a worker while calls are in flight."""
+"""Provide a scheduler for xdist that sends each worker enough tests for calls ahead of the tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
     """
     Return an xdist scheduler that keeps `ahead` tests queued at each worker; None if the user chose another scheduler.
 
-    A worker can make calls ahead only for tests that it was sent. Since these tests cannot be taken back, a worker is
-    sent only as many as its look-ahead covers. Tests are never moved between workers, so that no call is paid twice.
+    A worker can make calls ahead only for tests that xdist has sent to it. These tests stay with the worker, so that no
+    call is made twice; therefore a worker gets only as many tests as it makes calls ahead.
     """
     if config.getoption("dist") == "each":
-        message = "--dist=each would call every case in each worker, and keep only one answer; use --dist=load"
+        message = "--dist=each would make every call once per worker, and keep only one answer; use --dist=load"
         raise pytest.UsageError(message)
     if config.getoption("dist") != "load" or config.getoption("maxschedchunk", None) is not None:
         return None
@@ -30,7 +30,7 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
             if self.collection is None:
                 first, *others = self.node2collection.values()
                 if any(other != first for other in others):
-                    super().schedule()  # reports the differences between the workers' collections, and assigns no tests
+                    super().schedule()  # xdist reports that the workers collected different tests, and assigns none
                     return
                 self.collection = first
                 self.pending[:] = range(len(self.collection) - 1, -1, -1)
@@ -46,7 +46,7 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
             indices = [self.pending.pop() for _ in range(count)]
             if indices:
                 self.node2pending[node].extend(indices)
-                # a worker that has just died accepts no tests; its tests are assigned again once its death is known
+                # sending fails if the worker has just died; xdist will assign its tests again
                 with contextlib.suppress(OSError):
                     node.send_runtest_some(indices)
             if not self.pending:

@@ -1,7 +1,7 @@
 """
-Call a project's own classifiers and metrics.
+Call the classifiers and metrics that a project or an installed package provides.
 
-A classifier gives a failed attempt a code; a metric counts something in each answer. Neither changes a verdict.
+A classifier assigns a code to a failed attempt; a metric counts something in each answer. Verdicts do not change.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """A function that classifies or counts an attempt; it is called from several threads."""
+    """A classifier or a metric: a function that takes a record, and is called in several threads."""
 
     name: str
-    #: Source of the classifier, as shown in messages.
+    #: Where the function comes from, such as its package, for messages.
     origin: str
-    #: Function that is called with a copy of the record.
+    #: Function that takes a copy of the record.
     function: Callable[[Record], object]
-    #: Whether the function is a metric, which returns a part and a whole for each answer, rather than a classifier.
+    #: Whether the function is a metric rather than a classifier. A metric returns two counts for an answer: a part, and
+    #: the whole of the part.
     counts: bool = False
 
     def code_of(self, record: Record) -> str | None:
-        """Return the code of a failed attempt, or None; raise ClassifierError if the function fails."""
+        """Return the classifier's code for a failed attempt, or None; raise ClassifierError if the function fails."""
         code = self._result(record)
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
@@ -47,7 +48,7 @@ class Classifier:
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
         """
-        Return the part and the whole that a metric counts in an answer, or None; raise ClassifierError if the function
+        Return the metric's counts for an answer (a part and its whole), or None; raise ClassifierError if the function
         fails.
         """
         match count := self._result(record):
@@ -57,7 +58,7 @@ class Classifier:
                 return int(count), 1
             case (int(part), int(whole)) if 0 <= part <= whole <= _MOST_COUNTED:
                 return part, whole
-        raise self._unexpected(count, "expected None, True, False, or a part and its whole, such as (3, 4)")
+        raise self._unexpected(count, "expected None, True, False, or two counts, such as (3, 4) for 3 of 4")
 
     def _result(self, record: Record) -> object:
         try:
@@ -65,7 +66,7 @@ class Classifier:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # This includes pytest.skip and sys.exit, because an answer that has been paid for must be kept.
+            # pytest.skip and sys.exit are caught too, because an answer that has been paid for must not be lost.
             message = f"{self._title} raised {described(error)}"
             raise ClassifierError(message, found=described(error), where=self.origin) from error
 
@@ -79,10 +80,7 @@ class Classifier:
 
 
 def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record, tuple[str, ...]]:
-    """
-    Return the record with the codes of a failed attempt and the counts of an answer, and the errors
-    of the functions.
-    """
+    """Return the record with the classifiers' codes and the metrics' counts, and the errors of failed functions."""
     codes: dict[str, None] = {}
     scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
@@ -101,7 +99,7 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record,
 
 def find(named: str | Callable[[Record], object]) -> Classifier:
     """
-    Return the classifier or metric with this name, or wrap a function; raise ClassifierError if the
+    Return the classifier or metric with this name, or the given function as a classifier; raise ClassifierError if the
     name is unknown.
     """
     if not isinstance(named, str):

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 #: Default of --jsbench-patience, in seconds.
 PATIENCE = 300.0
-#: Options that define a gate.
+#: Options that set a gate, a condition for passing the run.
 GATES = ("min_pass_rate", "gate", "max_regression")
 _HOOK = "pytest_jsbench_classify"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits(CheckedFields):
-    """Limits of a run; None means no limit. Limits per minute apply to each server separately."""
+    """Limits on the calls of a run; None means no limit. Limits per minute apply to each server separately."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -64,19 +64,19 @@ class RateLimits(CheckedFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """The cases that a run may use."""
+    """The selected cases of a dataset, as input for a run."""
 
     source: CaseSource
-    #: Description of the selection in JSON values, for the run's metadata.
+    #: Description of the selection as JSON values, for the run's metadata.
     description: Mapping[str, object]
-    #: The source with its labelled answers if no model is called; otherwise None.
+    #: The source if its labelled answers are checked and no model is called (--jsbench-instances); otherwise None.
     labelled: Listing | None = None
     #: Whether a misspelled keyword makes a schema invalid.
     strict: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages about parts of the source that are not cases."""
+        """Messages about content of the source from which no cases were made."""
         return self.source.notes if isinstance(self.source, Listing) else ()
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
@@ -93,8 +93,9 @@ _NO_CASES = Cases(source=Listing(entries={}), description={})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """
-    The plan of a run, for every entry point; it is the same in each process of the run, except for the variants'
-    concurrency.
+    The resolved settings of a run, for every entry point.
+
+    The plan is the same in each process of the run, except for the concurrency of the variants.
     """
 
     #: Variants by name, in the order of the run.
@@ -102,7 +103,7 @@ class Plan:
     cases: Cases = _NO_CASES
     #: Keys of the cases in this shard, in the dataset's order.
     keys: Sequence[CaseKey] = ()
-    #: Whether the run tests these cases; otherwise only the project's own tests make calls.
+    #: Whether the run has a test for each of these cases; otherwise only the project's own tests make calls.
     suite: bool = True
     shard: Shard | None = None
     #: Number of attempts per case.
@@ -111,26 +112,27 @@ class Plan:
     limits: RateLimits = field(default_factory=RateLimits)
     #: Maximum number of retries of a call.
     retries: int = 2
-    #: How a provider's batches are used: wait for the results, or check them once; None makes single calls.
+    #: Whether to wait for the results of the provider's batches, or to check for results once; None if the run makes
+    #: single calls.
     batch: Literal["wait", "leave"] | None = None
-    #: Functions that give failed attempts a code.
+    #: Functions that assign codes to failed attempts, or count something in answers.
     classifiers: tuple[Classifier, ...] = ()
-    #: How values are compared with expected values, by field.
+    #: Comparers of values with expected values, by field.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
-    #: Evaluation file, or directory of a run, with which the run is compared.
+    #: Evaluation file, or directory of an earlier run, with which the run is compared.
     baseline: Path | None = None
-    #: Earlier run to resume; `newest` selects the newest run in `output` with the same variants, if any.
+    #: Earlier run to resume; `newest` is the newest run in `output` with the same variants, if there is one.
     resume: Path | Literal["newest"] | None = None
-    #: Directory in which every answer is recorded, for all variants.
+    #: Directory in which the answers of all variants are recorded; None if answers are not recorded.
     record: Path | None = None
-    #: Recordings, or an earlier run, whose answers are used in place of an engine.
+    #: Directory of recordings, or earlier run, whose answers are used in place of an engine.
     replay: Path | None = None
-    #: Directory of all runs; None if not set.
+    #: Directory in which each run creates its own directory; None if not set.
     output: Path | None = None
-    #: Path of the run's HTML page, in addition to that in `output`.
+    #: Path of an additional copy of the run's HTML page; None if not set.
     report: Path | None = None
-    #: Name of each exporter, and the path to which it writes.
+    #: Exporters by name, each with the path to which the exporter writes.
     exports: tuple[tuple[str, Path], ...] = ()
     #: Whether digests are written and shown in place of prompts, schemas and answers.
     redact: bool = False
@@ -147,10 +149,11 @@ class Plan:
         workers: int = 1,
     ) -> Plan:
         """
-        Return the plan of a run from its options and those of each variant; raise JSBenchError for an invalid option.
+        Build the plan from the values of the options, for the run and per variant; raise JSBenchError for an invalid
+        value.
 
-        `own_engines` contains engines that a program provides, by variant. Because reading the cases can take long,
-        `over` adds them later.
+        `own_engines` contains engines that a Python program provides, by variant. The plan has no cases yet: they can
+        take long to read, and `over` adds them later.
         """
         of_one_name = (
             "shard",
@@ -178,32 +181,32 @@ class Plan:
         )
 
     def over(self, cases: Cases) -> Plan:
-        """Return this plan with these cases, or with the cases of the plan's shard."""
+        """Return this plan with the given cases; if the plan has a shard, only with the cases in the shard."""
         keys = cases.source.keys()
         return replace(self, cases=cases, keys=keys if self.shard is None else self.shard.take(keys))
 
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
-        """The engine of each variant."""
+        """Engine configurations of all variants, in the order of the variants."""
         return tuple(variant.engine for variant in self.variants.values())
 
 
-#: Options that exclude each other: one option, the other option, and the reason.
+#: Options that cannot be combined: an option, the other option, and the reason, as the predicate of the first option.
 _NOT_TOGETHER = (
     ("instances", "dataset", "has its own schemas"),
     ("instances", "resume", "calls no model, so there is nothing to resume"),
-    ("instances", "repeats", "calls no model, and a grammar's decisions are deterministic"),
+    ("instances", "repeats", "calls no model, and repeated checks against a grammar have the same result"),
     ("instances", "record", "calls no model, so there is nothing to record"),
     ("instances", "batch", "calls no model, so there is nothing to submit"),
     ("instances", "replay", "calls no model, so there is nothing to replay"),
-    ("redact", "record", "writes no answers, but a recording contains them"),
-    ("redact", "batch", "writes no answers, but a batch keeps them in a file until their tests run"),
+    ("redact", "record", "writes no answers, but a recording contains answers"),
+    ("redact", "batch", "writes no answers, but a batch keeps answers in a file until their tests run"),
     ("record_mode=new", "batch", "calls only for missing answers, but a batch submits all cases"),
 )
 
 
 def check_conflicts(values: Values) -> None:
-    """Raise JSBenchError if two options exclude each other."""
+    """Raise JSBenchError if two options cannot be combined."""
     for option, other, reason in _NOT_TOGETHER:
         name, _, value = option.partition("=")
         given = values.get(name)
@@ -214,14 +217,14 @@ def check_conflicts(values: Values) -> None:
 
 
 def check_recording(values: Values, given: Set[str]) -> None:
-    """Raise JSBenchError if options for recording and replaying conflict, or if one requires a missing option."""
+    """Raise JSBenchError if options for recording and replaying conflict, or if --jsbench-record is missing."""
     engine_options = given & {"engine", "record"}
     if "replay" in given and engine_options:
         other = min(engine_options)
-        message = f"--jsbench-replay uses recorded answers, but --jsbench-{other} needs an engine; remove one of them"
+        message = f"--jsbench-replay uses recorded answers, and excludes --jsbench-{other}; remove one of these options"
         raise JSBenchError(message, option="replay")
     if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:
-        message = "--jsbench-record-mode=new needs a directory of recorded answers; add --jsbench-record=DIR"
+        message = "--jsbench-record-mode=new needs a directory for recorded answers; add --jsbench-record=DIR"
         raise JSBenchError(message, option="record_mode")
 
 
@@ -247,12 +250,12 @@ def selection_of(values: Values) -> Selection:
 
 
 def policy_of(values: Values) -> JudgePolicy:
-    """Return the judge policy: the policy of the program, if any, changed by the options."""
+    """Return the judge policy that the options set, based on the policy that a Python program passes, if any."""
     return replace(values.get("policy") or JudgePolicy(), **policy_changes(values))
 
 
 def policy_changes(values: Values) -> dict[str, Any]:
-    """Return the fields of JudgePolicy that the options set."""
+    """Return the fields of JudgePolicy that the options set, with their values."""
     chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
     chosen["timeout"] = values["judge_timeout"]
     if values["default_dialect"] is not None:
@@ -263,7 +266,7 @@ def policy_changes(values: Values) -> dict[str, Any]:
 
 
 def _limits_of(values: Values) -> RateLimits:
-    if values["replay"] is not None:  # recorded answers cost nothing and take no time
+    if values["replay"] is not None:  # replayed answers cost nothing and need no requests
         return RateLimits()
     return RateLimits(
         requests_per_minute=values["rpm"],
@@ -274,7 +277,7 @@ def _limits_of(values: Values) -> RateLimits:
 
 
 def gates_of(values: Values) -> tuple[Gate, ...]:
-    """Return the gates of the run; raise JSBenchError if a gate is invalid or lacks a baseline."""
+    """Return the gates that the options set; raise JSBenchError if a gate is invalid or needs a missing baseline."""
     if not any(values[name] for name in GATES):
         return ()
     from pytest_jsbench.metrics.gates import Gate
@@ -300,7 +303,7 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
 def _find_classifiers(
     named: Sequence[str | Callable[[Record], object]], hook: Callable[[Record], object] | None
 ) -> tuple[Classifier, ...]:
-    """Return the classifiers, including the hook if a plugin implements it."""
+    """Return the classifiers with these names, and a classifier that calls the pytest hook if there is one."""
     if not named and hook is None:
         return ()
     from pytest_jsbench.run.classifiers import Classifier, find

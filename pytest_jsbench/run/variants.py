@@ -1,8 +1,8 @@
 """
-Resolve the variants of a run, that is, the ways in which the same cases are sent to one or several engines.
+Resolve the variants of a run: combinations of engine, sampling parameters and prompt for the same cases.
 
 Variants come from options that are given more than once, from a table in pyproject.toml or jsbench.toml, or from a
-program. The result is one `Variant` per name, which the run session opens. No calls are made here.
+Python program. The result is one `Variant` per name. The run session opens their engines later; no calls are made here.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from pytest_jsbench.settings.option import Option
 from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MULTIPLIED, SAMPLING_OPTIONS, SETTABLE
 from pytest_jsbench.settings.parsers import assignment
 
-#: Options whose value alone can name a variant; the values of all other options are prefixed with the option.
+#: Options whose value alone becomes part of a variant's name; the value of any other option is prefixed with its name.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
-#: Options whose value may be a file, with a path relative to the file of the table.
+#: Options whose value may be the path of a file, relative to the file with the table of variants.
 _FILES = frozenset({"model", "prompt"})
-#: Options that belong to one engine.
+#: Options that do not apply to another engine.
 _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
-#: Files that may contain the table, with the keys that lead to the table.
+#: Files that may contain the table of variants, each with the keys of the enclosing table.
 _PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"), "jsbench.toml": ()}
 _KEY = "variants"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
@@ -48,50 +48,51 @@ _LONGEST_NAME = 100
 #: Maximum number of characters that one option contributes to a variant's name.
 _LONGEST_PART = 40
 
-#: Values of options by name.
+#: Values of options by the name of the option.
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFolder:
-    """A directory in which each answer is recorded."""
+    """The directory in which a variant's answers are recorded, and how recorded answers are used."""
 
     path: Path
     #: Whether recorded answers are reused, so that the engine is called only for missing answers.
     only_new: bool = False
-    #: Whether a recorded answer is accepted only if its call had the same settings.
+    #: Whether a recorded answer is reused only if it was recorded with the same settings.
     strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """
-    The engine, sampling parameters and prompt for a run's calls; a run has one variant without a name, or several with
-    names.
+    Engine, sampling parameters and prompt for calls of a run.
+
+    A run has either one variant without a name, or several variants with names.
     """
 
     name: str = ""
     factory: EngineFactory
     engine: EngineConfig
-    #: Engine and sampling options that the user set, without secrets; they are stored with each recorded answer.
+    #: Engine and sampling options that the user set, without secrets, for storage in each recording.
     user_settings: Mapping[str, Any]
     template: Template
-    #: Number of examples in the prompt before the question.
+    #: Number of examples (shots) in the prompt before the question.
     shots: int = 0
-    #: Sampling parameters as requested.
+    #: Requested sampling parameters; the engine may not apply all of them.
     params: GenerationParams
-    #: `verbatim`, or a mode and a subset, such as `narrow:openai@2026-08`.
+    #: How schemas are adapted: `verbatim`, or a mode and a subset of JSON Schema, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
-    #: Context length in tokens; None if the engine's own value applies.
+    #: Context length in tokens; None if the engine's default applies.
     context: int | None = None
     #: Maximum number of calls in flight in this process.
     concurrency: int
-    #: Directory in which answers are recorded; None if answers are not recorded.
+    #: Where answers are recorded; None if answers are not recorded.
     recording: RecordingFolder | None = None
 
     @property
     def sampled(self) -> GenerationParams:
-        """The sampling parameters that the engine applies."""
+        """Sampling parameters that the engine actually applies, with the engine's defaults."""
         return sampled(self.factory, self.engine, self.params)
 
     @classmethod
@@ -106,7 +107,7 @@ class Variant:
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
-        # If answers are replayed, this is the engine of the ini file.
+        # If answers are replayed, `engine` can only come from the ini file.
         user_settings = {} if values["engine"] is None else _engine(values).public_settings()
         user_settings |= {name: values[name] for name in SAMPLING_OPTIONS if values[name] is not None}
         return cls(
@@ -121,7 +122,7 @@ class Variant:
         )
 
     def with_options(self, name: str, values: Values) -> Variant:
-        """Return this variant, whose engine is open, with the prompt and the concurrency that the options set."""
+        """Return this variant with the name, prompt, context, concurrency and recording that the options set."""
         context = values["context"] or self.context
         concurrency = values["concurrency"] or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_run_fields(name, values))
@@ -134,22 +135,22 @@ def make_variants(
     workers: int = 1,
 ) -> dict[str, Variant]:
     """
-    Return the variants by name; raise JSBenchError with the name of the variant and the mistake.
+    Return the variants by name; raise JSBenchError that names the variant with the invalid option.
 
-    `own_engines` contains engines that a program provides, each as an open variant or as a factory.
+    `own_engines` contains engines from a Python program, each as a variant with an open engine or as a factory.
     """
     variants = {}
     for name, values in variant_values.items():
         if values["batch"] is not None and len(variant_values) > 1:
-            message = f"--jsbench-batch submits one variant at a time, found {', '.join(variant_values)}: "
+            message = f"--jsbench-batch: expected one variant, found {', '.join(variant_values)}; "
             raise BatchError(f"{message}run each variant separately", found=tuple(variant_values), option="batch")
         if values["engine"] is None and values["replay"] is None:
             message = "no engine is set: add --jsbench-engine=NAME"
             if name:
-                message = f"variant '{name}' has no engine: set engine in its table, or --jsbench-engine=NAME for all"
+                message = f"variant '{name}' has no engine: set engine in its table, or add --jsbench-engine=NAME"
             if values["record"] is not None:
-                needs = "--jsbench-record needs an engine to record"
-                message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
+                needs = "--jsbench-record needs an engine"
+                message = f"{needs}: add --jsbench-engine=NAME, or set jsbench_engine in the ini file"
             raise JSBenchError(message, option="engine")
     for name, values in variant_values.items():
         engine = own_engines.get(name)
@@ -167,12 +168,12 @@ def make_variants(
 
 
 def errors_of(variant: str) -> AbstractContextManager[None]:
-    """Return a context that adds the variant's name to user-facing errors if the run has several variants."""
+    """Return a context manager that prefixes user-facing errors with the variant's name, if the name is not empty."""
     return errors_about(f"variant '{variant}'" if variant else "")
 
 
 def _run_fields(name: str, values: Values) -> dict[str, Any]:
-    """Return the fields of a variant that do not depend on the engine: name, prompt and recording."""
+    """Return the fields of a `Variant` that do not depend on the engine: name, prompt and recording."""
     record = values["record"]
     recording = None
     if record is not None:
@@ -198,7 +199,7 @@ def _engine(values: Values) -> EngineConfig:
 
 def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
     """
-    Return the engine that replays answers for a variant from a directory of recordings or from the
+    Return the configuration of the engine that replays a variant's answers, from a directory of recordings or from the
     records of a run.
     """
     strict = values["replay_strict"] == "on"
@@ -210,28 +211,28 @@ def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
 
 
 def _clean_name(text: str) -> str:
-    """Convert the text to a name that is safe in a node id, a gate and a directory; the name may be empty."""
+    """Return the text without characters that are unsafe in node ids, gates and directory names; possibly empty."""
     return _UNSAFE.sub("-", text)[:_LONGEST_NAME].strip("-.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsTable:
-    """The variants defined in `[[tool.jsbench.variants]]` or in jsbench.toml; any mistake in the table is an error."""
+    """The table of variants, from `[[tool.jsbench.variants]]` in pyproject.toml or `[[variants]]` in jsbench.toml."""
 
     path: Path
-    #: Values that each variant sets, by the name of the variant.
+    #: Option values that each variant sets, by the name of the variant.
     rows: Mapping[str, Values]
 
     @classmethod
     def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
-        """Read the table in a directory, if there is one; raise JSBenchError with the place of a mistake."""
+        """Return the table in a directory, or None; raise JSBenchError that states where the table is invalid."""
         tables: dict[Path, list[Any]] = {}
         for name in _PLACES:
             rows = _read_table(folder / name)
             if rows is not None:
                 tables[folder / name] = rows
         if len(tables) > 1:
-            message = f"variants are defined in {' and in '.join(map(str, tables))}; keep them in one of the two"
+            message = f"variants are defined in {' and in '.join(map(str, tables))}; define them in only one file"
             raise JSBenchError(message, where=folder)
         for path, rows in tables.items():
             return cls(path=path, rows=dict(_rows(rows, path, here=here)))
@@ -249,7 +250,7 @@ class VariantsTable:
 
 
 def _read_table(path: Path) -> list[Any] | None:
-    """Return the rows of the table; return None if the file does not contain the table."""
+    """Return the rows of the table of variants; None if the file does not exist or has no such table."""
     if not path.is_file():
         return None
     try:
@@ -261,7 +262,7 @@ def _read_table(path: Path) -> list[Any] | None:
         table = table.get(key, {}) if isinstance(table, dict) else table
     where = f"[{'.'.join(keys)}] of {path}" if keys else str(path)
     if not isinstance(table, dict) or not isinstance(table.get(_KEY, []), list):
-        raise JSBenchError(f"{where}: expected [[{'.'.join([*keys, _KEY])}]], a table for each variant", where=path)
+        raise JSBenchError(f"{where}: expected [[{'.'.join([*keys, _KEY])}]], one table per variant", where=path)
     for key in table:
         if key != _KEY:
             message = f"{where}: unknown key '{printable(key, 60)}': {nearest(key, [_KEY])}"
@@ -278,7 +279,7 @@ def _rows(entries: list[Any], path: Path, *, here: Path) -> Iterator[tuple[str, 
             shown = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _kind_of(given)
             raise JSBenchError(f"{path}: variant {number}: name is {shown}; {expected}", where=path)
         if name.casefold() in names:
-            message = f"{path}: variant {number}: duplicate name '{name}'; give each variant its own name"
+            message = f"{path}: variant {number}: duplicate name '{name}'; give each variant a different name"
             raise JSBenchError(message, found=name, where=path)
         names.add(name.casefold())
         yield name, dict(_row_values(entry, f"{path}: variant '{name}'", path.parent, here))
@@ -303,7 +304,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
 
 
 def _read_value(option: Option, given: object) -> Any:
-    """Parse a value in the table in the same way as the option; raise ValueError for an unexpected type."""
+    """Parse a value in the table like the value of the option; raise ValueError for an unexpected type."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
             raise ValueError(f"expected a table such as {{ stream = false }}, found {_kind_of(given)}")
@@ -314,7 +315,7 @@ def _read_value(option: Option, given: object) -> Any:
 
 
 def _is_json(value: object) -> bool:
-    """Return whether a TOML value can be represented in JSON, which has no dates."""
+    """Return whether a TOML value can be represented in JSON; dates, for example, cannot."""
     if isinstance(value, dict):
         return all(map(_is_json, value.values()))
     if isinstance(value, list):
@@ -323,7 +324,7 @@ def _is_json(value: object) -> bool:
 
 
 def _kind_of(value: object) -> str:
-    """Return the name of the value's type; the value itself may be a secret."""
+    """Return the type of a value for error messages, which must not show the value: it may be a secret."""
     kinds = {dict: "a table", list: "an array", str: "a string", type(None): "missing"}
     return "an empty string" if value == "" else kinds.get(type(value), kind_of(value))
 
@@ -332,16 +333,16 @@ def resolve_variant_values(
     values: Values, typed: Mapping[str, Sequence[str]], *, folder: Path | None, here: Path
 ) -> tuple[dict[str, Values], str]:
     """
-    Return the values of each variant by name (an empty name if there is only one), and the reason if a table's variants
-    are omitted.
+    Return the option values of each variant, by name; also return the reason if the table of variants is not used.
 
-    `typed` contains the texts on the command line; several texts for one option define as many variants. The table is
-    read from `folder`, and its paths are converted to be relative to `here`. If answers are recorded or replayed, the
-    table applies only with --jsbench-variants, since a project's own tests record and replay without the table. A
-    replayed run uses the prompts of the recorded run. Raise JSBenchError for a mistake.
+    A single variant without a table has an empty name. `typed` contains the values on the command line, as texts by
+    option: several values of one option define one variant each. The table of variants is read from `folder`, and its
+    paths are converted to paths relative to `here`. If answers are recorded or replayed, the table applies only with
+    --jsbench-variants, so that a project's own tests record and replay without it. A replayed run uses the prompts of
+    the recorded run. Raise JSBenchError for an invalid table or option.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
-        message = "--jsbench-engine is given more than once, which would combine every model with every engine; "
+        message = "--jsbench-engine is set more than once, which would combine every model with every engine; "
         raise JSBenchError(message + "define each variant in [[tool.jsbench.variants]] of pyproject.toml")
     table = None if folder is None else VariantsTable.read(folder, here=here)
     rows, left_out = _select_rows(values, table, typed)
@@ -363,10 +364,10 @@ def resolve_variant_values(
 
 
 def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
-    """Return the values of each variant of a replayed run; empty if the run cannot be read."""
+    """Return the values for each variant of a replayed run, with the prompts of the run; empty if it cannot be read."""
     try:
         variants = journal.read_header(path).variants if is_run_path(path) else ()
-    except JSBenchError:  # the replay engine reports this problem
+    except JSBenchError:  # the replay engine will report that the run cannot be read
         variants = ()
     return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
 
@@ -379,17 +380,20 @@ def is_run_path(path: Path) -> bool:
 def _select_rows(
     values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
 ) -> tuple[Mapping[str, Values], str]:
-    """Return the selected rows of the table, or one empty row; and the reason if the table is omitted."""
+    """Return the selected rows of the table, or one empty row, and the reason if the table is not used."""
     nothing: Mapping[str, Values] = {"": {}}
     names = values["variants"]
     recorded = bool(values["record"] or values["replay"])
     if table is None and names is not None:
         message = "--jsbench-variants: found neither [[tool.jsbench.variants]] in pyproject.toml nor [[variants]] in "
-        raise JSBenchError(message + "jsbench.toml; expected one of them", option="variants")
+        raise JSBenchError(message + "jsbench.toml; define the variants in one of them", option="variants")
     if table is None or not (rows := table.rows if names is None else table.take(names)):
         return nothing, ""
     if recorded and names is None:
-        return nothing, f"the variants in {table.path} are omitted; --jsbench-variants=all records or replays them"
+        return (
+            nothing,
+            f"the variants in {table.path} are not used; to record or replay them, add --jsbench-variants=all",
+        )
     conflict = next((conflict for name, row in rows.items() if (conflict := _find_conflict(name, row, typed))), None)
     if conflict is None:
         return rows, ""
@@ -398,13 +402,13 @@ def _select_rows(
     if names is not None and (no_other_engine or "variants" in typed):
         message = f"{flag} conflicts with variant '{row_name}' in {table.path}: remove "
         raise JSBenchError(f"{message}{flag} or --jsbench-variants", option="variants")
-    return nothing, f"the variants in {table.path} are omitted, since {flag} is on the command line"
+    return nothing, f"the variants in {table.path} are not used, since {flag} is on the command line"
 
 
 def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     """
-    Return the first option on the command line that the table's row also sets, and the name of the row; None if there
-    is no such option.
+    Return the first option that both the command line and the row set, with the name of the row; None if there is no
+    such option.
     """
     for name, texts in typed.items():
         flag = BY_NAME[name].flag
@@ -419,8 +423,8 @@ def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]
 
 def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values]]]:
     """
-    Yield, for each option with several values, the distinct values and the part of a variant's name that each value
-    adds.
+    Yield a list for each option that is given with several values: for each value, the part of the variant's name and
+    the change of the options.
     """
     for name in [name for name in typed if name in MULTIPLIED]:
         option = BY_NAME[name]
@@ -437,7 +441,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
 
 
 def _part(option: Option, text: str) -> str:
-    """Return the part that a value adds to a variant's name, without secrets."""
+    """Return the part of a variant's name for one value of an option, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
         return f"{key}-{shown_text(option, text).partition('=')[2]}"[:_LONGEST_PART]
@@ -450,7 +454,7 @@ def _part(option: Option, text: str) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Make the names unique, ignoring case, by appending numbers."""
+    """Append numbers to names so that all differ, even if case is ignored."""
     unique: dict[str, str] = {}
     for name in names:
         numbered = itertools.chain([name] if name else (), (f"{name or 'variant'}-{n}" for n in itertools.count(2)))
@@ -460,7 +464,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Sequence[str]]) -> Values:
-    """Remove the ini file's settings for its own engine if the row names another engine."""
+    """Remove the ini file's settings for its engine if the row sets another engine."""
     if values["engine"] in {None, row.get("engine", values["engine"])}:
         return values
     left_out = {name: None for name in _OF_ENGINE if name not in typed}
@@ -468,7 +472,7 @@ def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Seque
 
 
 def _with_changes(values: Values, change: Values) -> Values:
-    """Return the values with the changes applied; engine options are added to the existing ones."""
+    """Return the values with the changes applied; engine options extend the existing engine options."""
     options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
 
@@ -478,7 +482,7 @@ def placed(value: Any, start: Path, here: Path) -> Any:
     if start == here or not isinstance(value, str):
         return value
     is_there = (start / value).exists()
-    is_module = is_reference(value.partition("@")[0])  # such as `package.module:*`, with or without `@serialization`
+    is_module = is_reference(value.partition("@")[0])  # such as `package.module:*` or `package.module:*@serialization`
     is_pattern = glob.has_magic(value) and not is_module
     if not (is_there or is_pattern):
         return value

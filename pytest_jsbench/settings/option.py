@@ -52,7 +52,7 @@ class HiddenPart(Enum):
 @dataclass(frozen=True, slots=True)
 class Option:
     """
-    An option of a run, for every entry point.
+    An option of a run, under one name for every entry point.
 
     pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
     and tables of variants and functions accept `<name>`.
@@ -60,21 +60,21 @@ class Option:
 
     name: str
     help: str
-    #: Placeholder of the value in help texts; empty if the option has choices.
+    #: Placeholder for the value in help texts; empty if the option has choices.
     metavar: str = ""
     _: KW_ONLY
-    #: Checks and converts a number; raises a ValueError that states what is expected.
+    #: Function that checks and converts a number; raises a ValueError with the expected value.
     check: Reader | None = None
-    #: Parses a text; raises a ValueError that states the mistake.
+    #: Function that parses a text; raises a ValueError that states why the text is invalid.
     parse: Callable[[str], Any] = str
-    #: Converts a value from Python to the text that `parse` expects.
+    #: Function that converts a Python value to the text that `parse` expects.
     argument: Reader = text
     choices: tuple[str, ...] = ()
-    #: Value if the option is not set.
+    #: Value that applies if the option is not set.
     default: Any = None
-    #: Whether the values accumulate if the option is given several times.
+    #: Whether the option may be given several times, so that its value is a list.
     repeated: bool = False
-    #: Value if the option is given without a value; None if it requires a value.
+    #: Value that applies if the option is given without a value; None if a value is required.
     bare: str | None = None
     #: Part of the text that may be a secret, and is hidden wherever the text is shown.
     hidden: HiddenPart = HiddenPart.NOTHING
@@ -88,7 +88,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Option string on pytest's command line."""
+        """Name of the option on pytest's command line, such as `--jsbench-model`."""
         return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
@@ -98,7 +98,7 @@ class Option:
 
     @property
     def placeholder(self) -> str:
-        """Placeholder of the value in help texts, or the choices."""
+        """Placeholder for the value in help texts, or the choices."""
         return self.metavar or "|".join(self.choices)
 
     @property
@@ -107,7 +107,7 @@ class Option:
         return f"jsbench_{self.name}"
 
     def of_value(self, value: object) -> Any:
-        """Convert a value given in Python; raise a ValueError that states what is expected."""
+        """Check and convert a value from Python code; raise a ValueError with the expected value."""
         if self.check is not None:
             return self.check(value)
         if self.repeated:
@@ -122,7 +122,7 @@ class Option:
         return self.parse(self.argument(value))
 
     def of_text(self, given: str) -> Any:
-        """Parse a text; raise a ValueError that states what was expected and found."""
+        """Parse a text from the command line or ini file; raise a ValueError with the expected and the found value."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:
@@ -137,7 +137,7 @@ class Option:
 
 
 def _number(given: str) -> int | float | str:
-    """Convert the text to a number; if this is impossible, return the text for the check to reject."""
+    """Convert the text to a number; if it is not a number, return the text, which the check then rejects."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(given)

@@ -19,12 +19,12 @@ from pytest_jsbench.settings.parsers import (
     shard,
 )
 
-#: Maximum number of attempts per case. Each attempt is a test, which pytest creates before the first call.
+#: Maximum number of attempts per case. Each attempt is a test, and pytest creates all tests before the first call.
 MOST_REPEATS = 10_000
 
 
 def publication(name: str) -> dict[str, Any]:
-    """Return the options of a publication that an installed package provides."""
+    """Return the option values of a publication, by name; an installed package provides the publication."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
@@ -46,7 +46,7 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def readers(*names: str) -> dict[str, Reader]:
-    """Return the readers of these options, for a function that accepts the options as arguments."""
+    """Return the functions that check and convert these options as arguments of a Python function."""
     return {name: BY_NAME[name].of_value for name in names}
 
 
@@ -55,9 +55,9 @@ _RATE = number("a number above 0", above=0)
 _ENGINE = (
     Option(
         "engine",
-        "Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
-        "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Required:"
-        " without it the plugin does nothing.",
+        "Engine to test, with one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
+        "xgrammar, replay, application, scripted, the engine of an installed package, or package.module:Factory. "
+        "Without an engine, the plugin does nothing.",
         "NAME",
         variants=PerVariant.OWN,
         affects=Bearing.ANSWERS,
@@ -74,7 +74,7 @@ _ENGINE = (
     ),
     Option(
         "base_url",
-        "Address of any server that is compatible with the engine's API.",
+        "Base URL of a server that is compatible with the engine's API.",
         "URL",
         hidden=HiddenPart.CREDENTIALS,
         variants=PerVariant.MULTIPLIED,
@@ -124,7 +124,7 @@ _ENGINE = (
     ),
     Option(
         "engine_option",
-        "Any other option of the engine; repeatable. VALUE is parsed as JSON if it is JSON.",
+        "Any other option of the engine; repeatable. VALUE is parsed as JSON if possible.",
         "KEY=VALUE",
         parse=assignment,
         hidden=HiddenPart.VALUE,
@@ -137,30 +137,32 @@ _ENGINE = (
     Option(
         "variants",
         "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
-        "jsbench.toml; `all` runs every one (default: all, unless the command line sets one of their options). "
-        "Without a table, each value of an option that is given more than once defines a variant.",
+        "jsbench.toml, or `all` (default: all, unless the command line sets an option that a variant sets). "
+        "Without this table, an option that is given several times defines one variant per value.",
         "A,B",
         parse=names,
         argument=joined,
     ),
-    Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR", argument=path),
+    Option(
+        "record", "Record every answer as a readable file in DIR, to be committed with the tests.", "DIR", argument=path
+    ),
     Option(
         "record_mode",
-        "With --jsbench-record: `new` calls the engine only for answers that DIR does not have yet and reuses"
-        " the others; `all` calls it for every answer (default: all).",
+        "With --jsbench-record: `new` reuses the answers in DIR, and calls the engine only for missing answers; "
+        "`all` calls the engine for every answer (default: all).",
         choices=("all", "new"),
     ),
     Option(
         "replay",
-        "Use the answers recorded in DIR, or in a run's directory, instead of an engine: no key, no calls. A "
-        "changed prompt or schema is an error that shows the change.",
+        "Replay the answers in DIR, a directory of recordings or of a run, instead of calling an engine. If a "
+        "prompt or schema has changed since, its test fails and shows the change.",
         "DIR",
         argument=path,
     ),
     Option(
         "replay_strict",
-        "Also fail if an answer was recorded with another model, temperature, token limit, seed, response "
-        "format or engine option (default: off; the summary lists the differences).",
+        "With --jsbench-replay, also fail if an answer was recorded with another model, temperature, token limit, "
+        "seed, response format or engine option (default: off; the summary lists the differences).",
         choices=ON_OFF,
         bare="on",
     ),
@@ -168,19 +170,19 @@ _ENGINE = (
 _CASES = (
     Option(
         "preset",
-        "Use the settings of a publication for every option that is not set: jsonschemabench (the paper's "
-        "tasks, prompt, shots, temperature and rules; docs/published.md), or one from an installed package. "
-        "`jsbench compare --published` compares the run with the published figures.",
+        "Use the settings of a published benchmark for every option that is not set: jsonschemabench (the paper's "
+        "tasks, prompt, shots, temperature and rules; docs/published.md), or a publication from an installed "
+        "package. `jsbench compare --published` compares the run with the published results.",
         "NAME",
         parse=publication,
     ),
     Option(
         "dataset",
-        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of them), a schema file, a "
-        "directory or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
-        "definitions, package.module:name (Pydantic models and the like; :* for all), a directory in the Hub's "
-        "layout, a Hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed "
-        "package. Repeatable: several sources are one suite.",
+        "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of these), a schema file, a "
+        "directory or glob of schema files (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
+        "definitions, package.module:name (a Pydantic model or similar type; :* for all), a directory in the layout "
+        "of the Hugging Face Hub, a Hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset "
+        "from an installed package. Repeatable: several sources form one suite.",
         "SOURCE",
         repeated=True,
         default=(),
@@ -208,7 +210,7 @@ _CASES = (
     ),
     Option(
         "split",
-        "Split of a dataset in the Hub's layout, or all (default: test).",
+        "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",
         "S",
         default="test",
         affects=Bearing.CASES,
@@ -230,9 +232,9 @@ _CASES = (
     ),
     Option(
         "where",
-        "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not "
+        "Only cases that meet this condition, such as 'keywords:pattern and size<4096' or 'not "
         "feature:recursive'; fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: a "
-        "case has to meet all conditions. --jsbench-limit and --jsbench-sample apply to the cases that remain.",
+        "case has to meet every condition. --jsbench-limit and --jsbench-sample select from these cases.",
         "CONDITION",
         repeated=True,
         default=(),
@@ -241,8 +243,8 @@ _CASES = (
     ),
     Option(
         "sample",
-        "Only N random cases, from each task in proportion, the same on every machine. SEED (default: 0) "
-        "determines the selection; it is unrelated to --jsbench-seed (default: all cases).",
+        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample on "
+        "every machine; it is unrelated to --jsbench-seed (default: all cases).",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
@@ -253,11 +255,11 @@ _CASES = (
 _PROMPT = (
     Option(
         "adapt",
-        "verbatim (default): send the schema as it is. narrow: rewrite it into the provider's subset of JSON "
-        "Schema, so that each answer that conforms to it also conforms to the original; if this is impossible, "
-        "report unsupported_schema without a call. relax: drop what the subset cannot express, and record the "
-        "changes. SUBSET: such as openai, "
-        "anthropic or gemini (default: the engine's subset). The judge always uses the original.",
+        "verbatim (default): send the schema unchanged. narrow: rewrite the schema into the provider's subset of JSON "
+        "Schema, so that each answer that conforms to the result also conforms to the original; if this is "
+        "impossible, report unsupported_schema without a call. relax: omit constraints that the subset cannot "
+        "express, and record the changes. SUBSET: a subset such as openai, anthropic or gemini (default: the subset "
+        "of the engine). The judge always uses the original schema.",
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
@@ -267,7 +269,7 @@ _PROMPT = (
     ),
     Option(
         "prompt",
-        "Prompt: schema (default), fields or chat; a Jinja2 file; a prompt from an installed package; or "
+        "Name of a prompt: schema (default), fields, chat, or a prompt from an installed package; a Jinja2 file; or "
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
@@ -287,7 +289,7 @@ _PROMPT = (
     ),
     Option(
         "context",
-        "Context length of the model in tokens, prompt and answer together. A case whose prompt alone fills "
+        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
         "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
@@ -326,9 +328,9 @@ _EXECUTION = (
     ),
     Option(
         "batch",
-        "Submit the cases as a batch of the provider (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default) waits for the answers, leave checks for them once. Cases without an answer "
-        "are not run; continue with --jsbench-batch --jsbench-resume.",
+        "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
+        "at half the price. wait (default): wait for the answers. leave: check once for answers. Cases without an "
+        "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
     ),
@@ -341,8 +343,8 @@ _EXECUTION = (
     ),
     Option(
         "shard",
-        "Only part I of N of the cases, such as 2/5; 1of5 is the same part, counted from 0; auto/5 takes the number"
-        " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
+        "Run only shard I of N, such as 2/5 (or 1of5, counted from 0); auto/5 takes the number from "
+        "JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge merges the shards.",
         "I/N",
         parse=shard,
         affects=Bearing.CASES,
@@ -378,8 +380,8 @@ _EXECUTION = (
     ),
     Option(
         "dry_run",
-        "Make no calls; print the estimated number of calls, their tokens, the maximum cost, and the time "
-        "that the limits require (default: off).",
+        "Make no calls; print the estimated number of calls and tokens, the maximum cost, and the minimum time "
+        "under the rate limits (default: off).",
         choices=("on", "off"),
         bare="on",
         keyword="",
@@ -388,14 +390,13 @@ _EXECUTION = (
 _JUDGING = (
     Option(
         "invalid_schemas",
-        "What to do with a case whose own schema is invalid: fail or skip its test; `strict` fails and also "
-        "rejects misspelled keywords (default: fail; skip for a published dataset).",
+        "Whether the test of a case with an invalid schema fails or is skipped; `strict`: it fails, and misspelled "
+        "keywords are invalid too (default: fail; skip for a published dataset).",
         choices=("fail", "skip", "strict"),
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer, or the names of fields to ignore "
-        "(default: fail).",
+        "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
@@ -404,8 +405,8 @@ _JUDGING = (
     ),
     Option(
         "duplicate_keys",
-        "What to do with an object that has a key twice: note it and use the last value, or fail with a "
-        "syntax error (default: note).",
+        "What to do with an answer that contains a duplicate key: note it and use the last value, or fail the answer "
+        "with a syntax error (default: note).",
         choices=("note", "fail"),
         affects=Bearing.VERDICTS,
         recorded=("policy.duplicate_keys",),
@@ -419,14 +420,14 @@ _JUDGING = (
     ),
     Option(
         "reasoning",
-        "Whether to strip reasoning up to `</think>` before the answer; if kept, it is a syntax error (default: keep).",
+        "Whether to strip reasoning up to `</think>`; if kept, the answer has a syntax error (default: keep).",
         choices=("keep", "strip"),
         affects=Bearing.VERDICTS,
         recorded=("policy.reasoning",),
     ),
     Option(
         "formats",
-        "Whether to assert the keyword format, and in draft-07 contentEncoding and contentMediaType (default: assert).",
+        "Whether to assert format, and in draft-07 also contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
         affects=Bearing.VERDICTS,
         recorded=("policy.formats",),
@@ -440,7 +441,7 @@ _JUDGING = (
     ),
     Option(
         "validator",
-        "Validators to use: jsonschema-rs with a second opinion by jsonschema (both), or one of them alone "
+        "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or only one validator "
         "(default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
         affects=Bearing.VERDICTS,
@@ -456,9 +457,9 @@ _JUDGING = (
     ),
     Option(
         "classify",
-        "Give failed attempts your own codes with this classifier: one from an installed package, or "
-        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None."
-        " Also accepts a metric of an installed package, which counts something in each answer. Repeatable.",
+        "Classifier that assigns your own codes to failed attempts: a classifier in an installed package, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
+        "Also accepts a metric in an installed package, which counts something in each answer. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
@@ -467,7 +468,7 @@ _JUDGING = (
         "comparer",
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
+        "vendor=function:package.module:same, which takes the expected value and the answer's value. Repeatable.",
         "FIELD=HOW",
         parse=comparer,
         repeated=True,
@@ -480,18 +481,18 @@ _JUDGING = (
 _CRITERIA = (
     Option(
         "min_pass_rate",
-        "Pass the run if at least this share (0 to 1) of all planned attempts passed; failing cases alone "
-        "then do not fail the run.",
+        "Pass the run if at least this share (0 to 1) of all planned attempts passed. With this option, failed "
+        "cases alone do not fail the run.",
         "RATE",
         argument=numeral,
     ),
     Option(
         "gate",
-        "Condition that the run has to meet; repeatable: any metric of run.json, such as pass_rate>=0.9, "
-        "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
+        "Condition for passing the run, on any metric in run.json, such as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (for a task; the lower bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
-        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. With a gate, failing cases alone "
-        "do not fail the run; a gate on a metric that was not measured is not met.",
+        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. Repeatable. With a gate, failed "
+        "cases alone do not fail the run. A gate on a metric that was not measured is not met.",
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),
@@ -505,7 +506,7 @@ _CRITERIA = (
     ),
     Option(
         "max_regression",
-        "Fail the run if its pass rate, over the cases of both runs, is more than RATE (0 to 1) below the baseline's.",
+        "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE.",
         "RATE",
         argument=numeral,
     ),
@@ -513,22 +514,22 @@ _CRITERIA = (
 _OUTPUT = (
     Option(
         "output",
-        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: records and metrics of"
+        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: keep only records and metrics of"
         " the last five runs, in pytest's cache).",
         "DIR",
         argument=path,
     ),
-    Option("report", "Write the run's HTML page to FILE when it ends (extra report).", "FILE", argument=path),
+    Option("report", "Write the run's HTML page to FILE at the end of the run (extra report).", "FILE", argument=path),
     Option(
         "redact",
-        "Write and show digests instead of prompts, schemas and answers, so that a run over private data can "
-        "be kept. Its answers cannot be judged again or replayed.",
+        "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
+        "be kept. Redacted answers cannot be judged again or replayed.",
         choices=ON_OFF,
         bare="on",
     ),
     Option(
         "export",
-        "Write the run in another format when it ends: every_eval_ever, an installed package's exporter, or "
+        "Also write the run with an exporter: every_eval_ever, an installed package's exporter, or "
         "package.module:function. Repeatable.",
         "NAME=PATH",
         parse=export,
@@ -537,7 +538,7 @@ _OUTPUT = (
     ),
     Option(
         "benchmark_rows",
-        "Rows of pytest-benchmark's table: one per task and metric, or one per case and metric (default: task).",
+        "Rows added to pytest-benchmark's table: one per task and metric, or per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
         keyword="",

@@ -58,8 +58,6 @@ _KEYWORDS_WITHOUT_PARAMETERS = frozenset(
 )
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
-_DEFAULT_POLICY = JudgePolicy()
-
 
 class Judge:
     """
@@ -71,7 +69,7 @@ class Judge:
     the next request starts another child. The child also ends with `close`, and when its parent process ends.
     """
 
-    def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
+    def __init__(self, policy: JudgePolicy = JudgePolicy(), *, calls: GuardedCalls | None = None) -> None:
         if find_dialect(policy.default_dialect) is None:
             uris = [dialect.uri for dialect in DIALECTS]
             message = f"unknown dialect '{policy.default_dialect}': {nearest(policy.default_dialect, uris)}"

@@ -45,7 +45,7 @@ def test_adapt_table_counts_outcomes_and_obstacles_of_schemas(schemas: Path) -> 
     assert lines[3] == ["openai@2026-08", "1", "1", "1", "3"]
     assert shown.splitlines()[-2:] == [
         "openai@2026-08: first obstacle: uniqueItems 1",
-        "left out: 1 of 4, without a schema",
+        "omitted: 1 of 4 cases, without a schema",
     ]
 
 
@@ -55,7 +55,7 @@ def test_dataset_without_schemas_fails(tmp_path: Path) -> None:
     status, shown = ran("adapt", tmp_path, OPENAI)
 
     assert status == 1
-    assert shown.splitlines()[-1] == "left out: 1 of 1, without a schema"
+    assert shown.splitlines()[-1] == "omitted: 1 of 1 case, without a schema"
 
 
 def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:

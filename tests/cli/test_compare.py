@@ -111,7 +111,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     assert "invalid name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
     assert "--margin: a margin needs two runs, found 1; pass" in failed(capsys, "compare", first, "--margin=0.05")
-    assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
+    assert "--labels: found 2 labels for 1 file" in failed(capsys, "compare", first, "--labels", "a", "b")
 
 
 def test_runs_are_told_by_task_in_each_form(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_link_of_a_comment_must_be_a_plain_address(
     arguments = ("compare", run(tmp_path / "a.json", "m", 12), f"--link={link}")
 
     assert "--link: expected an address" in failed(capsys, *arguments, "--comment=gate")
-    assert "--link is for the comment: add --comment=NAME" in failed(capsys, *arguments)
+    assert "--link affects only a comment: add --comment=NAME" in failed(capsys, *arguments)
 
 
 def test_compare_writes_a_page_that_loads_nothing(tmp_path: Path) -> None:

@@ -73,17 +73,17 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
     shown("history", "add", one, "--file", path, "--label", "nightly")
 
-    assert "--file: expected the history file, such as" in failed(capsys, "history")
+    assert "--file is missing: add the history file, such as" in failed(capsys, "history")
     missing, empty = tmp_path / "none.jsonl", tmp_path / "empty.jsonl"
     empty.touch()
-    for file, problem in ((missing, "No such file"), (empty, "the file has no readable line")):
-        message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds one\n"
+    for file, problem in ((missing, "no such file"), (empty, "the file has no readable line")):
+        message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds a run\n"
         assert failed(capsys, "history", "--file", file) == message
     assert "--metric affects only a plot: add --plot" in failed(capsys, "history", "--file", path, "--metric=tgt_p50")
     error = failed(capsys, "history", "--file", one)
     assert error.startswith(f"jsbench: {one}:1: not JSON")
     assert error.endswith("; expected the lines that `jsbench history add` writes\n")
-    assert "no line with the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
+    assert "no run with the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
     assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")
 
 

@@ -141,7 +141,7 @@ def test_a_project_whose_documents_are_yaml_is_told_what_reads_them(
     assert main.main(["init", str(tmp_path)]) == 2
 
     reason = "it is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'"
-    assert f"; api.yaml cannot be read: {reason}; name a dataset" in capsys.readouterr().err
+    assert f"; api.yaml cannot be read: {reason}; set a dataset" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_settings_stand_in_the_section_that_pytest_reads(
 def test_a_file_of_settings_that_is_no_toml_is_left_as_it_is(tmp_path: Path) -> None:
     write(tmp_path, {"order.json": SCHEMA, "pyproject.toml": "[project\nname = \n"})
 
-    assert "pyproject.toml: not written, since it would not be TOML: " in run(tmp_path)
+    assert "pyproject.toml: not written, since the file would not be valid TOML: " in run(tmp_path)
 
     assert (tmp_path / "pyproject.toml").read_text() == "[project\nname = \n"
 

@@ -187,7 +187,7 @@ def test_a_run_is_exported_in_a_format_of_ones_own(
     assert main(command, out=io.StringIO()) == 0
     assert (tmp_path / "count.txt").read_text() == "2 1"
     assert main([*command, "--developer=me"], out=io.StringIO()) == 2
-    assert "--developer is for --format=every_eval_ever, not for jsbench_own" in capsys.readouterr().err
+    assert "--developer applies only to --format=every_eval_ever, found jsbench_own" in capsys.readouterr().err
 
 
 def test_what_passes_when_judged_again_has_no_code_any_more(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
     assert judged(path / "records.jsonl", f"--output={path}")[0] == 2
 
     assert (
-        "contains the run 20261121T100000Z-scripted-m, which is not replaced: choose another directory"
+        "contains the run 20261121T100000Z-scripted-m, which must not be replaced: choose another directory"
         in capsys.readouterr().err
     )
     assert (path / "records.jsonl").read_bytes() == before
@@ -255,7 +255,7 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
     assert (tmp_path / "copy" / "records.jsonl").read_bytes() == before
     assert [judged(path, f"--output={tmp_path / 'out'}", *more)[0] for more in ([], ["--formats=ignore"])] == [1, 0]
     assert judged(plain, f"--output={tmp_path / 'x'}")[0] == 2
-    assert "--output is for a run" in capsys.readouterr().err
+    assert "--output applies only to a run" in capsys.readouterr().err
 
 
 def test_a_run_of_variants_is_judged_again_as_each_of_them(tmp_path: Path) -> None:
@@ -305,7 +305,8 @@ def test_function_named_by_a_run_is_not_loaded_but_requested(tmp_path: Path, mon
     for options in ([], ["--comparer=total=tolerance:0.01"]):
         lines = judged(run, *options)[1].splitlines()
         assert lines[0].startswith(
-            "warning: values were not compared again, since no functions are loaded: add --comparer '"
+            "warning: values were not compared again, since the run's comparison functions are not loaded: "
+            "add --comparer '"
         )
         assert any(line.startswith("values     1/2") for line in lines)
     assert "add --comparer 'vendor=function:own:same'" in lines[0]
@@ -322,7 +323,7 @@ def test_a_run_whose_comparer_is_none_is_refused_in_one_line(
     assert judged(run)[0] == 2
     assert "the run's comparer for total: expected tolerance:NUMBER" in capsys.readouterr().err
     assert judged(plain, "--comparer=total=casefold")[0] == 2
-    assert "--comparer is for a run" in capsys.readouterr().err
+    assert "--comparer applies only to a run" in capsys.readouterr().err
 
 
 def test_judge_reads_a_schema_that_is_json_text(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pytest_jsbench.cli.main import main
 def test_without_a_command_each_is_listed_with_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
-    assert re.search(r"^ +judge +judge recorded answers", capsys.readouterr().err, re.MULTILINE)
+    assert re.search(r"^ +judge +judge the answers of a run again", capsys.readouterr().err, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

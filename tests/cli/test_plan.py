@@ -14,7 +14,7 @@ def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> N
     text = shown("plan", run(tmp_path / "a.json", "m", 18, cost=0.4), "--repeats", "3")
 
     assert "60 calls: 20 cases, 3 attempts each" in text
-    assert "the 95 % interval of a pass rate of 0.900 will be 0.683 to 0.988" in text
+    assert "95 % confidence interval for a pass rate of 0.900: 0.683 to 0.988" in text
     assert "$1.20, at the run's cost per answer" in text
     data = json.loads(shown("plan", "--cases", "1000", "--json"))
     assert (data["calls"], data["cost"]) == (1000, None)
@@ -39,7 +39,7 @@ def test_a_share_is_told_in_one_way() -> None:
 
     assert "is detected with 0 % power" in text
     assert "for 99.9 % power" in text
-    assert "will be 0.964 to 1.000" in text
+    assert ": 0.964 to 1.000" in text
 
 
 def test_a_plan_says_what_could_not_be_read_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_a_plan_takes_from_its_run_how_alike_attempts_at_a_case_end(tmp_path: Pa
 
     text = shown("plan", tmp_path, "--repeats", "3")
 
-    assert "correlation of the attempts at a case 0.52, estimated from the run" in text
+    assert "correlation between attempts at a case: 0.52, estimated from the run" in text
     assert "at temperature 0 of cold attempts at a case are identical" in text
     assert ", assumed" in shown("plan", "--repeats", "3")
     assert json.loads(shown("plan", tmp_path, "--correlation", "1", "--json"))["correlation"] == 1

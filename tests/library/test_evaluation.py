@@ -484,9 +484,9 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["unknown"]}, "unknown classifier or metric 'unknown'"),
         ({"output": None, "resume": True}, "pass the run, or an output"),
-        ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
+        ({"replay": "kept"}, "^replay uses recorded answers, and excludes engine; remove one"),
         ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
-        ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
+        ({"record_mode": "new"}, "^record_mode=new needs a directory for recorded answers; add record=DIR"),
     ],
 )
 def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any], message: str) -> None:
@@ -584,7 +584,7 @@ def test_recorded_answers_are_replayed_and_only_new_ones_are_called(tmp_path: Pa
     assert ends(evaluate(noted, CASES, output=None, record=kept, record_mode="new")) == ENDS
     assert sorted(asked) == ["bad", "prose"]
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
-    with pytest.raises(JSBenchError, match="redact writes no answers, but a recording contains them; remove record"):
+    with pytest.raises(JSBenchError, match="redact writes no answers, but a recording contains answers; remove record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
 
 

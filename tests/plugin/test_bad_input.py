@@ -33,7 +33,7 @@ from tests.plugin.conftest import Bench
         # an unset variable of a workflow removes no limit, gate or redaction
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
-            "ERROR: --jsbench-redact: expected one of on, off, found ''; before a path, write --jsbench-redact=on",
+            "ERROR: --jsbench-redact: expected one of on, off, found ''; if a path follows, write --jsbench-redact=on",
         ),
         (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
         (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),

@@ -80,7 +80,7 @@ def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pyteste
     result = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "-rs")
 
     result.assert_outcomes(passed=2, failed=3, skipped=3)
-    result.stdout.fnmatch_lines(["*schema_violation: $.n: -1 is less than the minimum of 0", "*no engine named; *"])
+    result.stdout.fnmatch_lines(["*schema_violation: $.n: -1 is less than the minimum of 0", "*no engine is set; *"])
     result.stdout.no_fnmatch_line("*jsbench: *")
     # as strictly as a run does
     allowed = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "--jsbench-extra-fields=allow", "-k", "has_more")
@@ -207,4 +207,4 @@ def test_mode(jsbench):
 """
     result = run_one(bench, source)
 
-    assert "mode is 'validation' or 'serialization', not 'both'" in result.stdout.str()
+    assert "mode: expected 'validation' or 'serialization', found 'both'" in result.stdout.str()

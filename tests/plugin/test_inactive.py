@@ -110,7 +110,7 @@ def test_test_that_requests_a_case_is_skipped_without_an_engine(pytester: pytest
     result = pytester.runpytest_inprocess("-rs")
 
     result.assert_outcomes(skipped=3)
-    result.stdout.fnmatch_lines(["*no engine named; run with --jsbench-engine=NAME*"])
+    result.stdout.fnmatch_lines(["*no engine is set; run with --jsbench-engine=NAME*"])
 
 
 def test_the_plugin_itself_imports_only_its_options(pytester: pytest.Pytester) -> None:
@@ -149,7 +149,7 @@ def test_an_option_of_a_run_without_an_engine_says_what_is_missing(
     assert result.ret is pytest.ExitCode.USAGE_ERROR
     flag = typed[0].partition("=")[0]
     (line,) = [line for line in result.errlines if line]
-    assert line.startswith(f"ERROR: {flag} is given, but no engine is named: add --jsbench-engine=NAME")
+    assert line.startswith(f"ERROR: {flag} needs an engine: add --jsbench-engine=NAME")
 
 
 def test_what_an_ini_file_or_an_option_of_judging_says_asks_for_no_engine(

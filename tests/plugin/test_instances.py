@@ -82,4 +82,4 @@ def test_project_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> 
 
     result.assert_outcomes(passed=1, failed=3, skipped=2)
     result.stdout.fnmatch_lines(["jsbench: labelled answers of labels (no model calls), 5 cases, 16 in flight"])
-    result.stdout.fnmatch_lines(["SKIPPED*--jsbench-instances calls no model; leave it out to run a project's own*"])
+    result.stdout.fnmatch_lines(["SKIPPED*--jsbench-instances calls no model; omit the option to run a project's own*"])

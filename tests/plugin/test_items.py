@@ -96,7 +96,7 @@ def test_run_without_a_path_runs_only_the_suite_and_reports_it(counted: Bench) -
 
     result.assert_outcomes(passed=3, failed=2)
     assert counted.calls() == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
-    result.stdout.fnmatch_lines(["jsbench: only cases of the dataset run; add a path to run your own tests too"])
+    result.stdout.fnmatch_lines(["jsbench: only the dataset's cases run; add a path to run your own tests too"])
 
 
 @both_ways

@@ -204,17 +204,25 @@ CANNOT_ASK = (
         "jsbench.generate()",
         "no schema; set @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
     ),
-    ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text; set @pytest.mark.jsbench(schema=…, prompt=…)"),
+    (
+        "schema=NUMBER",
+        "jsbench.generate(text='a')",
+        "no prompt to fill with text; set @pytest.mark.jsbench(schema=…, prompt=…)",
+    ),
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
-    ("", "jsbench.check('{}', schema=3)", "no schema: 3 is an int*"),
-    ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is neither text nor *"),
-    ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
+    ("", "jsbench.check('{}', schema=3)", "not a schema: 3 is an int*"),
+    ("", "jsbench.check('{}', schema={}, messages=3)", "check(): the prompt is neither text nor *"),
+    (
+        "",
+        "jsbench.check('{}', schema={'enum': {1}})",
+        "not a JSON Schema: Object of type set is not JSON serializable*",
+    ),
     ("", "jsbench.check(object())", "the answer, a object, has no JSON form*"),
     ("", "jsbench.check('{}')", "no schema; set @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
     ("", "shared('a', shema=NUMBER)", "jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
-    ("", "shared('a', repeats=2)", "jsbench_shared() has no argument 'repeats': *"),
-    ("", "shared('')", "jsbench_shared() was given ''; expected a name for the answer*"),
+    ("", "shared('a', repeats=2)", "jsbench_shared() does not accept 'repeats': *"),
+    ("", "shared('')", "jsbench_shared(): found ''; expected a name for the answer*"),
     ("", "shared('a', schema=NUMBER).endpoint", "jsbench_shared has no endpoint, *"),
     ("", "shared('a').generate('?')", "no schema; set *"),
 )
@@ -250,7 +258,7 @@ def test_invalid_marker_is_reported_before_any_call(bench: Bench) -> None:
         [
             "*ERROR collecting test_one.py*",
             "test_one.py::test_it: the marker jsbench has no argument 'shema': did you mean 'schema'[?] *",
-            "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number from 1 to 10,000, not 0",
+            "test_one.py::test_one[[]1]: the marker jsbench: repeats: expected a whole number from 1 to *, found 0",
         ]
     )
     assert not (bench.path / "calls.txt").exists()
@@ -377,7 +385,7 @@ def test_type_refusal_is_reported_at_the_line_of_the_test(bench: Bench) -> None:
             "E * conforms to the JSON Schema of Odd, but Odd rejects it: n: Value error, not odd",
             "E * KeyError: 'four'",
             ">       if n == 4: raise KeyError('four')",
-            "E * there is no JSON value to parse: syntax_error (prose): *",
+            "E * the answer contains no JSON value to convert: syntax_error (prose): *",
             "E * does not conform to the JSON Schema of Odd (schema_violation: $.n: *), but Odd rejects it: n: *",
         ]
     )

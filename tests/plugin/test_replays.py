@@ -61,13 +61,13 @@ def test_engine_on_the_command_line_overrides_replay_in_the_ini_file(bench: Benc
     [
         (
             ["--jsbench-replay=kept", "--jsbench-engine=local"],
-            "--jsbench-replay uses recorded answers, but --jsbench-engine needs an engine; remove one of them",
+            "--jsbench-replay uses recorded answers, and excludes --jsbench-engine; remove one",
         ),
         (
             ["--jsbench-replay=kept", "--jsbench-record-mode=new"],
-            "--jsbench-record-mode=new needs a directory of recorded answers; add --jsb",
+            "--jsbench-record-mode=new needs a directory for recorded answers; add --jsb",
         ),
-        (["--jsbench-record=kept"], "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb"),
+        (["--jsbench-record=kept"], "--jsbench-record needs an engine: add --jsbench-engine=NAME, or set jsb"),
         (
             ["--jsbench-replay=kept"],
             "no recorded answers: */kept is not a directory; fill it with --jsbench-record and",

@@ -107,7 +107,7 @@ def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
 def test_built_in_cases_name_the_quick_ones_and_what_to_do_next(bench: Bench) -> None:
     bench.write({"answers.json": '{"*": "{}"}'})
     scripted = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json", "--tb=no")
-    offer = "jsbench: for a first look, --jsbench-dataset=builtin-quick runs 10 of them"
+    offer = "jsbench: for a first look, --jsbench-dataset=builtin-quick runs 10 of these cases"
 
     listed = bench.run_only(*scripted, "--jsbench-dataset=builtin", "--co").stdout.str()
     quick = bench.run_only(*scripted, "--jsbench-dataset=builtin-quick").stdout.str()
@@ -160,7 +160,7 @@ def test_failures_explain_twenty_cases_and_verbose_explains_all(bench: Bench) ->
     text = result.stdout.str()
     assert (text.count("\n  again:  "), verbose.stdout.str().count("\n  again:  ")) == (20, 23)
     assert text.count("\nFAILED jsbench::orders::c") == 23
-    hint = "jsbench: 3 more failing cases are not explained here; the page named below explains each"
+    hint = "jsbench: 3 more failing cases are not explained here; the HTML page (report, below) explains each"
     assert result.outlines.count(hint) == 1
     assert "assert 3 == 4" in text
     assert text.index("3 more failing cases") < text.index("short test summary")

@@ -250,7 +250,7 @@ def pytest_sessionfinish(session):
 @pytest.mark.parametrize(
     ("conftest", "exit_status", "reason"),
     [
-        (COUNTING, 1, "1 failure in addition to failed tests, for example of --cov-fail-under"),
+        (COUNTING, 1, "1 failure in addition to failed tests, for example because of --cov-fail-under"),
         (LAST_WORD, 7, "another plugin has set the exit status to 7"),
         (AT_LAST, 6, "another plugin has set the exit status to 6"),
     ],
@@ -330,5 +330,7 @@ def test_repeats_with_jsbench_requested_while_running_are_an_error(bench: Bench)
     result = run_one(bench, code)
 
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["E*repeats=3 needs the fixture jsbench before the test runs: make it an argument*"])
+    result.stdout.fnmatch_lines(
+        ["E*repeats=3 needs the fixture jsbench before the test runs: make the fixture an argument*"]
+    )
     assert len(bench.calls()) == 1

@@ -54,7 +54,7 @@ def test_what_a_worker_that_has_just_died_cannot_take_goes_to_the_others(pyteste
 def test_what_would_be_paid_for_once_in_each_worker_is_refused(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig("--tx=2*popen", "--dist=each", "-p", "no:benchmark")
 
-    with pytest.raises(pytest.UsageError, match=r"^--dist=each would call .*; use --dist=load$"):
+    with pytest.raises(pytest.UsageError, match=r"^--dist=each would make every call .*; use --dist=load$"):
         scheduler(config, Producer("test"), ahead=2)
 
 

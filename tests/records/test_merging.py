@@ -154,7 +154,7 @@ def test_merge_replaces_its_own_output_and_no_other_run(
     assert [merged(*shards[1:]), merged(*shards), merged(resumed, *shards[1:])] == [1, 0, 0]
     kept = (tmp_path / "out" / "records.jsonl").read_bytes()
     assert merged(other) == 2
-    message = f"jsbench: {tmp_path / 'out'} contains the run r2, which is not replaced: choose another directory\n"
+    message = f"jsbench: {tmp_path / 'out'} contains the run r2, which must not be replaced: choose another directory\n"
     assert capsys.readouterr().err == message
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == kept
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
@@ -162,15 +162,16 @@ def test_merge_replaces_its_own_output_and_no_other_run(
     (tmp_path / "runs").mkdir()
     other.rename(tmp_path / "runs" / "r3")  # in a directory of runs it would be hidden
     assert merged(*shards, into="runs") == 2
-    assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, in it or elsewhere" in capsys.readouterr().err
+    assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, there or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
-    assert f"{tmp_path / 'figures'} contains a run, which is not replaced" in capsys.readouterr().err
+    assert f"{tmp_path / 'figures'} contains a run, which must not be replaced" in capsys.readouterr().err
     (tmp_path / "out" / "records.jsonl").write_text("torn")
     assert merged(*shards) == 2
     assert (
-        f"{tmp_path / 'out'} contains a run, which is not replaced: choose another directory" in capsys.readouterr().err
+        f"{tmp_path / 'out'} contains a run, which must not be replaced: choose another directory"
+        in capsys.readouterr().err
     )
 
 

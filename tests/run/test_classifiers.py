@@ -71,7 +71,7 @@ def test_an_installed_metric_counts_of_each_answer_and_of_no_broken_call() -> No
         (True, {"mine": (1, 1)}, None),
         ((0, 0), {"mine": (0, 0)}, None),
         (None, {}, None),
-        ((3, 2), {}, "metric 'mine', a test, returned (3, 2); expected None, True, False, or a part and its whole"),
+        ((3, 2), {}, "metric 'mine', a test, returned (3, 2); expected None, True, False, or two counts"),
         (0.5, {}, "metric 'mine', a test, returned 0.5; expected None"),
         ((1.0, 2), {}, "metric 'mine', a test, returned (1.0, 2); expected None"),
     ],

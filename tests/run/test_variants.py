@@ -129,7 +129,7 @@ def test_typed_engine_option_replaces_the_configured_one_by_key(pytester: pytest
 
 
 def test_several_engines_are_one_line_that_points_to_the_table(pytester: pytest.Pytester) -> None:
-    with pytest.raises(JSBenchError, match=r"--jsbench-engine is given more than once, .*tool\.jsbench\.variants"):
+    with pytest.raises(JSBenchError, match=r"--jsbench-engine is set more than once, .*tool\.jsbench\.variants"):
         read(pytester, ENGINE, "--jsbench-engine=openai", "--jsbench-model=a")
 
 
@@ -244,7 +244,7 @@ def test_table_is_in_its_own_file_or_in_pyproject_but_not_both(pytester: pytest.
     assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").variant_values) == [
         "free"
     ]
-    with pytest.raises(JSBenchError, match=r"variants are defined in .*pyproject\.toml and in .*jsbench\.toml; keep"):
+    with pytest.raises(JSBenchError, match=r"variants are defined in .*pyproject\.toml and in .*jsbench\.toml; define"):
         read_table(pytester, "--jsbench-variants=free")
 
 
@@ -266,7 +266,7 @@ def test_command_line_with_the_same_options_omits_the_table(pytester: pytest.Pyt
 
     assert list(settings.variant_values) == [""]
     assert settings.variants_left_out.endswith(
-        "pyproject.toml are omitted, since --jsbench-engine is on the command line"
+        "pyproject.toml are not used, since --jsbench-engine is on the command line"
     )
     with pytest.raises(
         JSBenchError, match=r"--jsbench-engine conflicts with variant 'free' in .*: remove --jsbench-engine"
@@ -291,7 +291,7 @@ def test_answers_are_recorded_and_replayed_without_unused_table(pytester: pytest
     settings = read_table(pytester, f"--jsbench-{option}=kept")
 
     assert list(settings.variant_values) == [""]
-    assert settings.variants_left_out.endswith("omitted; --jsbench-variants=all records or replays them")
+    assert settings.variants_left_out.endswith("not used; to record or replay them, add --jsbench-variants=all")
 
 
 def test_typed_options_missing_in_the_table_multiply_its_variants(pytester: pytest.Pytester) -> None:
