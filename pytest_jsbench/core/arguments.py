@@ -11,7 +11,6 @@ import inspect
 import math
 import numbers
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -21,9 +20,6 @@ Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 #: Arguments that may contain an API key, so messages show only the type of their value.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: Matches an option as pytest spells it. All messages use this spelling, including those from files and from
-#: third-party engines.
-_IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
 def arguments(
@@ -206,8 +202,3 @@ def one_of(what: str, *kinds: Any) -> Reader:
         return value
 
     return read
-
-
-def respell_options(message: str, spell: Callable[[str], str]) -> str:
-    """Respell the options in a message with `spell`, which takes an option's name; leave pytest commands unchanged."""
-    return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

@@ -9,10 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respell_options
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
-from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, OPTIONS
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
+from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -189,19 +190,11 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
 @contextmanager
 def argument_names_in_errors() -> Iterator[None]:
     """Convert option names in errors to argument names: `--jsbench-api-key-env` becomes `api_key_env`."""
-    try:
+    with rewritten_errors(with_argument_names):
         yield
-    except JSBenchError as error:
-        error.args = tuple(with_argument_names(part) if isinstance(part, str) else part for part in error.args)
-        raise
 
 
 def with_argument_names(message: str) -> str:
     """Return the message with argument names for options; an engine option becomes an argument of its own name."""
     own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
-    return respell_options(own, _argument_name)
-
-
-def _argument_name(name: str) -> str:
-    option = BY_NAME.get(name)
-    return name if option is None else option.argument_name or name
+    return spelled(own, lambda option: option.argument_name or option.name)

@@ -557,6 +557,7 @@ GROUPS = {
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
+BY_FLAG = {option.flag: option for option in OPTIONS}
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.

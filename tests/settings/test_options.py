@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import SAMPLING, GenerationParams, ResponseFormat
 from pytest_jsbench.records.metadata import Sampling
 from pytest_jsbench.run.plan import check_conflicts
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.settings.option import Option
 from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MOST_REPEATS, OPTIONS, SAMPLING_OPTIONS
+from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from tests.packages import install
 
 PUBLISHING = """
@@ -135,12 +136,17 @@ def test_conflicting_options_are_rejected(options: dict[str, Any], message: str)
 
 
 def test_message_names_options_in_the_form_of_each_entry_point() -> None:
-    flags = {option.name: option.flag for option in OPTIONS}
+    def spell(option: Option) -> str:
+        return f"<{option.name}>"
 
-    assert all(
-        respell_options(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items()
-    )
-    assert respell_options("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"
+    assert [spelled(f"a {option.flag}=x", spell) for option in OPTIONS] == [f"a <{name}>=x" for name in BY_NAME]
+    for unchanged in ("pytest --jsbench-shard", "--jsbench-sharding", "--jsbench-shard-size", "--jsbench"):
+        assert spelled(unchanged, spell) == unchanged
+    with (
+        pytest.raises(JSBenchError, match=r"^add <gate>, or --jsbench-gates$"),
+        rewritten_errors(lambda text: spelled(text, spell)),
+    ):
+        raise JSBenchError("add --jsbench-gate, or --jsbench-gates")
 
 
 def test_repeats_are_bounded() -> None:
