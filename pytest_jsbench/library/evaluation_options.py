@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, PATH_OPTIONS
 from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 #: Positional arguments of `evaluate`, and the empty name of an option that only pytest has.
 _NOT_NAMED = frozenset({"engine", "dataset", ""})
-_PATHS = ("output", "report", "baseline", "record", "replay")
 #: Default directory of runs.
 RUNS = "jsbench-runs"
 Text = str | PathLike[str]
@@ -177,7 +176,8 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
             "patience": "patience",
         }
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
-    values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
+    texts = {name: values[name] for name in PATH_OPTIONS if isinstance(values[name], str) and name != "resume"}
+    values |= {name: Path(text) for name, text in texts.items()}  # the text of resume is `newest`
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True looks for a run in output, which is None: pass the run, or an output directory"
         raise JSBenchError(message, where="resume")

@@ -30,14 +30,12 @@ from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher, sampled
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
-from pytest_jsbench.settings.option import Option
+from pytest_jsbench.settings.option import FileUse, Option
 from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MULTIPLIED, SAMPLING_OPTIONS, SETTABLE
 from pytest_jsbench.settings.parsers import assignment
 
 #: Options whose value alone becomes part of a variant's name; the value of any other option is prefixed with its name.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
-#: Options whose value may be the path of a file, relative to the file with the table of variants.
-_FILES = frozenset({"model", "prompt"})
 #: Options that do not apply to another engine.
 _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
 #: Files that may contain the table of variants, each with the keys of the enclosing table.
@@ -300,7 +298,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
         if name == "engine_option":
             yield name, [(option, placed(part, folder, here)) for option, part in value]
         else:
-            yield name, placed(value, folder, here) if name in _FILES else value
+            yield name, placed(value, folder, here) if BY_NAME[name].file is FileUse.MAYBE else value
 
 
 def _read_value(option: Option, given: object) -> Any:

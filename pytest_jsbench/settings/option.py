@@ -39,6 +39,15 @@ class PerVariant(Enum):
     MULTIPLIED = auto()
 
 
+class FileUse(Enum):
+    """Whether the value of an option is the path of a file or directory, relative to where the option is set."""
+
+    NEVER = auto()
+    #: Other values than the path of an existing file or a glob stay unchanged.
+    MAYBE = auto()
+    ALWAYS = auto()
+
+
 class HiddenPart(Enum):
     """The part of an option's text that may be a secret."""
 
@@ -78,6 +87,7 @@ class Option:
     bare: str | None = None
     #: Part of the text that may be a secret, and is hidden wherever the text is shown.
     hidden: HiddenPart = HiddenPart.NOTHING
+    file: FileUse = FileUse.NEVER
     variants: PerVariant = PerVariant.SHARED
     #: Name of the argument of `evaluate` if it is not the option's name; empty if only pytest has the option.
     keyword: str | None = None

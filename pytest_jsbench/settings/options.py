@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_jsbench.core.arguments import Reader, joined, number, numeral, path, whole
-from pytest_jsbench.settings.option import ON_OFF, Bearing, HiddenPart, Option, PerVariant
+from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, HiddenPart, Option, PerVariant
 from pytest_jsbench.settings.parsers import (
     adaptation,
     assignment,
@@ -68,6 +68,7 @@ _ENGINE = (
         "Model name; for local, a GGUF file (default: the engine's default model).",
         "ID",
         argument=path,
+        file=FileUse.MAYBE,
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("model",),
@@ -144,7 +145,11 @@ _ENGINE = (
         argument=joined,
     ),
     Option(
-        "record", "Record every answer as a readable file in DIR, to be committed with the tests.", "DIR", argument=path
+        "record",
+        "Record every answer as a readable file in DIR, to be committed with the tests.",
+        "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "record_mode",
@@ -158,6 +163,7 @@ _ENGINE = (
         "prompt or schema has changed since, its test fails and shows the change.",
         "DIR",
         argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "replay_strict",
@@ -186,6 +192,7 @@ _CASES = (
         "SOURCE",
         repeated=True,
         default=(),
+        file=FileUse.MAYBE,
         affects=Bearing.CASES,
         recorded=("dataset.source",),
     ),
@@ -196,6 +203,7 @@ _CASES = (
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
         argument=path,
+        file=FileUse.MAYBE,
         affects=Bearing.CASES,
         recorded=("dataset.labelled",),
     ),
@@ -229,6 +237,7 @@ _CASES = (
         "Directory of schemas that the dataset may reference by their `$id`.",
         "DIR",
         argument=path,
+        file=FileUse.MAYBE,
     ),
     Option(
         "where",
@@ -273,6 +282,7 @@ _PROMPT = (
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
+        file=FileUse.MAYBE,
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("prompt",),
@@ -340,6 +350,7 @@ _EXECUTION = (
         "Attempts with an answer are reused; failed calls are repeated.",
         "FILE|DIR",
         argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "shard",
@@ -503,6 +514,7 @@ _CRITERIA = (
         "Compare with another run case by case: its directory, its run.json, or a file written by jsbench baseline.",
         "RUN|FILE",
         argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "max_regression",
@@ -518,8 +530,15 @@ _OUTPUT = (
         " the last five runs, in pytest's cache).",
         "DIR",
         argument=path,
+        file=FileUse.ALWAYS,
     ),
-    Option("report", "Write the run's HTML page to FILE at the end of the run (extra report).", "FILE", argument=path),
+    Option(
+        "report",
+        "Write the run's HTML page to FILE at the end of the run (extra report).",
+        "FILE",
+        argument=path,
+        file=FileUse.ALWAYS,
+    ),
     Option(
         "redact",
         "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
@@ -568,3 +587,5 @@ SETTABLE = tuple(option.name for option in OPTIONS if option.variants is not Per
 CALL_OPTIONS = tuple(option.name for option in OPTIONS if any(path.startswith("params.") for path in option.recorded))
 #: Options of a single call that affect its answer.
 SAMPLING_OPTIONS = tuple(name for name in CALL_OPTIONS if BY_NAME[name].affects is Bearing.ANSWERS)
+#: Options whose value is always a path.
+PATH_OPTIONS = tuple(option.name for option in OPTIONS if option.file is FileUse.ALWAYS)
