@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata as RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.settings.plan import RateLimits
+    from pytest_jsbench.run.plan import RateLimits
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
 
@@ -62,7 +62,7 @@ _HOMES = {
     "library.evaluation": ("aevaluate", "evaluate"),
     "library.pydantic_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
-    "settings.plan": ("RateLimits",),
+    "run.plan": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (

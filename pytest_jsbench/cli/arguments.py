@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.settings.option import Option
 from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 
 T = TypeVar("T")
 
 
-@contextmanager
-def flag_names_in_errors(options: argparse.Namespace) -> Iterator[None]:
+def flag_names_in_errors(options: argparse.Namespace) -> AbstractContextManager[None]:
     """Replace `--jsbench-gate` in error messages by `--gate`, and likewise every option that the command has."""
 
-    def spell(name: str) -> str:
-        if name in options:
-            return flag_of(name)
-        # an option that only pytest has
-        return f"pytest {BY_NAME[name].flag}" if name in BY_NAME else f"--jsbench-{name.replace('_', '-')}"
+    def spell(option: Option) -> str:
+        # other options are those of pytest
+        return flag_of(option.name) if option.name in options else f"pytest {option.flag}"
 
-    try:
-        yield
-    except JSBenchError as error:
-        error.args = (respell_options(str(error), spell),)
-        raise
+    return rewritten_errors(lambda message: spelled(message, spell))
 
 
 def flag_of(name: str) -> str:

@@ -28,8 +28,8 @@ from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.reports.run_json import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
+from pytest_jsbench.run.plan import policy_changes
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.plan import policy_changes
 from pytest_jsbench.values.comparers import restore_comparers
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline

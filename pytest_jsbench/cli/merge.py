@@ -23,7 +23,7 @@ from pytest_jsbench.reports.run_files import write_files
 from pytest_jsbench.reports.run_json import load
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail, fact_lines
-from pytest_jsbench.settings.plan import GATES, gates_of
+from pytest_jsbench.run.plan import GATES, gates_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.merging import Merged

@@ -11,19 +11,15 @@ import inspect
 import math
 import numbers
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 #: A function that converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 #: Arguments that may contain an API key, so messages show only the type of their value.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: Matches an option as pytest spells it. All messages use this spelling, including those from files and from
-#: third-party engines.
-_IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
 def arguments(
@@ -35,7 +31,7 @@ def arguments(
     **others: Reader,
 ) -> Callable[[F], F]:
     """
-    Return a decorator that checks the arguments of a function or class; a wrong argument raises JSBenchError.
+    Return a decorator that checks the arguments of a function; a wrong argument raises JSBenchError.
 
     `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
     unchanged; None stays unchanged if it is the argument's default. `of` is the name to show in messages if it differs
@@ -44,9 +40,6 @@ def arguments(
     readers = {**(known or {}), **others}
 
     def decorate(function: F) -> F:
-        if isinstance(function, type):
-            function.__init__ = arguments(readers, of=function.__name__, otherwise=otherwise)(function.__init__)  # type: ignore[misc]
-            return function
         parameters = inspect.signature(function).parameters
         name = of or function.__qualname__
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -64,6 +57,26 @@ def arguments(
         return call_checked  # type: ignore[return-value]
 
     return decorate
+
+
+class CheckedFields:
+    """Base class of a frozen dataclass whose constructor checks its arguments."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __new__(cls, *_args: object, **named: object) -> Self:
+        """Raise JSBenchError for an argument that is not a field."""
+        for unknown in named.keys() - cls.__dataclass_fields__.keys():
+            _refuse(unknown, cls.__dataclass_fields__, of=cls.__name__, otherwise={})
+        return super().__new__(cls)
+
+    def _convert(self, readers: Mapping[str, Reader]) -> None:
+        """Convert fields with the readers for their names, for `__post_init__`; a wrong value raises JSBenchError."""
+        for name in readers:
+            value = getattr(self, name)
+            if value is not None or self.__dataclass_fields__[name].default is not None:
+                object.__setattr__(self, name, _value(value, name, readers, type(self).__name__))
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
@@ -189,8 +202,3 @@ def one_of(what: str, *kinds: Any) -> Reader:
         return value
 
     return read
-
-
-def respell_options(message: str, spell: Callable[[str], str]) -> str:
-    """Respell the options in a message with `spell`, which takes an option's name; leave pytest commands unchanged."""
-    return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

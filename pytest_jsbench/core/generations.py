@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, Protocol, cast
 
@@ -88,6 +88,10 @@ class GenerationParams:
         would repeat the answer.
         """
         return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
+
+
+#: Names of the parameters that affect the answer.
+SAMPLING = tuple(parameter.name for parameter in fields(GenerationParams) if parameter.name != "timeout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

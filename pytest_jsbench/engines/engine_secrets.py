@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 from urllib.parse import quote, quote_plus, unquote
 
 from msgspec import structs
@@ -36,10 +36,13 @@ from pytest_jsbench.core.secret_masking import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, describe_error, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import KEYS, preset_of
+from pytest_jsbench.settings.option import HiddenPart
+from pytest_jsbench.settings.parsers import assignment
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+    from pytest_jsbench.settings.option import Option
 
 #: Prefix of an option's value that refers to an environment variable, as in `env:VAR`.
 FROM_ENVIRONMENT = "env:"
@@ -130,6 +133,20 @@ def mark(value: Any) -> str:
 def outline_option(name: str, value: Any) -> Any:
     """Return an engine option's value for printing, without texts that may be secret."""
     return value if name in _PUBLIC_OPTIONS else outline(value, name)
+
+
+def shown_text(option: Option, text: str) -> str:
+    """Return an option's text on the command line for printing, without the part that may be secret."""
+    match option.hidden:
+        case HiddenPart.NOTHING:
+            return text
+        case HiddenPart.CREDENTIALS:
+            return without_credentials(text)
+        case HiddenPart.VALUE:
+            key, value = assignment(text)
+            return text if outline_option(key, value) == value else f"{key}={HIDDEN}"
+        case _:
+            assert_never(option.hidden)
 
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import draw_sample, find_matching, open_selected
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors
+from pytest_jsbench.run.plan import selection_of
 from pytest_jsbench.settings.options import DEFAULTS, readers
-from pytest_jsbench.settings.plan import selection_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Template
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.variants import Values
 
 
 #: Return value of a function for `Dataset.map`: a case, or a mapping of names of fields to changed values.

@@ -32,8 +32,8 @@ from pytest_jsbench.engines.engine_secrets import build, check, prepare
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
 from pytest_jsbench.library.evaluation_options import EvaluationOptions, argument_names_in_errors, with_argument_names
 from pytest_jsbench.run.attempts import inexpressible
+from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
-from pytest_jsbench.settings.variants import Variant
 
 #: Name of an engine, a factory, or a function that answers requests.
 EngineLike = str | EngineFactory | AnswerFunction

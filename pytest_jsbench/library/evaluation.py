@@ -37,16 +37,16 @@ from pytest_jsbench.records.records import Attempt, check_variant
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import check_page, problem_of, write_files
 from pytest_jsbench.reports.run_files import find as find_exporter
+from pytest_jsbench.run.plan import Cases, Plan
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
+from pytest_jsbench.run.variants import Variant, errors_of, resolve_variant_values
 from pytest_jsbench.run.window import Window
-from pytest_jsbench.settings.options import SETTABLE
-from pytest_jsbench.settings.plan import Cases, Plan
-from pytest_jsbench.settings.variants import Variant, errors_of, resolve_variant_values
+from pytest_jsbench.settings.options import GROUPS, SETTABLE
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.variants import Values
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: One engine; a mapping of variant names to engines, or to their options; or None for the engine in the options.
@@ -60,7 +60,7 @@ _ENGINE_OPTIONS = (frozenset(SETTABLE) | {"timeout", "preset"}) - {
     "context",
 }
 #: Options that belong to Dataset.load, and conflict with a loaded dataset.
-_DATASET_OPTIONS = frozenset({"instances", "tasks", "split", "limit", "registry", "where", "sample", "invalid_schemas"})
+_DATASET_OPTIONS = {option.name for option in GROUPS["Cases"]} - {"dataset", "preset"} | {"invalid_schemas"}
 
 
 class CaseEvaluation:

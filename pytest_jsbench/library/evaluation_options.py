@@ -9,10 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respell_options
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
-from pytest_jsbench.settings.plan import RateLimits, check_conflicts, check_recording
+from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, PATH_OPTIONS
+from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -20,13 +21,10 @@ from pytest_jsbench.verdicts import JudgePolicy
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case, Template
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.variants import Values
 
-#: Names of options, with the names of their arguments if these differ.
-_ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
-#: Options without an argument of the same name: the argument has another name, or only pytest has the option.
-_EXCLUDED = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
-_PATHS = ("output", "report", "baseline", "record", "replay")
+#: Positional arguments of `evaluate`, and the empty name of an option that only pytest has.
+_NOT_NAMED = frozenset({"engine", "dataset", ""})
 #: Default directory of runs.
 RUNS = "jsbench-runs"
 Text = str | PathLike[str]
@@ -61,7 +59,7 @@ class EvaluationOptions(TypedDict, total=False):
     fences: Literal["strip", "forbid"]
     reasoning: Literal["keep", "strip"]
     formats: Literal["assert", "ignore"]
-    default_dialect: str
+    default_dialect: Literal["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"]
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     judge_timeout: float
     #: Classifiers: names, or functions that take a record.
@@ -146,7 +144,7 @@ def _comparer(field: str, given: str | Callable[[Any, Any], object]) -> Comparer
 
 
 READERS: dict[str, Reader] = {
-    **{option.name: option.of_value for option in OPTIONS if option.name not in _EXCLUDED},
+    **{option.argument_name: option.of_value for option in OPTIONS if option.argument_name not in _NOT_NAMED},
     "prompt": one_of("a prompt", object),  # `template_of` checks the type
     "resume": _earlier_run,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
@@ -178,7 +176,8 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
             "patience": "patience",
         }
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
-    values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
+    texts = {name: values[name] for name in PATH_OPTIONS if isinstance(values[name], str) and name != "resume"}
+    values |= {name: Path(text) for name, text in texts.items()}  # the text of resume is `newest`
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True looks for a run in output, which is None: pass the run, or an output directory"
         raise JSBenchError(message, where="resume")
@@ -191,14 +190,11 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
 @contextmanager
 def argument_names_in_errors() -> Iterator[None]:
     """Convert option names in errors to argument names: `--jsbench-api-key-env` becomes `api_key_env`."""
-    try:
+    with rewritten_errors(with_argument_names):
         yield
-    except JSBenchError as error:
-        error.args = tuple(with_argument_names(part) if isinstance(part, str) else part for part in error.args)
-        raise
 
 
 def with_argument_names(message: str) -> str:
     """Return the message with argument names for options; an engine option becomes an argument of its own name."""
     own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
-    return respell_options(own, lambda name: _ARGUMENTS.get(name, name))
+    return spelled(own, lambda option: option.argument_name or option.name)

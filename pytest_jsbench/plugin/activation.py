@@ -26,8 +26,8 @@ from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession
-from pytest_jsbench.settings.plan import Plan
 
 _CACHED_RUNS = 5
 #: Pattern for the beginning of a run id, which is also the name of the run's directory.

@@ -9,25 +9,25 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
+from pytest_jsbench.run.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
+from pytest_jsbench.run.variants import placed, resolve_variant_values
+from pytest_jsbench.settings.option import FileUse, Option
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
-from pytest_jsbench.settings.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
-from pytest_jsbench.settings.variants import placed, resolve_variant_values
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.base import Selection
-    from pytest_jsbench.settings.variants import Values
+    from pathlib import Path
 
-#: Options whose value may be a file or directory, relative to the directory in which pytest was started.
-_FILES = ("instances", "prompt", "model", "registry")
-#: Options whose value is always a path.
-_PATHS = ("record", "replay", "resume", "baseline", "output", "report")
+    from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.run.variants import Values
+
 #: Options that the command for rerunning one case does not repeat.
 _NOT_FOR_ONE_CASE = frozenset(
     {
@@ -73,10 +73,9 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
     _choose_recording(values, given)
     check_conflicts(values)
-    values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
-    values |= {name: placed(values[name], starts[name], here) for name in _FILES}
-    if values["dataset"] is not None:
-        values["dataset"] = [placed(source, starts["dataset"], here) for source in values["dataset"]]
+    for name, value in values.items():
+        if value is not None:
+            values[name] = _relative_to(here, BY_NAME[name], value, starts[name])
     values = with_defaults(values)
     start = starts["engine_option"]
     values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"]]
@@ -84,6 +83,21 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     if values["replay"] is not None:
         values["batch"] = None
     return values
+
+
+def _relative_to(here: Path, option: Option, value: Any, start: Path) -> Any:
+    """Convert the paths in an option's value, which are relative to `start`, to paths relative to `here`."""
+    match option.file:
+        case FileUse.ALWAYS:
+            return start / str(value)
+        case FileUse.MAYBE if option.repeated:
+            return [placed(part, start, here) for part in value]
+        case FileUse.MAYBE:
+            return placed(value, start, here)
+        case FileUse.NEVER:
+            return value
+        case _:
+            assert_never(option.file)
 
 
 def _import_from_ini_directory(config: pytest.Config) -> None:
@@ -249,7 +263,7 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))
-        arguments += [f"{option.flag}={option.shown(text)}" for text in texts]
+        arguments += [f"{option.flag}={shown_text(option, text)}" for text in texts]
     return arguments
 
 

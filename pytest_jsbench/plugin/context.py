@@ -17,9 +17,9 @@ from pytest_jsbench.datasets.base import CaseSource, Listing
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.output_masking import Secrecy
 from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.plan import Cases, Plan
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
-from pytest_jsbench.settings.plan import Cases, Plan
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.run.record_keeper import record_dead_worker
 from pytest_jsbench.run.session import prepare
+from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.schema_warnings import schema_warnings
-from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.files import append_whole, json_line, open_locked, parse_json
-from pytest_jsbench.core.generations import Completion, Failed
+from pytest_jsbench.core.generations import SAMPLING, Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.records import Missing
     from pytest_jsbench.run.attempts import Runner
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.variants import Variant
 
 
 NO_SCHEMA = Verdict(
@@ -299,7 +299,7 @@ class ProjectRunners:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
         params = self._params(question, config).with_repeat(question.repeat)
-        sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
+        sampling = {name: getattr(params, name) for name in SAMPLING}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
 

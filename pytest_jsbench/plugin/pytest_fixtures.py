@@ -17,7 +17,7 @@ from pytest_jsbench.plugin.project_tests import PROJECT_TESTS
 from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.repeat_rules import read_terms
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.settings.plan import policy_of
+from pytest_jsbench.run.plan import policy_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import JSBench, SharedJSBench

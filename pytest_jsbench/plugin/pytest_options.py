@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, with_defaults
+from pytest_jsbench.settings.option import ON_OFF, Option
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, with_defaults
+from pytest_jsbench.settings.parsers import names
 
 #: Options that apply without an engine too, to answers that a test passes to `jsbench.check`.
 _OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}

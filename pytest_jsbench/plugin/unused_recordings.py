@@ -13,7 +13,7 @@ from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
-from pytest_jsbench.settings.variants import is_run_path
+from pytest_jsbench.run.variants import is_run_path
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.items import Collected

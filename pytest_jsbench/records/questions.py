@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_jsbench.core.generations import SAMPLING
 from pytest_jsbench.records.metadata import RunMetadata
 
 #: Fields that must be equal in two runs for their answers to be interchangeable.
 _IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
-_PARAMS = ("max_tokens", "temperature", "seed")
 #: Details of an engine that do not affect answers: versions of packages, and the number of parallel calls.
 _VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
 _CAPACITY = frozenset({"slots"})
@@ -39,7 +39,7 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
         now = getattr(ours, name)
         if then != now:
             return f"{name} {json.dumps(then)}, this run {json.dumps(now)}"
-    for name in _PARAMS:
+    for name in SAMPLING:
         then = _requested_params(theirs).get(name)
         now = _requested_params(ours).get(name)
         if then != now:

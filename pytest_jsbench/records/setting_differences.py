@@ -5,52 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.settings.option import Bearing
+from pytest_jsbench.settings.options import OPTIONS, SAMPLING_OPTIONS
 
-
-class Bearing(StrEnum):
-    """The part of a run that a setting affects."""
-
-    ANSWERS = "answers"
-    #: The setting affects how strictly answers are judged.
-    VERDICTS = "verdicts"
-    #: The setting affects how values are compared with the expected values.
-    VALUES = "values"
-    #: The setting affects which cases are used, and how often.
-    CASES = "cases"
-    #: The setting affects only how long answers take.
-    TIMES = "times"
-
-
-#: Paths of settings in a run's metadata, by the part of the run that they affect; the settings that best distinguish
-#: runs come first.
-_PLACES: Mapping[Bearing, tuple[str, ...]] = {
-    Bearing.ANSWERS: (
-        *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
-        *("params.seed", "provider", "prompt_digest"),
-    ),
-    Bearing.VERDICTS: ("versions.judge",),
-    Bearing.CASES: (
-        *("dataset.source", "dataset.revision", "dataset.split", "dataset.tasks", "dataset.limit", "dataset.where"),
-        *("dataset.sample", "dataset.sample_seed", "dataset.steps", "dataset.shard", "dataset.labelled", "repeats"),
-    ),
-    Bearing.TIMES: ("concurrency", "streaming", "params.timeout"),
+#: What a run finds out instead of being asked for it, by its path in the run's metadata.
+_FOUND: Mapping[str, Bearing] = {
+    "provider": Bearing.ANSWERS,
+    "prompt_digest": Bearing.ANSWERS,
+    "versions.judge": Bearing.VERDICTS,
+    "dataset.revision": Bearing.CASES,
+    "dataset.steps": Bearing.CASES,
+    "streaming": Bearing.TIMES,
+    "details.slots": Bearing.TIMES,
+    "policy": Bearing.VERDICTS,  # options of other versions of the judge
+    "host": Bearing.TIMES,
 }
+#: The part of the run that is affected, for each setting and each object of settings, by its path.
+_BEARINGS: Mapping[str, Bearing] = {
+    **{path: option.affects for option in OPTIONS for path in option.recorded if option.affects is not None},
+    **_FOUND,
+}
+#: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
+_GROUPS: Mapping[str, str] = {"details": "engine.", "policy": "judge.", "comparers": "compare.", "host": "host."}
+#: Paths of the settings that best distinguish runs, in order; all others follow in the order of the options.
+_FIRST = (
+    *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
+    *("dataset.source", "dataset.revision", "dataset.split", "dataset.tasks", "dataset.limit", "dataset.where"),
+    *("dataset.sample", "dataset.sample_seed", "dataset.steps", "dataset.shard", "concurrency", "streaming"),
+)
+#: Paths of the settings outside of these objects, those that affect answers first.
+_PATHS = tuple(
+    sorted(
+        (path for path in dict.fromkeys((*_FIRST, *_BEARINGS)) if path.partition(".")[0] not in _GROUPS),
+        key=lambda path: list(Bearing).index(_BEARINGS[path]),
+    )
+)
 #: Values for runs that do not record a setting: the first judge rules had no version, and without Python code there are
 #: no steps.
 _IF_NOT_RECORDED: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
-#: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
-_GROUPS: Mapping[str, tuple[Bearing, str]] = {
-    "details": (Bearing.ANSWERS, "engine."),
-    "policy": (Bearing.VERDICTS, "judge."),
-    "comparers": (Bearing.VALUES, "compare."),
-    "host": (Bearing.TIMES, "host."),
-}
-#: Settings that affect another part of the run than the other members of their object.
-_EXCEPTIONS = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 #: Settings that need not be reported if the settings on which they depend explain the difference.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: Engines that replay answers, so that sampling parameters have no effect.
@@ -67,7 +62,6 @@ _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
 _SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_seed", "shard"})
 #: Prefix of steps in Python that change cases rather than select them.
 _CHANGING_STEP = "map "
-_SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: Maximum lengths of a displayed value, in the name of a run and in a list of differences.
 _LONGEST = 40
 _LONGEST_IN_DIFFERENCES = 100
@@ -135,19 +129,19 @@ NOT_SET = "not set"
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the settings in a run's metadata, which are JSON values, by name; missing settings are left out."""
     settings: dict[str, Setting] = {}
-    for bears_on, places in _PLACES.items():
-        for place in places:
-            group, _, member = place.rpartition(".")
-            holder = metadata.get(group) if group else metadata
-            name = "dataset" if member == "source" else member
-            value = holder.get(member, _IF_NOT_RECORDED.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
-            if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
-                settings[name] = Setting(name=name, bears_on=bears_on, value=value)
-    for group, (bears_on, prefix) in _GROUPS.items():
+    for path in _PATHS:
+        group, _, member = path.rpartition(".")
+        holder = metadata.get(group) if group else metadata
+        name = "dataset" if member == "source" else member
+        value = holder.get(member, _IF_NOT_RECORDED.get(path, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
+        if _is_simple(value) and not (name in SAMPLING_OPTIONS and metadata.get("engine") in RECORDED):
+            settings[name] = Setting(name=name, bears_on=_BEARINGS[path], value=value)
+    for group, prefix in _GROUPS.items():
         members = metadata.get(group)
         for member, value in _leaves(members, _DEEPEST) if isinstance(members, Mapping) else ():
             name = printable(f"{prefix}{member}", _LONGEST_NAME, cut="middle")
-            settings[name] = Setting(name=name, bears_on=_EXCEPTIONS.get(name, bears_on), value=value)
+            bears_on = _BEARINGS.get(f"{group}.{member}", _BEARINGS[group])
+            settings[name] = Setting(name=name, bears_on=bears_on, value=value)
     return settings
 
 

@@ -15,10 +15,11 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, Val
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
 from pytest_jsbench.metrics.figures import FIGURES
-from pytest_jsbench.records.setting_differences import Bearing, SettingDifference, find_distinguishing_settings
+from pytest_jsbench.records.setting_differences import SettingDifference, find_distinguishing_settings
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
 from pytest_jsbench.reports.run_json import firsts, settings_apart
+from pytest_jsbench.settings.option import Bearing
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey

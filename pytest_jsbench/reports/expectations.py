@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.run_json import Evaluation
-    from pytest_jsbench.settings.plan import Plan
+    from pytest_jsbench.run.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

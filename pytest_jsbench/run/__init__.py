@@ -1,1 +1,1 @@
-"""Make the attempts of a run and record them: retries, limits, cost, batches and classifiers."""
+"""Plan a run, make its attempts and record them: variants, retries, limits, cost, batches and classifiers."""

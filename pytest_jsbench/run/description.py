@@ -26,12 +26,12 @@ from pytest_jsbench.engines.base import ServingFactory
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
 from pytest_jsbench.records.questions import combine_variants
-from pytest_jsbench.settings.variants import errors_of
+from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
-    from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.plan import Plan
+    from pytest_jsbench.run.variants import Variant
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
 #: Directory that contains one directory per GPU (with NVIDIA's driver for Linux).

@@ -15,8 +15,8 @@ from pytest_jsbench.run.attempts import maximum_usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.plan import Plan
+    from pytest_jsbench.run.variants import Variant
 
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:

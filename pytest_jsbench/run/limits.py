@@ -24,8 +24,8 @@ from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
-from pytest_jsbench.settings.plan import RateLimits
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price

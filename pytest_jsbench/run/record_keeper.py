@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import ProjectTestOutcome
     from pytest_jsbench.records.resumption import Recorded
     from pytest_jsbench.run.handover import Handover
-    from pytest_jsbench.settings.plan import Plan
+    from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.verdicts import Judge
 
 #: Text that replaces the error of a classifier, since the error may quote the answer.
@@ -209,7 +209,7 @@ class RecordKeeper:
         """Return the record with the codes from the classifiers, and the errors of the classifiers."""
         if not (self._plan.classifiers or record.codes or record.scores):
             return record, ()
-        from pytest_jsbench.settings.classifiers import classify
+        from pytest_jsbench.run.classifiers import classify
 
         classified, errors = classify(record, self._plan.classifiers)
         return classified, (CLASSIFIER_ERROR_REDACTED,) if errors and self._redaction is not None else errors

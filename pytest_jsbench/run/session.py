@@ -59,7 +59,7 @@ from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
-from pytest_jsbench.settings.variants import errors_of
+from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
     from pytest_jsbench.records.resumption import Resumption
     from pytest_jsbench.run.batch_attempts import Batching, BatchPart
+    from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.state import RunState
-    from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.variants import Variant
 
 T = TypeVar("T", Engine, GrammarMatcher)
 

@@ -1,1 +1,1 @@
-"""Define the settings of a run: the table of options, the variants, and the `Plan` that every entry point builds."""
+"""Define the options of a run in one table, which every entry point reads."""

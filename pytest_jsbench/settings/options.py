@@ -2,103 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, flag, join_names, number, numeral, path, text, whole
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """Parse KEY=VALUE; the value is parsed as JSON if possible, and is a string otherwise."""
-    key, separator, value = text.partition("=")
-    if not (key and separator):
-        # do not quote the text: without =, it may be the value alone, possibly a secret
-        raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
-
-
-def shown_assignment(text: str) -> str:
-    """Return the text as `KEY=…`, without the value, if the value may contain a secret."""
-    from pytest_jsbench.engines.engine_secrets import HIDDEN, outline_option
-
-    key, value = assignment(text)
-    return text if outline_option(key, value) == value else f"{key}={HIDDEN}"
-
-
-def shown_address(text: str) -> str:
-    """Return the URL without user, password and query."""
-    from pytest_jsbench.engines.base import without_credentials
-
-    return without_credentials(text)
-
-
-def comparer(text: str) -> tuple[str, Any]:
-    """Parse FIELD=HOW, such as `total=tolerance:0.01`."""
-    from pytest_jsbench.values.comparers import read_comparer
-
-    return read_comparer(text)
-
-
-def export(text: str) -> tuple[str, str]:
-    """Parse NAME=PATH for an exporter."""
-    name, separator, path = text.partition("=")
-    if not (name and separator and path):
-        raise ValueError(f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}")
-    return name, path
-
-
-def shard(text: str) -> Any:
-    """Parse a shard such as 2/5; for auto/5, take the number from environment variables."""
-    from pytest_jsbench.datasets.selection import Shard
-
-    return Shard.parse(text, os.environ)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Parse a comma-separated list of names."""
-    parts = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not parts:
-        raise ValueError(f"expected names separated by commas, found {text!r}")
-    return parts
-
-
-def extra_fields(text: str) -> str | tuple[str, ...]:
-    """Parse `fail`, `allow`, or the names of ignored fields."""
-    return text if text in {"fail", "allow"} else names(text)
-
-
-def sample(text: str) -> tuple[int, int]:
-    """Parse SIZE or SIZE:SEED for a random sample of cases."""
-    size, separator, seed = text.partition(":")
-    if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
-        raise ValueError(f"expected a size of at least 1, or a size and a seed such as 300:7, found {text!r}")
-    return int(size), int(seed or 0)
-
-
-def response_format(text: str) -> Any:
-    """Parse the name of a `ResponseFormat`."""
-    from pytest_jsbench.core.generations import ResponseFormat
-
-    return ResponseFormat(text)
-
-
-def adaptation(text: str) -> tuple[str, str]:
-    """Parse MODE or MODE:SUBSET for the adaptation of schemas."""
-    from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
-
-    mode, separator, subset = text.partition(":")
-    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (find_subset(subset) is not None)):
-        message = f"expected verbatim, narrow, relax, or narrow:SUBSET ({', '.join(SUBSETS)}), found {text!r}"
-        raise ValueError(message)
-    return mode, subset
-
+from pytest_jsbench.core.arguments import Reader, join_names, number, numeral, path, whole
+from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, HiddenPart, Option, PerVariant
+from pytest_jsbench.settings.parsers import (
+    adaptation,
+    assignment,
+    comparer,
+    export,
+    extra_fields,
+    names,
+    response_format,
+    sample,
+    shard,
+)
 
 #: Maximum number of attempts per case. Each attempt is a test, and pytest creates all tests before the first call.
 MOST_REPEATS = 10_000
@@ -123,81 +42,6 @@ def publication(name: str) -> dict[str, Any]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """
-    An option of a run, under one name for every entry point.
-
-    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
-    and tables of variants and functions accept `<name>`.
-    """
-
-    name: str
-    help: str
-    #: Placeholder for the value in help texts; empty if the option has choices.
-    metavar: str = ""
-    _: KW_ONLY
-    #: Function that checks and converts a number; raises a ValueError with the expected value.
-    check: Reader | None = None
-    #: Function that parses a text; raises a ValueError that states why the text is invalid.
-    parse: Callable[[str], Any] = str
-    #: Function that converts a Python value to the text that `parse` expects.
-    argument: Reader = text
-    choices: tuple[str, ...] = ()
-    #: Value that applies if the option is not set.
-    default: Any = None
-    #: Whether the option may be given several times, so that its value is a list.
-    repeated: bool = False
-    #: Value that applies if the option is given without a value; None if a value is required.
-    bare: str | None = None
-    #: Function that hides secrets in a text value.
-    shown: Callable[[str], str] = str
-
-    @property
-    def flag(self) -> str:
-        """Name of the option on pytest's command line, such as `--jsbench-model`."""
-        return f"--jsbench-{self.name.replace('_', '-')}"
-
-    @property
-    def placeholder(self) -> str:
-        """Placeholder for the value in help texts, or the choices."""
-        return self.metavar or "|".join(self.choices)
-
-    @property
-    def dest(self) -> str:
-        """Attribute of `config.option`, which is also the ini key."""
-        return f"jsbench_{self.name}"
-
-    def of_value(self, value: object) -> Any:
-        """Check and convert a value from Python code; raise a ValueError with the expected value."""
-        if self.check is not None:
-            return self.check(value)
-        if self.repeated:
-            if isinstance(value, Mapping):
-                return list(value.items())
-            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
-            return [self.parse(self.argument(part)) for part in values]
-        if self.choices == ON_OFF:
-            return ON_OFF[not flag(value)]
-        if self.choices:
-            return self._choice(self.bare if value is True else value)
-        return path(value) if self.name in PATHS else self.parse(self.argument(value))
-
-    def of_text(self, given: str) -> Any:
-        """Parse a text from the command line or ini file; raise a ValueError with the expected and the found value."""
-        if self.check is None and not self.choices:
-            return self.parse(given)
-        try:
-            return self._choice(given) if self.check is None else self.check(_number(given))
-        except ValueError as error:
-            raise ValueError(f"expected {error}, found {given!r}") from None
-
-    def _choice(self, value: object) -> Any:
-        if value not in self.choices:
-            raise ValueError(f"one of {', '.join(self.choices)}")
-        return self.parse(str(value))
-
-
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, with the default for each option that is not set."""
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
@@ -208,15 +52,6 @@ def readers(*names: str) -> dict[str, Reader]:
     return {name: BY_NAME[name].of_value for name in names}
 
 
-def _number(given: str) -> int | float | str:
-    """Convert the text to a number; if it is not a number, return the text, which the check then rejects."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(given)
-    return given
-
-
-ON_OFF = ("on", "off")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
 _ENGINE = (
@@ -226,37 +61,80 @@ _ENGINE = (
         "xgrammar, replay, application, scripted, the engine of an installed package, or package.module:Factory. "
         "Without an engine, the plugin does nothing.",
         "NAME",
+        variants=PerVariant.OWN,
+        affects=Bearing.ANSWERS,
+        recorded=("engine",),
     ),
-    Option("model", "Model name; for local, a GGUF file (default: the engine's default model).", "ID"),
-    Option("base_url", "Base URL of a server that is compatible with the engine's API.", "URL", shown=shown_address),
-    Option("api_key_env", "Environment variable with the API key (default: the provider's usual variable).", "VAR"),
+    Option(
+        "model",
+        "Model name; for local, a GGUF file (default: the engine's default model).",
+        "ID",
+        argument=path,
+        file=FileUse.MAYBE,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("model",),
+    ),
+    Option(
+        "base_url",
+        "Base URL of a server that is compatible with the engine's API.",
+        "URL",
+        hidden=HiddenPart.CREDENTIALS,
+        variants=PerVariant.MULTIPLIED,
+    ),
+    Option(
+        "api_key_env",
+        "Environment variable with the API key (default: the provider's usual variable).",
+        "VAR",
+        variants=PerVariant.OWN,
+    ),
     Option(
         "response_format",
         "How to pass the schema to the engine (default: the strictest format that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("response_format",),
     ),
     Option(
         "temperature",
         "Sampling temperature (default: not sent; local: 0).",
         "T",
         check=number("a number of at least 0", least=0),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("params.temperature",),
     ),
-    Option("max_tokens", "Maximum number of tokens of an answer (default: 2048; local: 192).", "N", check=whole(1)),
+    Option(
+        "max_tokens",
+        "Maximum number of tokens of an answer (default: 2048; local: 192).",
+        "N",
+        check=whole(1),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("params.max_tokens",),
+    ),
     Option(
         "seed",
         "Sampling seed of the first attempt; attempt n of a case uses seed + n - 1 (default: not sent).",
         "N",
         check=whole(0),
+        variants=PerVariant.OWN,
+        affects=Bearing.ANSWERS,
+        recorded=("params.seed",),
     ),
     Option(
         "engine_option",
         "Any other option of the engine; repeatable. VALUE is parsed as JSON if possible.",
         "KEY=VALUE",
         parse=assignment,
-        shown=shown_assignment,
+        hidden=HiddenPart.VALUE,
         repeated=True,
         default=(),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("details",),
     ),
     Option(
         "variants",
@@ -267,7 +145,13 @@ _ENGINE = (
         parse=names,
         argument=join_names,
     ),
-    Option("record", "Record every answer as a readable file in DIR, to be committed with the tests.", "DIR"),
+    Option(
+        "record",
+        "Record every answer as a readable file in DIR, to be committed with the tests.",
+        "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
+    ),
     Option(
         "record_mode",
         "With --jsbench-record: `new` reuses the answers in DIR, and calls the engine only for missing answers; "
@@ -279,6 +163,8 @@ _ENGINE = (
         "Replay the answers in DIR, a directory of recordings or of a run, instead of calling an engine. If a "
         "prompt or schema has changed since, its test fails and shows the change.",
         "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "replay_strict",
@@ -307,6 +193,9 @@ _CASES = (
         "SOURCE",
         repeated=True,
         default=(),
+        file=FileUse.MAYBE,
+        affects=Bearing.CASES,
+        recorded=("dataset.source",),
     ),
     Option(
         "instances",
@@ -314,16 +203,43 @@ _CASES = (
         "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
+        argument=path,
+        file=FileUse.MAYBE,
+        affects=Bearing.CASES,
+        recorded=("dataset.labelled",),
     ),
-    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=join_names),
+    Option(
+        "tasks",
+        "Only these tasks of the dataset (default: all).",
+        "A,B",
+        parse=names,
+        argument=join_names,
+        affects=Bearing.CASES,
+        recorded=("dataset.tasks",),
+    ),
     Option(
         "split",
         "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",
         "S",
         default="test",
+        affects=Bearing.CASES,
+        recorded=("dataset.split",),
     ),
-    Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
-    Option("registry", "Directory of schemas that the dataset may reference by their `$id`.", "DIR"),
+    Option(
+        "limit",
+        "Only the first N cases of each task (default: all).",
+        "N",
+        check=whole(1),
+        affects=Bearing.CASES,
+        recorded=("dataset.limit",),
+    ),
+    Option(
+        "registry",
+        "Directory of schemas that the dataset may reference by their `$id`.",
+        "DIR",
+        argument=path,
+        file=FileUse.MAYBE,
+    ),
     Option(
         "where",
         "Only cases that meet this condition, such as 'keywords:pattern and size<4096' or 'not "
@@ -332,6 +248,8 @@ _CASES = (
         "CONDITION",
         repeated=True,
         default=(),
+        affects=Bearing.CASES,
+        recorded=("dataset.where",),
     ),
     Option(
         "sample",
@@ -340,6 +258,8 @@ _CASES = (
         "N[:SEED]",
         parse=sample,
         argument=numeral,
+        affects=Bearing.CASES,
+        recorded=("dataset.sample", "dataset.sample_seed"),
     ),
 )
 _PROMPT = (
@@ -353,6 +273,9 @@ _PROMPT = (
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("adapt",),
     ),
     Option(
         "prompt",
@@ -360,6 +283,10 @@ _PROMPT = (
         "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
+        file=FileUse.MAYBE,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("prompt",),
     ),
     Option(
         "shots",
@@ -367,6 +294,9 @@ _PROMPT = (
         "N",
         check=whole(0),
         default=0,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("shots",),
     ),
     Option(
         "context",
@@ -374,6 +304,7 @@ _PROMPT = (
         "it counts as unsupported_schema, without a call (default: unknown, every prompt is sent; local: the model's).",
         "N",
         check=whole(1),
+        variants=PerVariant.OWN,
     ),
 )
 _EXECUTION = (
@@ -382,6 +313,9 @@ _EXECUTION = (
         "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
         "N",
         check=whole(1),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.TIMES,
+        recorded=("concurrency",),
     ),
     Option(
         "rpm",
@@ -416,6 +350,8 @@ _EXECUTION = (
         "Resume an earlier run, given as its records.jsonl, its directory, or a directory of runs (the newest). "
         "Attempts with an answer are reused; failed calls are repeated.",
         "FILE|DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "shard",
@@ -423,9 +359,17 @@ _EXECUTION = (
         "JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge merges the shards.",
         "I/N",
         parse=shard,
+        affects=Bearing.CASES,
+        recorded=("dataset.shard",),
     ),
     Option(
-        "timeout", "Timeout of one call in seconds, without retries (default: 120).", "S", check=_SECONDS, default=120.0
+        "timeout",
+        "Timeout of one call in seconds, without retries (default: 120).",
+        "S",
+        check=_SECONDS,
+        default=120.0,
+        affects=Bearing.TIMES,
+        recorded=("params.timeout",),
     ),
     Option(
         "retries", "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
@@ -437,13 +381,22 @@ _EXECUTION = (
         "S",
         check=number("seconds, at least 0", least=0),
     ),
-    Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1, MOST_REPEATS), default=1),
+    Option(
+        "repeats",
+        "Attempts per case, one test each (default: 1).",
+        "K",
+        check=whole(1, MOST_REPEATS),
+        default=1,
+        affects=Bearing.CASES,
+        recorded=("repeats",),
+    ),
     Option(
         "dry_run",
         "Make no calls; print the estimated number of calls and tokens, the maximum cost, and the minimum time "
         "under the rate limits (default: off).",
         choices=("on", "off"),
         bare="on",
+        keyword="",
     ),
 )
 _JUDGING = (
@@ -459,39 +412,60 @@ _JUDGING = (
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=join_names,
+        affects=Bearing.VERDICTS,
+        recorded=("policy.extra_fields", "policy.ignored_fields"),
     ),
     Option(
         "duplicate_keys",
         "What to do with an answer that contains a duplicate key: note it and use the last value, or fail the answer "
         "with a syntax error (default: note).",
         choices=("note", "fail"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.duplicate_keys",),
     ),
     Option(
         "fences",
         "Whether to strip one Markdown fence around the whole answer (default: strip).",
         choices=("strip", "forbid"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.fences",),
     ),
     Option(
         "reasoning",
         "Whether to strip reasoning up to `</think>`; if kept, the answer has a syntax error (default: keep).",
         choices=("keep", "strip"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.reasoning",),
     ),
     Option(
         "formats",
         "Whether to assert format, and in draft-07 also contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.formats",),
     ),
     Option(
         "default_dialect",
         "Dialect of schemas without $schema (default: 2020-12).",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.default_dialect",),
     ),
     Option(
         "validator",
         "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or one validator (default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
+        affects=Bearing.VERDICTS,
+        recorded=("policy.validator",),
     ),
-    Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),
+    Option(
+        "judge_timeout",
+        "Time limit for judging one answer, in seconds (default: 5).",
+        "S",
+        check=_SECONDS,
+        affects=Bearing.TIMES,
+        recorded=("policy.timeout",),
+    ),
     Option(
         "classify",
         "Classifier that assigns your own codes to failed attempts: a classifier in an installed package, or "
@@ -510,6 +484,9 @@ _JUDGING = (
         parse=comparer,
         repeated=True,
         default=(),
+        keyword="comparers",
+        affects=Bearing.VALUES,
+        recorded=("comparers",),
     ),
 )
 _CRITERIA = (
@@ -530,11 +507,14 @@ _CRITERIA = (
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),
+        keyword="gates",
     ),
     Option(
         "baseline",
         "Compare with another run case by case: its directory, its run.json, or a file written by jsbench baseline.",
         "RUN|FILE",
+        argument=path,
+        file=FileUse.ALWAYS,
     ),
     Option(
         "max_regression",
@@ -549,8 +529,16 @@ _OUTPUT = (
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: keep only records and metrics of"
         " the last five runs, in pytest's cache).",
         "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
     ),
-    Option("report", "Write the run's HTML page to FILE at the end of the run (extra report).", "FILE"),
+    Option(
+        "report",
+        "Write the run's HTML page to FILE at the end of the run (extra report).",
+        "FILE",
+        argument=path,
+        file=FileUse.ALWAYS,
+    ),
     Option(
         "redact",
         "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
@@ -572,6 +560,7 @@ _OUTPUT = (
         "Rows added to pytest-benchmark's table: one per task and metric, or per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
+        keyword="",
     ),
 )
 
@@ -587,14 +576,16 @@ GROUPS = {
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
-#: Options whose value is a path.
-PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output", "report"})
+BY_FLAG = {option.flag: option for option in OPTIONS}
 #: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
-#: Options that define one variant per value if they are given several times; for engine options, several times per key.
-MULTIPLIED = (
-    *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
-    "engine_option",
-)
-#: Options that a row in the table of variants may set.
-SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")
+#: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.
+MULTIPLIED = tuple(option.name for option in OPTIONS if option.variants is PerVariant.MULTIPLIED)
+#: Options that a variant may set in the table of variants.
+SETTABLE = tuple(option.name for option in OPTIONS if option.variants is not PerVariant.SHARED)
+#: Options of a single call, which are the fields of `GenerationParams`.
+CALL_OPTIONS = tuple(option.name for option in OPTIONS if any(path.startswith("params.") for path in option.recorded))
+#: Options of a single call that affect its answer.
+SAMPLING_OPTIONS = tuple(name for name in CALL_OPTIONS if BY_NAME[name].affects is Bearing.ANSWERS)
+#: Options whose value is always a path.
+PATH_OPTIONS = tuple(option.name for option in OPTIONS if option.file is FileUse.ALWAYS)

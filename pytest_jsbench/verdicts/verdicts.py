@@ -14,7 +14,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 from msgspec import UNSET, Struct
 from msgspec.structs import force_setattr, replace
 
-from pytest_jsbench.core.arguments import arguments, names, number
+from pytest_jsbench.core.arguments import CheckedFields, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
 from pytest_jsbench.core.json_values import as_dict, to_json, write_always
 from pytest_jsbench.core.text import printable
@@ -226,9 +226,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
 CONSTANT_ANSWERS = ("{}", "[]", '""', "0", "true", "null")
 
 
-@arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgePolicy:
+class JudgePolicy(CheckedFields):
     """Options of the judge; a run has one policy, which its records contain."""
 
     extra_fields: Literal["fail", "allow"] = "fail"
@@ -246,6 +245,7 @@ class JudgePolicy:
     timeout: float = 5.0
 
     def __post_init__(self) -> None:
+        self._convert({"ignored_fields": names, "timeout": number("seconds above 0", above=0)})
         for name, choices in self.choices().items():
             if (value := getattr(self, name)) not in choices:
                 message = f"JudgePolicy: {name} is {value!r:.80}; {nearest(str(value), choices)}"

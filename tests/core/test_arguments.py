@@ -1,13 +1,27 @@
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.arguments import Reader, arguments, flag, names, number, one_of, path, text, whole
+from pytest_jsbench.core.arguments import (
+    CheckedFields,
+    Reader,
+    arguments,
+    flag,
+    names,
+    number,
+    one_of,
+    path,
+    text,
+    whole,
+)
 from pytest_jsbench.core.errors import JSBenchError
 
 
@@ -16,10 +30,12 @@ def taken(size: int, *, tasks: object = None, anything: object = 0) -> tuple[obj
     return size, tasks, anything
 
 
-@arguments(rate=number("a number above 0", above=0))
 @dataclass(frozen=True, slots=True)
-class Speed:
+class Speed(CheckedFields):
     rate: float | None = None
+
+    def __post_init__(self) -> None:
+        self._convert({"rate": number("a number above 0", above=0)})
 
 
 def untyped(function: Any) -> Any:
@@ -38,6 +54,13 @@ def test_arguments_are_converted_by_their_readers() -> None:
     assert Speed(2).rate == 2.0
     assert Speed().rate is None
     assert taken.__name__ == "taken"
+
+
+def test_checked_fields_leave_signature_copies_and_pickles_of_a_dataclass_unchanged() -> None:
+    assert str(inspect.signature(Speed)) == "(rate: 'float | None' = None) -> None"
+    assert pickle.loads(pickle.dumps(Speed(2))) == copy.copy(Speed(2)) == replace(Speed(), rate=2) == Speed(2.0)
+    with pytest.raises(JSBenchError, match="rate is 0; expected a number above 0"):
+        replace(Speed(2), rate=0)
 
 
 @pytest.mark.parametrize(

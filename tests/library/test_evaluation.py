@@ -30,6 +30,7 @@ from pytest_jsbench import (
     load_run,
     open_engine,
 )
+from pytest_jsbench.core.arguments import join_names, path
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
@@ -40,6 +41,8 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.settings.option import ON_OFF, Option
+from pytest_jsbench.settings.options import CALL_OPTIONS, OPTIONS, SETTABLE
 from tests.support.bench import NUMBER
 
 #: The engine's answers by case.
@@ -94,6 +97,59 @@ def test_signature_of_evaluate_has_each_option(function: Callable[..., Any]) -> 
     assert parameters["retries"].annotation == "int"
     given = {name: part.default for name, part in parameters.items() if part.kind is part.KEYWORD_ONLY}
     read_options({name: default for name, default in given.items() if default is not None}, engine=None, dataset="x")
+
+
+#: Types of arguments that also accept other Python values than those that the row of the option implies.
+OBJECTS = {
+    "prompt": "Text | Template | Callable[[Case], object]",
+    "resume": "Text | bool",
+    "classify": "Iterable[str | Callable[[Record], str | None]]",
+    "comparers": "Mapping[str, str | Callable[[Any, Any], object]]",
+    "gates": "Iterable[str]",
+    "export": "Mapping[str, Text]",
+    "engine_option": "Mapping[str, Any]",
+    "extra_fields": "str | Iterable[str]",
+    "sample": "int | str",
+    "min_pass_rate": "float",
+    "max_regression": "float",
+    "response_format": "str",
+    "where": "str | Iterable[str]",
+}
+
+
+def type_of(option: Option) -> str:
+    """Return the type of an argument of `evaluate`, as written in Python, that the option's row implies."""
+    if option.argument_name in OBJECTS:
+        return OBJECTS[option.argument_name]
+    if option.choices == ON_OFF:
+        return "bool"
+    if option.choices:
+        return f"Literal{[*option.choices, *([True] if option.bare else [])]}"
+    if option.check is not None:
+        return type(option.check(1)).__name__
+    if option.argument is join_names:
+        return "str | Iterable[str]"
+    return "Text" if option.argument is path else "str"
+
+
+def test_arguments_of_evaluate_have_the_types_of_the_options() -> None:
+    written = {name: kind.__forward_arg__ for name, kind in EvaluationOptions.__annotations__.items()}
+    optional = {"concurrency", "output", "record", "limits", "policy"}
+    options = {option.argument_name: option for option in OPTIONS}
+
+    assert written.keys() - options.keys() == {"limits", "policy", "progress"}
+    assert options.keys() - written.keys() == {"engine", "dataset", ""}
+    assert {name for name, kind in written.items() if kind.endswith(" | None")} == optional
+    assert {name: kind.removesuffix(" | None") for name, kind in written.items() if name in options} == {
+        name: type_of(option) for name, option in options.items() if name in written
+    }
+
+
+def test_open_engine_has_an_argument_for_each_option_of_an_engine_or_a_call() -> None:
+    own = inspect.signature(open_engine).parameters.keys() - {"client", "options"}
+    of_prompt = {"prompt", "shots", "context", "concurrency", "engine_option"}
+
+    assert own == {*SETTABLE, *CALL_OPTIONS} - of_prompt
 
 
 def test_run_without_output_is_complete_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from fnmatch import fnmatch
 import pytest
 
 from pytest_jsbench.plugin.pytest_options import value_of
-from pytest_jsbench.settings.options import BY_NAME, names
+from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.parsers import names
 from tests.support.bench import Bench
 from tools.reference import EXAMPLES
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from pytest_jsbench.records.metadata import ChosenCases, RunMetadata, Sampling, Strictness
 from pytest_jsbench.records.setting_differences import (
     NOT_SET,
     UNKNOWN,
-    Bearing,
     differences,
     find_distinguishing_settings,
     settings_of,
 )
+from pytest_jsbench.settings.option import Bearing
+from pytest_jsbench.settings.options import OPTIONS
 
 
 def test_equal_numbers_are_one_value_and_booleans_are_not_numbers() -> None:
@@ -126,3 +130,36 @@ def test_different_long_values_are_displayed_differently() -> None:
     first, second, third = found.shown
     assert first == third != second
     assert {len(one) for one in found.shown} == {100}
+
+
+def test_runs_are_compared_by_recorded_options_and_by_all_options_of_the_judge() -> None:
+    parts = {"params": Sampling, "dataset": ChosenCases, "policy": Strictness}
+    members = {f"{part}.{name}" for part, kind in parts.items() for name in kind.__annotations__}
+    recorded = [path for option in OPTIONS for path in option.recorded]
+
+    assert set(recorded) <= {*RunMetadata.__dataclass_fields__, *members}
+    assert len(set(recorded)) == len(recorded)
+    assert {option.name for option in OPTIONS if option.recorded} == {
+        option.name for option in OPTIONS if option.affects
+    }
+    assert {path for path in recorded if path.startswith("policy.")} == {
+        f"policy.{name}" for name in Strictness.__annotations__
+    }
+
+
+def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> None:
+    metadata: dict[str, Any] = {"params": {}, "dataset": {}, "versions": {"judge": "3"}, "streaming": True}
+    for option in OPTIONS:
+        for path in option.recorded:
+            group, _, name = path.rpartition(".")
+            (metadata.setdefault(group, {}) if group else metadata)[name] = "x"
+    metadata |= {"provider": "p", "prompt_digest": "d", "details": {"slots": 4}, "comparers": {"total": "exact"}}
+
+    assert list(settings_of(metadata)) == [
+        *("engine", "model", "response_format", "prompt", "temperature", "max_tokens", "shots", "adapt", "seed"),
+        *("provider", "prompt_digest", "judge"),
+        *("dataset", "split", "tasks", "limit", "where", "sample", "sample_seed", "steps", "shard", "labelled"),
+        *("repeats", "concurrency", "streaming", "timeout", "engine.slots"),
+        *("judge.default_dialect", "judge.duplicate_keys", "judge.extra_fields", "judge.fences", "judge.formats"),
+        *("judge.ignored_fields", "judge.reasoning", "judge.timeout", "judge.validator", "compare.total"),
+    ]

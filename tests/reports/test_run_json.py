@@ -14,7 +14,7 @@ from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.records.setting_differences import Bearing, SettingDifference
+from pytest_jsbench.records.setting_differences import SettingDifference
 from pytest_jsbench.reports.run_json import (
     against,
     baseline_to_dict,
@@ -28,6 +28,7 @@ from pytest_jsbench.reports.run_json import (
     with_cases,
     write_run,
 )
+from pytest_jsbench.settings.option import Bearing
 from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.public_data import OPENADAPT_EVALS

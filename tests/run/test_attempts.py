@@ -40,7 +40,7 @@ from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
-from pytest_jsbench.settings.plan import RateLimits
+from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests.support import examples
 from tests.support.clock import Clock

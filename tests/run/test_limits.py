@@ -13,8 +13,8 @@ import pytest
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Permit, Refused
+from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
-from pytest_jsbench.settings.plan import RateLimits
 from tests.support.clock import Clock
 
 #: A call with 100 tokens in and at most 1,000 out, which ends after a minute.

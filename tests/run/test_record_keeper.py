@@ -10,8 +10,8 @@ from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.resumption import Recorded
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.record_keeper import RecordKeeper
-from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.verdicts import Judge
 from tests.support import examples
 from tests.support.examples import replace

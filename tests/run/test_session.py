@@ -15,10 +15,10 @@ from pytest_jsbench.run import description
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate
+from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession, provider_name
+from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import DEFAULTS
-from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variants import Variant
 from tests.support import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")

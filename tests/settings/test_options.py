@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.arguments import respell_options
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.generations import SAMPLING, GenerationParams, ResponseFormat
+from pytest_jsbench.records.metadata import Sampling
+from pytest_jsbench.run.plan import check_conflicts
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME, MOST_REPEATS, OPTIONS
-from pytest_jsbench.settings.plan import check_conflicts
+from pytest_jsbench.settings.option import Option
+from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MOST_REPEATS, OPTIONS, SAMPLING_OPTIONS
+from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from tests.support.packages import install
 
 PUBLISHING = """
@@ -130,12 +136,17 @@ def test_conflicting_options_are_rejected(options: dict[str, Any], message: str)
 
 
 def test_message_names_options_in_the_form_of_each_entry_point() -> None:
-    flags = {option.name: option.flag for option in OPTIONS}
+    def spell(option: Option) -> str:
+        return f"<{option.name}>"
 
-    assert all(
-        respell_options(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items()
-    )
-    assert respell_options("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"
+    assert [spelled(f"a {option.flag}=x", spell) for option in OPTIONS] == [f"a <{name}>=x" for name in BY_NAME]
+    for unchanged in ("pytest --jsbench-shard", "--jsbench-sharding", "--jsbench-shard-size", "--jsbench"):
+        assert spelled(unchanged, spell) == unchanged
+    with (
+        pytest.raises(JSBenchError, match=r"^add <gate>, or --jsbench-gates$"),
+        rewritten_errors(lambda text: spelled(text, spell)),
+    ):
+        raise JSBenchError("add --jsbench-gate, or --jsbench-gates")
 
 
 def test_repeats_are_bounded() -> None:
@@ -144,3 +155,31 @@ def test_repeats_are_bounded() -> None:
     assert read.of_text("10000") == MOST_REPEATS
     with pytest.raises(ValueError, match="a whole number from 1 to 10,000"):
         read.of_text("10001")
+
+
+def test_options_of_a_call_are_the_parameters_that_an_engine_gets_and_a_run_records() -> None:
+    assert {field.name for field in fields(GenerationParams)} == set(CALL_OPTIONS) == set(Sampling.__annotations__)
+    assert set(SAMPLING) == set(SAMPLING_OPTIONS)
+
+
+@pytest.mark.slow
+def test_additional_option_reaches_every_entry_point_records_documentation_and_comparison(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.settings.one_option_more", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+
+    found = json.loads((tmp_path / "found.json").read_text())
+
+    answered = {name: runs for name, runs in found.items() if isinstance(runs, list)}
+    assert answered == {
+        "command line": [["", 2, '{"top_k": 2}']],
+        "ini": [["", 3, '{"top_k": 3}']],
+        "TOML": [["first", 6, '{"top_k": 6}'], ["second", 7, '{"top_k": 7}']],
+        "several values": [["top-k-8", 8, '{"top_k": 8}'], ["top-k-9", 9, '{"top_k": 9}']],
+        "marker": [["", 2, '{"top_k": 4}', '{"top_k": 5}']],
+        "keyword": [["", 1, '{"top_k": 1}']],
+    }
+    assert found["invalid"].startswith("ERROR: --jsbench-top-k: expected a whole number of at least 1, found 'none'")
+    assert "--jsbench-top-k=N" in found["help"]
+    assert "the same as --jsbench-top-k" in found["help"]
+    assert "### `--jsbench-top-k`\n\n`--jsbench-top-k N`: Number of the likeliest tokens" in found["docs"]
+    assert ["top_k", "answers", "2", "1"] in [line.split() for line in found["compare"].splitlines()]

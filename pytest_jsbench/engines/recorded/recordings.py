@@ -17,6 +17,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, try_writing, write_atomically
 from pytest_jsbench.core.generations import (
     MEDIA_TYPE,
+    SAMPLING,
     Completion,
     Declined,
     EngineInfo,
@@ -137,7 +138,6 @@ def _short(value: object) -> str:
 
 #: Format version of a recording file.
 RECORDING_VERSION = 1
-_PARAMS = ("max_tokens", "temperature", "seed")
 #: Fields of an answer that contain texts.
 _TEXTS = ("text", "reasoning", "beside")
 #: Fields of a server's body that differ even for equal answers; `usage` is excluded because it is compared after
@@ -213,7 +213,7 @@ class Recording:
         if isinstance(answer, Completion):
             values |= {name: values[name].split("\n") for name in _TEXTS if name in values}
         server = answer.server
-        params = {name: getattr(request.params, name) for name in _PARAMS}
+        params = {name: getattr(request.params, name) for name in SAMPLING}
         turns = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in request.prompt.messages]
         file = RecordingFile(
             task=request.key.task,

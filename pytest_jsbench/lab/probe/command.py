@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.probe import ProbePlan
     from pytest_jsbench.run.session import RunSession
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.variants import Variant
 
 #: Options that select the engine and model, and how answers are sampled.
 _ENGINE_OPTIONS = (
@@ -129,7 +129,7 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
 
 
 def _probe(options: argparse.Namespace, out: Output) -> bool:
-    from pytest_jsbench.settings.variants import Variant
+    from pytest_jsbench.run.variants import Variant
 
     values = {option.name: option.default for option in OPTIONS}
     with flag_names_in_errors(options):
@@ -260,8 +260,8 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
     from pytest_jsbench.records.metadata import Entry
     from pytest_jsbench.run.description import describe_run
     from pytest_jsbench.run.handover import Handover
+    from pytest_jsbench.run.plan import Plan, RateLimits
     from pytest_jsbench.run.session import RunSession
-    from pytest_jsbench.settings.plan import Plan, RateLimits
 
     run = Plan(
         variants={"": base},

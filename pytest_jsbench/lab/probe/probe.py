@@ -56,7 +56,7 @@ from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.session import RunSession
-from pytest_jsbench.settings.variants import Variant
+from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy
 from pytest_jsbench.verdicts.verdicts import SyntaxReason
 

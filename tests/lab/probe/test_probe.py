@@ -17,7 +17,7 @@ from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.settings.variants import Variant
+from pytest_jsbench.run.variants import Variant
 from tests.support.fuzzing import at_least
 
 

@@ -25,16 +25,17 @@ from pytest_jsbench.core.extensions import is_reference
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
+from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
-from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
+from pytest_jsbench.settings.option import FileUse, Option
+from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MULTIPLIED, SAMPLING_OPTIONS, SETTABLE
+from pytest_jsbench.settings.parsers import assignment
 
 #: Options whose value alone becomes part of a variant's name; the value of any other option is prefixed with its name.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
-#: Options whose value may be the path of a file, relative to the file with the table of variants.
-_FILES = frozenset({"model", "prompt"})
 #: Options that do not apply to another engine.
 _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
 #: Files that may contain the table of variants, each with the keys of the enclosing table.
@@ -99,19 +100,14 @@ class Variant:
         engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
         if factory is None or replay is not None:
             factory = find(engine.name)
-        params = GenerationParams(
-            max_tokens=values["max_tokens"] or factory.max_tokens,
-            temperature=values["temperature"],
-            seed=values["seed"],
-            timeout=values["timeout"],
-        )
+        call = {name: values[name] for name in CALL_OPTIONS if values[name] is not None}
+        params = GenerationParams(**{"max_tokens": factory.max_tokens, **call})
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
         # If answers are replayed, `engine` can only come from the ini file.
         user_settings = {} if values["engine"] is None else _engine(values).public_settings()
-        sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
-        user_settings |= {option: value for option, value in sampling.items() if value is not None}
+        user_settings |= {name: values[name] for name in SAMPLING_OPTIONS if values[name] is not None}
         return cls(
             factory=factory,
             engine=engine,
@@ -302,7 +298,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
         if name == "engine_option":
             yield name, [(option, placed(part, folder, here)) for option, part in value]
         else:
-            yield name, placed(value, folder, here) if name in _FILES else value
+            yield name, placed(value, folder, here) if BY_NAME[name].file is FileUse.MAYBE else value
 
 
 def _read_value(option: Option, given: object) -> Any:
@@ -446,8 +442,8 @@ def _part(option: Option, text: str) -> str:
     """Return the part of a variant's name for one value of an option, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
-        return f"{key}-{shown_assignment(text).partition('=')[2]}"[:_LONGEST_PART]
-    shown = option.shown(text)
+        return f"{key}-{shown_text(option, text).partition('=')[2]}"[:_LONGEST_PART]
+    shown = shown_text(option, text)
     if option.name == "base_url":
         shown = shown.partition("://")[2] or shown
     elif PurePath(shown).is_absolute():

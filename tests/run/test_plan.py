@@ -7,8 +7,8 @@ import pytest
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import select
+from pytest_jsbench.run.plan import Plan, gates_of
 from pytest_jsbench.settings.options import DEFAULTS
-from pytest_jsbench.settings.plan import Plan, gates_of
 
 
 def plan(

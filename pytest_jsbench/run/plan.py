@@ -13,16 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_jsbench.core.arguments import arguments
+from pytest_jsbench.core.arguments import CheckedFields
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import is_published
+from pytest_jsbench.run.variants import Variant, make_variants
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.options import BY_NAME, readers
-from pytest_jsbench.settings.variants import Variant, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.settings.classifiers import Classifier
-    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.run.classifiers import Classifier
+    from pytest_jsbench.run.variants import Values
     from pytest_jsbench.values import Comparer
 
 #: Default of --jsbench-patience, in seconds.
@@ -41,13 +41,8 @@ GATES = ("min_pass_rate", "gate", "max_regression")
 _HOOK = "pytest_jsbench_classify"
 
 
-@arguments(
-    readers("max_cost", "patience"),
-    requests_per_minute=BY_NAME["rpm"].of_value,
-    tokens_per_minute=BY_NAME["tpm"].of_value,
-)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
+class RateLimits(CheckedFields):
     """Limits on the calls of a run; None means no limit. Limits per minute apply to each server separately."""
 
     requests_per_minute: float | None = None
@@ -56,6 +51,10 @@ class RateLimits:
     max_cost: float | None = None
     #: Seconds without any answer after which the run gives up on a provider.
     patience: float = PATIENCE
+
+    def __post_init__(self) -> None:
+        per_minute = {"requests_per_minute": BY_NAME["rpm"].of_value, "tokens_per_minute": BY_NAME["tpm"].of_value}
+        self._convert({**per_minute, **readers("max_cost", "patience")})
 
     @property
     def any(self) -> bool:
@@ -307,7 +306,7 @@ def _find_classifiers(
     """Return the classifiers with these names, and a classifier that calls the pytest hook if there is one."""
     if not named and hook is None:
         return ()
-    from pytest_jsbench.settings.classifiers import Classifier, find
+    from pytest_jsbench.run.classifiers import Classifier, find
 
     classifiers = [find(name) for name in named]
     if hook is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.errors import ClassifierError
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.settings.classifiers import Classifier, classify, find
+from pytest_jsbench.run.classifiers import Classifier, classify, find
 from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.packages import install

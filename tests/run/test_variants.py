@@ -9,8 +9,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.questions import combine_variants
-from pytest_jsbench.settings.plan import policy_of
-from pytest_jsbench.settings.variants import Variant, make_variants, placed
+from pytest_jsbench.run.plan import policy_of
+from pytest_jsbench.run.variants import Variant, make_variants, placed
 from tests.support import examples
 
 ENGINE = "--jsbench-engine=scripted"
