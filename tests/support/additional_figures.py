@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 MODULE = "pytest_jsbench.metrics.metrics"
+#: Import of the kinds of figures; the module itself has no figure that is a time.
+IMPORTS = "from pytest_jsbench.metrics.figure import (\n"
 #: Comment in the class before its first figure.
 PLACE = "    # Rates, in the order of their columns.\n"
 #: A rate, a time and a count, each as a method that returns the value of another figure.
@@ -37,9 +39,11 @@ def add_figures() -> None:
     assert spec.origin is not None
     source = Path(spec.origin).read_text("utf-8")
     assert source.count(PLACE) == 1
+    assert source.count(IMPORTS) == 1
+    source = source.replace(IMPORTS, f"{IMPORTS}    TIME,\n").replace(PLACE, PLACE + METHODS)
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module
-    exec(compile(source.replace(PLACE, PLACE + METHODS), spec.origin, "exec"), module.__dict__)
+    exec(compile(source, spec.origin, "exec"), module.__dict__)
 
 
 def write(folder: Path) -> None:
