@@ -85,8 +85,10 @@ class FailureSections:
 
 def _with_output(phases: list[Any]) -> Iterator[Any]:
     """
-    Yield the reports of setups and teardowns, without those of cases that captured no output: pytest searches the whole
-    list for each failure, which takes long.
+    Yield the reports of setups and teardowns, without those of cases that captured no output.
+
+    For each failure that pytest explains, it searches all of these reports: 12 s of processor time for 2,000 failures,
+    and some 5 minutes for 9,557.
     """
     for report in phases:
         if report.sections or not of_suite(report.nodeid):
