@@ -25,7 +25,7 @@ def add_history(commands: Any) -> None:
         description="Print a table for each label in a history file, and report whether the label's newest run differs "
         "significantly from the previous run with the same cases.",
     )
-    showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
+    showing.add_argument("--file", type=Path, metavar="F", help="history file, or directory of runs (required)")
     showing.add_argument("--label", metavar="L", help="show only runs with this label")
     count = to_argparse_type(BY_NAME["limit"].of_text)
     last = f"number of newest runs to show per label (default: {_LAST})"
@@ -70,10 +70,12 @@ def _add(options: argparse.Namespace, out: Output) -> bool:
 
 def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None:
-        raise ExportError("--file is missing: add the history file, such as --file history.jsonl", option="file")
+        message = "--file is missing: add a history file or a directory of runs, such as --file runs"
+        raise ExportError(message, option="file")
     if options.metric is not None and options.plot is None:
         raise ExportError("--metric affects only a plot: add --plot PICTURE, or omit --metric", option="metric")
-    every = print_warnings(history.History.read(options.file)).series if options.file.exists() else ()
+    read = history.History.of_runs if options.file.is_dir() else history.History.read
+    every = print_warnings(read(options.file)).series if options.file.exists() else ()
     if not every:
         problem = "the file has no readable line" if options.file.exists() else "no such file"
         message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds a run"

@@ -1,4 +1,7 @@
-"""Keep a history file with one short line per run, and report how the newest run differs from earlier ones."""
+"""
+Read the runs of a directory, or a history file with one short line per run, and report how the newest run differs from
+earlier ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta, Struct
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.errors import JournalError, JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, open_locked, parse_json, unwritable
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
@@ -28,7 +31,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.setting_differences import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
-from pytest_jsbench.reports.run_json import Evaluation, kept_of_run
+from pytest_jsbench.reports.run_json import Evaluation, each_run, kept_of_run, read
 
 #: Version of the format of a line; raised when a field is added.
 HISTORY_VERSION = "1.0"
@@ -344,11 +347,34 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The lines of a history file."""
+    """The lines of a history file, or of the runs in a directory."""
 
     lines: tuple[HistoryLine, ...]
-    #: Problems with reading the file, one line each.
+    #: Problems with reading the lines or runs, one line each.
     warnings: tuple[str, ...]
+
+    @classmethod
+    def of_runs(cls, folder: Path) -> History:
+        """
+        Read the run.json of each run in a directory; runs that cannot be read are skipped, with a warning each.
+
+        Raise JSBenchError if no run can be read.
+        """
+        lines: dict[tuple[object, ...], HistoryLine] = {}
+        warnings: list[str] = []
+        problem: JSBenchError | None = None
+        for path in each_run(folder):
+            try:
+                run = read(path)
+                lines.update({line.identity: line for line in map(HistoryLine.of, run.each)})
+            except JSBenchError as error:
+                problem = problem or error
+                warnings.append(f"{path} is left out: {error}")
+            else:
+                warnings += run.warnings
+        if problem is not None and not lines:
+            raise problem
+        return cls(lines=tuple(lines.values()), warnings=tuple(warnings))
 
     @classmethod
     def read(cls, path: Path) -> History:

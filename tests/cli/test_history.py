@@ -73,7 +73,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
     shown("history", "add", one, "--file", path, "--label", "nightly")
 
-    assert "--file is missing: add the history file, such as" in failed(capsys, "history")
+    assert "--file is missing: add a history file or a directory of runs, such as" in failed(capsys, "history")
     missing, empty = tmp_path / "none.jsonl", tmp_path / "empty.jsonl"
     empty.touch()
     for file, problem in ((missing, "no such file"), (empty, "the file has no readable line")):
@@ -101,6 +101,31 @@ def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> 
     since = {one["label"]: one["since"][0] for one in found}
     assert {label: one["difference"] for label, one in since.items()} == {"nightly gpt": 0.0, "nightly mini": -1.0}
     assert since["nightly mini"]["p_value_adjusted"] == pytest.approx(0.0625)
+
+
+def test_history_of_a_directory_is_that_of_a_file_with_its_runs(tmp_path: Path) -> None:
+    runs, path = tmp_path / "runs", tmp_path / "h.jsonl"
+    folders = [of_variants(runs / f"run{at}", gpt="pppppp", mini=ends) for at, ends in enumerate(("pppppp", "vvvvvv"))]
+    shown("history", "add", *folders, "--file", path)
+
+    for form in ((), ("--json",), ("--markdown", "--last=1"), ("--label", "scripted, model gpt, json_schema [gpt]")):
+        assert shown("history", "--file", runs, *form) == shown("history", "--file", path, *form)
+    assert "6 fewer of 6 cases pass" in shown("history", "--file", runs)
+
+
+def test_history_of_a_directory_leaves_unreadable_runs_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    of_variants(runs / "run1", gpt="pp")
+    broken = of_variants(runs / "run2", gpt="pp") / "run.json"
+    broken.write_text("{")
+
+    assert "label " in shown("history", "--file", runs)
+
+    assert capsys.readouterr().err.startswith(f"jsbench: warning: {broken.parent} is left out: {broken}: not JSON")
+    (runs / "run1" / "run.json").write_text("{")
+    assert "run.json: not JSON" in failed(capsys, "history", "--file", runs)
+    (tmp_path / "none").mkdir()
+    assert "no run.json and no records.jsonl in" in failed(capsys, "history", "--file", tmp_path / "none")
 
 
 def test_runs_of_one_minute_are_told_apart_by_their_second(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def of_variants(folder: Path, **outcomes: str) -> Path:
     """Write the directory of a run with variants, each given by how its cases end."""
     found = examples.compared(**outcomes)
     found = replace(found, metadata=replace(found.metadata, run_id=folder.name))
-    folder.mkdir()
+    folder.mkdir(parents=True)
     write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="c"))
     (folder / "records.jsonl").touch()
     return folder
