@@ -157,12 +157,12 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
         reason = f"{_at(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
-        return "refused", f"{subset.version} refuses it: {reason}; no adaptation expresses it"
+        return "refused", f"{subset.version} rejects the schema: {reason}; adaptation is impossible"
     if adapted.schema == case.schema:
         return "accepted", ""
     first, *more = adapted.changes
     reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
     return (
         "refused",
-        f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",
+        f"{subset.version} rejects the unchanged schema: {reason}; --jsbench-adapt={mode} sends it rewritten",
     )

@@ -334,8 +334,8 @@ _CASES = (
     ),
     Option(
         "sample",
-        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample on "
-        "every machine; it is unrelated to --jsbench-seed (default: all cases).",
+        "Only a random sample of N cases, proportional to the size of each task (default: all cases). SEED (default: "
+        "0) gives the same sample on every machine; it is unrelated to --jsbench-seed.",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
@@ -370,7 +370,7 @@ _PROMPT = (
     Option(
         "context",
         "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
-        "it is unsupported_schema without a call (default: unknown, every prompt is sent; local: the model's).",
+        "it is reported as unsupported_schema without a call (default: unknown, so no check; local: the model's).",
         "N",
         check=whole(1),
     ),
@@ -454,7 +454,7 @@ _JUDGING = (
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
+        "Whether an answer with fields that the schema does not name fails (default: fail), or the fields to ignore.",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
@@ -505,7 +505,7 @@ _JUDGING = (
         "comparer",
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, which takes the expected value and the answer's value. Repeatable.",
+        "vendor=function:package.module:same, a function of the expected and the actual value. Repeatable.",
         "FIELD=HOW",
         parse=comparer,
         repeated=True,
@@ -550,7 +550,7 @@ _OUTPUT = (
         " the last five runs, in pytest's cache).",
         "DIR",
     ),
-    Option("report", "Write the run's HTML page to FILE at the end of the run (extra report).", "FILE"),
+    Option("report", "Write the run's HTML page to FILE at the end of the run (needs the extra `report`).", "FILE"),
     Option(
         "redact",
         "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
