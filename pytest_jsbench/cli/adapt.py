@@ -157,7 +157,7 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
         reason = f"{_at(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
-        return "refused", f"{subset.version} rejects the schema: {reason}; adaptation is impossible"
+        return "refused", f"{subset.version} rejects the schema: {reason}; adaptation impossible"
     if adapted.schema == case.schema:
         return "accepted", ""
     first, *more = adapted.changes

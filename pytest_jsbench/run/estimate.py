@@ -113,5 +113,5 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     minutes = [part / limit for part, limit in pairs if limit is not None]
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
-    times = f"{factor}the time of one call, with {variant.concurrency} calls in flight"
+    times = f"{factor}the time of one call, at concurrency {variant.concurrency}"
     return f"{times}; at least {max(minutes):,.1f} min by the rate limits" if minutes else times

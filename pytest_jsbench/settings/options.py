@@ -454,7 +454,7 @@ _JUDGING = (
     ),
     Option(
         "extra_fields",
-        "Whether an answer with fields that the schema does not name fails (default: fail), or the fields to ignore.",
+        "Whether an answer fails if it has fields that the schema does not name (default: fail), or fields to ignore.",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
@@ -505,7 +505,7 @@ _JUDGING = (
         "comparer",
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, a function of the expected and the actual value. Repeatable.",
+        "vendor=function:package.module:same, with a function of the expected and the actual value. Repeatable.",
         "FIELD=HOW",
         parse=comparer,
         repeated=True,

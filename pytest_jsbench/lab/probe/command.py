@@ -105,7 +105,7 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
         "--calls",
         dest="calls",
         help="minimum number of calls at each concurrency level (default: 5; at 32 concurrent calls or more: 176, "
-        " to find rare faults)",
+        "to find rare faults)",
     )
     what.add_argument(
         "--keywords",
