@@ -35,7 +35,12 @@ def object_keywords(rules: Rules) -> Node:
         where = (*rules.path, "properties", name)
         place = (*where, *(token for part in parts for token in part.path))
         if place in rules.context.omitted and name not in required:
-            rules.note("tightened", "properties", f"removed {name!r}, which has no finite value", path=rules.path)
+            rules.note(
+                "tightened",
+                "properties",
+                f"removed property {name!r}, as every valid value of it would be infinite",
+                path=rules.path,
+            )
             continue
         try:
             if any(part.schema is False for part in parts):
@@ -44,11 +49,13 @@ def object_keywords(rules: Rules) -> Node:
         except Contradiction:
             if name in required:
                 raise
-            rules.note("rewritten", "properties", f"removed {name!r}, which has no valid value", path=rules.path)
+            rules.note(
+                "rewritten", "properties", f"removed property {name!r}, which has no valid value", path=rules.path
+            )
             closing = True
             continue
         if name not in properties:
-            rules.note("rewritten", "required", f"added {name!r} to the properties", path=rules.path)
+            rules.note("rewritten", "required", f"added property {name!r} to `properties`", path=rules.path)
         places.append((adapted[name], place))
     required = _require_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
@@ -165,11 +172,11 @@ def _require_by_count(rules: Rules, names: list[str], required: list[str], *, cl
         others = [name for name in names if name not in required]
         required = required + others[: math.ceil(least) - len(required)]
     elif rules.values_of("minProperties"):
-        rules.note("rewritten", "minProperties", "removed, as enough properties are required")
+        rules.note("rewritten", "minProperties", "removed, as `required` lists enough properties")
     if len(names) > most:
         rules.give_up("maxProperties", f"is less than the number of named properties ({len(names)})")
     elif rules.values_of("maxProperties"):
-        rules.note("rewritten", "maxProperties", "removed, as every remaining object satisfies it")
+        rules.note("rewritten", "maxProperties", "removed, as the other keywords allow no object that violates it")
     return required
 
 
@@ -281,7 +288,7 @@ def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
     if not declared:
         return most
     if not any(value is True for value, _ in declared) or most <= 1:
-        rules.note("rewritten", "uniqueItems", "removed, as every remaining array satisfies it")
+        rules.note("rewritten", "uniqueItems", "removed, as the other keywords allow no array that violates it")
     elif rules.ledger.mode == "narrow" and least <= 1 and rules.has_keyword("maxItems"):
         rules.note("tightened", "uniqueItems", "replaced by maxItems 1")
         return 1

@@ -35,7 +35,7 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:
         ledger.note(
-            "rewritten", "$ref", (), "the engine moved the schema below $defs, so that a pointer can refer to it"
+            "rewritten", "$ref", (), "the engine moved the schema into $defs, so that a pointer can refer to it"
         )
         after = moved
     places: list[tuple[Path, Any, Any]] = [((), before, after)]

@@ -217,7 +217,7 @@ class Narrowing:
             except Contradiction:
                 self._ledger.rollback(mark)
                 self._ledger.note(
-                    "rewritten", "", parts[-1].path, "removed, as no instance is valid for this alternative"
+                    "rewritten", "", parts[-1].path, "removed this alternative, as no instance is valid for it"
                 )
                 continue
             nodes.setdefault(canonical(node), node)
@@ -261,7 +261,9 @@ class Narrowing:
                 bodies.append(_write_body(rules, kind))
             except Contradiction:
                 self._ledger.rollback(mark)
-                rules.note("rewritten", "type", f"removed {kind}, as no value of this type is valid", path=rules.path)
+                rules.note(
+                    "rewritten", "type", f"removed type {kind}, as no value of this type is valid", path=rules.path
+                )
         if not bodies:
             raise Contradiction
         return bodies
@@ -382,7 +384,11 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
     most = limits.long_enum_characters
     for listed in enums if limits.long_enum is not None and most is not None else ():
         if len(listed) > (limits.long_enum or 0) and _characters(listed) > (most or 0):
-            yield "enum", f"an enum of {len(listed)} values", f"which may have at most {most} characters in total"
+            yield (
+                "enum",
+                f"an enum of {len(listed)} values",
+                f"whose values may have at most {most} characters in total",
+            )
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:

@@ -230,7 +230,9 @@ class _Flattening:
     def _add_target(self, part: SchemaPart) -> None:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None:
-            self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} cannot be resolved in the schema")
+            self._ledger.give_up(
+                "$ref", part.path, f"reference {part.schema['$ref']!r} cannot be resolved in the schema"
+            )
             return
         self._ledger.note("rewritten", "$ref", part.path, "replaced by the referenced schema")
         self._pending.append(target)
@@ -265,9 +267,7 @@ class _Flattening:
                         continue
                     tagged = {"type": "object", "required": [tag]}
                     guards[f"with {tag}"] = SchemaPart(schema=tagged, path=branch.path)
-                    note = (
-                        f"alternative {branch.path[-1]} requires {tag!r}, to distinguish it from alternative {number}"
-                    )
+                    note = f"alternative {branch.path[-1]} requires property {tag!r}, unlike alternative {number}"
                     self._ledger.note("tightened", "oneOf", part.path, note)
                     continue
                 names = sorted(other.required - own.required - required) or sorted(other.required - own.required)
@@ -277,7 +277,7 @@ class _Flattening:
                     self._ledger.give_up("oneOf", part.path, message)
                     continue
                 guards[f"without {name}"] = _object_without(name, branch.path)
-                note = f"alternative {branch.path[-1]} forbids {name!r}, which alternative {number} requires"
+                note = f"alternative {branch.path[-1]} forbids property {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
         self._ledger.note(
@@ -300,7 +300,10 @@ class _Flattening:
         names = names_in(schema["required"]) if asserted == {"required"} else []
         if names:
             self._ledger.note(
-                "tightened", "not", path, f"replaced by an object without {' or without '.join(map(repr, names))}"
+                "tightened",
+                "not",
+                path,
+                f"replaced by an object without property {' or without '.join(map(repr, names))}",
             )
             guards = [(_object_without(name, negated.path),) for name in names]
             self._add_choice("not", negated, list(guards))
@@ -342,7 +345,7 @@ class _Flattening:
                     path = (*node.path, keyword, name)
                     if name in names and not isinstance(value, list) and path not in self._added_dependencies:
                         self._added_dependencies.add(path)
-                        note = f"applies whether {name!r} is present or not"
+                        note = f"applied whether property {name!r} is present or not"
                         self._ledger.note("tightened", keyword, node.path, note)
                         self._pending.append(node.below(keyword, name))
         return bool(self._pending)

@@ -44,12 +44,12 @@ def _text_keywords(rules: Rules) -> Node:
         if not rules.has_keyword("pattern"):
             rules.ledger.give_up("pattern", path, "patterns are not supported")
         elif forbidden := rules.subset.forbidden_pattern.search(pattern):
-            rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not supported")
+            rules.ledger.give_up("pattern", path, f"patterns with {forbidden[0]!r} are not supported")
         elif keywords.setdefault("pattern", pattern) != pattern:
             rules.ledger.give_up("pattern", path, "two patterns for the same string are not supported")
     for name, path in rules.values_of("format"):
         if name not in FORMATS:
-            rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is not a format of JSON Schema")
+            rules.ledger.note("dropped_annotation", "format", path, f"format {name!r} is not defined in JSON Schema")
         elif name not in rules.subset.formats:
             rules.ledger.give_up("format", path, f"format {name!r} is not supported")
         elif keywords.setdefault("format", name) != name:

@@ -157,7 +157,7 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
         reason = f"{_format_place(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
-        return "refused", f"{subset.version} refuses it: {reason}; no adaptation expresses it"
+        return "refused", f"{subset.version} rejects the schema: {reason}; adaptation impossible"
     if adapted.schema == case.schema:
         return "accepted", ""
     first, *more = adapted.changes
@@ -166,5 +166,5 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
     )
     return (
         "refused",
-        f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",
+        f"{subset.version} rejects the unchanged schema: {reason}; --jsbench-adapt={mode} sends it rewritten",
     )

@@ -23,7 +23,7 @@ def add_baseline(commands: Any) -> None:
     """Declare `jsbench baseline`."""
     baseline = commands.add_parser(
         "baseline",
-        help="write a small baseline file to commit",
+        help="write a small baseline file, to be committed",
         description="Write the outcome of each case of a run, one line per case, for --jsbench-baseline.",
     )
     baseline.add_argument("run", type=Path, metavar="RUN", help="a run's directory, its run.json or its records.jsonl")
@@ -38,8 +38,8 @@ def add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
         help="export a run to another format",
-        description="Write a run in the format of every_eval_ever (an aggregate record, and a row per attempt), as a "
-        "table with a row per attempt, or with an exporter from an installed package or your own function.",
+        description="Write a run as every_eval_ever (one aggregate record, and one row per attempt), as a table with "
+        "one row per attempt, or in the format of an exporter: one of an installed package, or your own function.",
     )
     export.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its records.jsonl")
     export.add_argument(
@@ -97,7 +97,8 @@ def _baseline(options: argparse.Namespace, out: Output) -> bool:
 def _export(options: argparse.Namespace, out: Output) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
-        message = f"--{next(iter(chosen))} applies only to --format={EVERY_EVAL_EVER}, found {options.format}: omit it"
+        found = f"--format={options.format}"
+        message = f"--{next(iter(chosen))} applies only to --format={EVERY_EVAL_EVER}, found {found}: omit one of them"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
     run = print_warnings(run_json.read_run(options.run))

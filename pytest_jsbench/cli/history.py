@@ -38,7 +38,7 @@ def add_history(commands: Any) -> None:
     form.add_argument("--json", action="store_true", help="print only JSON")
     form.add_argument("--markdown", action="store_true", help="print GitHub Markdown")
     showing.set_defaults(command=_show)
-    inner = showing.add_subparsers(metavar="add", help="add runs to the file instead")
+    inner = showing.add_subparsers(metavar="add", help="add runs to the file instead of showing it")
     adding = inner.add_parser(
         "add",
         help="add runs to a history file",

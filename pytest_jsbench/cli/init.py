@@ -37,7 +37,9 @@ def add_init(commands: Any) -> None:
         metavar="FOLDER",
         help="project directory (default: the current directory)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the files that would be written, and write none")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the files that would be written, without writing them"
+    )
     parser.set_defaults(command=_init)
 
 

@@ -58,7 +58,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
     before = run = journal.read_run(path).run(path)
     if run.metadata.redacted:
         message = (
-            f"{path} was written with --jsbench-redact: it has only digests of the answers, which cannot be judged"
+            f"{path} was written with --jsbench-redact: it has digests of the answers, and digests cannot be judged"
         )
         raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
     policy = policy_of(run.metadata.policy, policy_changes(vars(options)))

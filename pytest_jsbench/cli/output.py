@@ -69,7 +69,7 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
     """
     runs = find_runs(folder) if folder.is_dir() else []
     if runs and runs != [folder]:  # a run written here would hide the runs in the subdirectories
-        message = f"{folder} contains {format_count(len(runs), 'run')}: choose a new directory, there or elsewhere"
+        message = f"{folder} contains {format_count(len(runs), 'run')}: choose a directory that does not exist yet"
         raise error(message, where=folder)
     has_records = bool(runs)
     kept = None

@@ -99,11 +99,11 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
     rate_text = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
-    no_worse = f"that an equal run is at most {difference:g} worse"
+    no_worse = f"that an equally good run is at most {difference:g} worse"
     attempts = format_count(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
-    warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case are identical: "
+    warning = f"at temperature 0{f' (variants: {variants})' if variants else ''}, attempts at a case are identical: "
     out.report(
         [
             [
@@ -119,7 +119,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ("needed", f"{format_count(needed, 'case')} with {attempts} each, for {required_power} power"),
                 (
                     "no worse",
-                    f"as many cases show with {required_power} power {no_worse}",
+                    f"the same number of cases shows, with {required_power} power, {no_worse}",
                 ),
                 ("cost", "unknown" if price is None else f"{dollars(price)}, at the run's cost per answer"),
             ]

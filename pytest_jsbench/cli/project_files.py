@@ -166,8 +166,8 @@ def _plan_settings(root: Path, sources: Sequence[Source]) -> NewFile:
             return NewFile(path=path, words=words, text=None)
     if not all(map(str.isprintable, datasets)) or _read_back(new_text, section, path) != settings:
         message = (
-            f"{printable(str(path))} cannot contain {printable(', '.join(datasets), 200)}: its format cannot express "
-            "this path; rename the file or directory, and run this command again"
+            f"{printable(str(path))} cannot contain the path {printable(', '.join(datasets), 200)}, as its format "
+            "cannot express it; rename that file or directory, and run this command again"
         )
         raise DatasetError(message, found=datasets, where=path)
     return NewFile(path=path, words=", ".join(settings), text=new_text)
@@ -254,11 +254,11 @@ def _require_writable(root: Path, path: Path) -> None:
     """Raise DatasetError unless the file is inside the project and can be created or replaced."""
     shown = printable(str(path))
     if not inside(root, path):
-        message = f"{shown} leads through a link out of the project; remove the link, and run this command again"
+        message = f"{shown} is outside of the project through a symbolic link; remove it, and run this command again"
         raise DatasetError(message, found=str(real(path)), expected=f"a place in {root}", where=path)
     if path.is_symlink() and not path.exists():
         raise DatasetError(
-            f"{shown} is a link to a file that does not exist; remove the link", found=str(path), where=path
+            f"{shown} is a symbolic link to a file that does not exist; remove the link", found=str(path), where=path
         )
     if path.exists() and not path.is_file():
         raise DatasetError(f"{shown} is not a file; rename it, and run this command again", found=str(path), where=path)

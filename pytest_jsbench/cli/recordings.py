@@ -31,7 +31,7 @@ def add_recordings(commands: Any) -> None:
         action="append",
         metavar="RUN",
         help="a complete run that recorded or replayed answers in DIR, given as its directory or as a directory of "
-        "runs (the newest); with several runs, only recordings that none of the runs used are listed",
+        "runs (the newest is used). Repeatable: only recordings that none of the runs used are listed",
     )
     parser.add_argument("--prune", action="store_true", help="delete the unused recordings")
     parser.set_defaults(command=_recordings)

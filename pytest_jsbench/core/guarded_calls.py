@@ -267,7 +267,7 @@ def _spawn(errors: int) -> subprocess.Popen[bytes]:
             **windows,
         )
     except OSError as error:
-        raise ChildNotStarted(f"{error}; expected a Python at '{sys.executable}'") from error
+        raise ChildNotStarted(f"{error}; expected a Python interpreter at '{sys.executable}'") from error
 
 
 #: Default memory limit of a call in bytes.

@@ -134,8 +134,8 @@ class Message:
 def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
     """Parse a conversation from a list of messages; raise a ValueError that names the message and the wrong field."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
-        message = f"messages is {'an empty list' if value == [] else _kind(value)}; expected a list of role and content"
-        raise ValueError(message)
+        found = "an empty list" if value == [] else _kind(value)
+        raise ValueError(f"messages is {found}; expected a list of objects with role and content")
     turns = []
     for number, turn in enumerate(value):
         try:

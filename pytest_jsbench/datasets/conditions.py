@@ -183,7 +183,7 @@ class _Parser:
             raise ConditionError(message, found=len(self._text), expected=_LONGEST)
         condition = self._parse_any_of()
         if not self._is_at_end():
-            raise self._error("expected 'and', 'or' or the end")
+            raise self._error("expected 'and', 'or' or the end of the condition")
         return condition
 
     def _parse_any_of(self) -> Condition:
@@ -224,7 +224,8 @@ class _Parser:
         name = self._take(_NAME)
         if name is None or name in {"and", "or"}:
             raise self._error(
-                f"expected a test such as keywords:pattern or size<4096; fields are {', '.join(FIELDS)}", at=start
+                f"expected a condition such as keywords:pattern or size<4096; the fields are {', '.join(FIELDS)}",
+                at=start,
             )
         if name not in FIELDS:
             raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, expected=FIELDS)

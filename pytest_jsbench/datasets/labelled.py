@@ -100,7 +100,9 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     entries.sort(key=lambda entry: (safe_name(entry.task), safe_name(entry.name)))
     listing = Listing.from_entries(selection, entries)
     if not listing.entries:
-        message = f"no schema in {folder} has an answer: expected schema_ids of {INSTANCES} that are in {SCHEMAS}"
+        message = (
+            f"no schema in {folder} has an answer: expected {INSTANCES} to have the schema_id of a schema in {SCHEMAS}"
+        )
         raise DatasetError(message)
     return listing
 
@@ -175,7 +177,7 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
     folder = folder.resolve()
     dialect = next((_DRAFTS[part.name] for part in (folder, *folder.parents) if part.name in _DRAFTS), None)
     if dialect is None:
-        message = f"{folder} belongs to no supported draft: expected a directory of {', '.join(_DRAFTS)}"
+        message = f"{folder} is not in the directory of a supported draft ({', '.join(_DRAFTS)})"
         raise DatasetError(message, found=folder.name, expected=list(_DRAFTS), where=folder)
     retrieve = _remotes_reader(folder)
     entries = [

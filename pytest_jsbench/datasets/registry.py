@@ -42,7 +42,8 @@ QUICK: Mapping[str, frozenset[str]] = {
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
     "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, "
-    "a directory in the hub's layout, or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
+    "a directory in the layout of the Hugging Face Hub, or a Hub name such as epfl-dlab/JSONSchemaBench, optionally "
+    "with @REVISION"
 )
 
 
@@ -205,7 +206,10 @@ def _open_folder(selection: Selection, folder: Path) -> Listing:
     candidates = (path for path in files_below(folder) if path.is_file() or not path.exists())
     paths = [path for path in candidates if path.suffix.lower() in SUFFIXES]
     if not paths:
-        message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
+        message = (
+            f"no schemas in {folder}: expected *.json, *.yaml or *.jsonl files, or *.parquet files in the layout of "
+            "the Hugging Face Hub"
+        )
         raise DatasetError(message)
     return _open_files(selection, paths, root=folder)
 
@@ -235,7 +239,10 @@ def _reject_split(selection: Selection) -> None:
     if selection.split not in {Selection().split, "all"}:
         source = printable(selection.source)
         split = printable(selection.split)
-        message = f"dataset '{source}' has no splits; remove --jsbench-split={split}, which is for the hub's layout"
+        message = (
+            f"dataset '{source}' has no splits; remove --jsbench-split={split}, which is for datasets in the layout "
+            "of the Hugging Face Hub"
+        )
         raise DatasetError(message, found=selection.split, expected=Selection().split, option="split")
 
 

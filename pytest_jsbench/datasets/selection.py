@@ -182,15 +182,15 @@ class Shard:
         if len(numbers) != 1:
             names = " or ".join(job.variable for job in numbers or _SCHEDULERS)
             raise ValueError(
-                f"{text} reads the shard from {names}; expected one of these variables, found {len(numbers)}; "
-                "set the shard, such as 2/5, or 1of5 counted from 0"
+                f"{text} reads the shard from {names}; expected exactly one of these to be set, found {len(numbers)}; "
+                "set the shard itself, such as 2/5, or 1of5 (counted from 0)"
             )
         ((job, number),) = numbers.items()
         origin = f"{job.variable}={environ[job.variable]}"
         jobs = environ.get(job.jobs, "")
         # if a single job is resubmitted, the job count differs, and the job's number is not a shard
         if jobs not in ("", str(count)):
-            advice = f"set the shard, such as 2/{count}"
+            advice = f"set the shard itself, such as 2/{count}"
             raise ValueError(f"{text} with {origin}: the number of jobs is {jobs}; expected {count}; {advice}")
         if not 1 <= number <= count:
             raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")

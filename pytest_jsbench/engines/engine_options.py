@@ -366,7 +366,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
             return Key(value=_check_key(config.name, variable, value), variable=variable)
     if config.api_key_env:
         message = (
-            f"engine '{config.name}' has no key: the environment variable {config.api_key_env}, named by"
+            f"engine '{config.name}' has no API key: the environment variable {config.api_key_env}, named by"
             " --jsbench-api-key-env, is not set"
         )
         raise MissingRequirement(message, expected="a key", where=config.api_key_env)

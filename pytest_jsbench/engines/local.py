@@ -107,7 +107,7 @@ def find_model_file(config: EngineConfig) -> Path:
             with suppress(OSError), named.open("rb") as file:
                 if file.read(4) == b"GGUF":
                     return named
-        message = f"engine '{config.name}': {config.model} is not a GGUF file; --jsbench-model must be the path of one"
+        message = f"engine '{config.name}': {config.model} is not a GGUF file; name one with --jsbench-model"
         raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
         files = metadata.files(DEFAULT_MODEL) or ()
@@ -214,7 +214,7 @@ class LocalEngine(OpenAIEngine):
             return super().generate(request)
         if request.schema is False:
             # The server would ignore the schema `false`.
-            return decline_schema("no value conforms to the schema false")
+            return decline_schema("no value conforms to the schema `false`")
         try:
             # The server would ignore the schema `true`.
             schema: Schema = {} if request.schema is True else request.schema

@@ -187,7 +187,7 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
     subset = subset or subset_of(engine) or ""
     if not subset:
         message = (
-            f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; specify a subset, as in {mode}:openai"
+            f"--jsbench-adapt={mode}: engine '{engine}' has no default subset; specify a subset, such as {mode}:openai"
         )
         raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset

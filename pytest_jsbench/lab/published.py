@@ -76,7 +76,7 @@ def published_coverage() -> Publication:
     return Publication(
         **{**data, "tasks": tasks},
         columns=tuple(Column.of(_RATE, name.capitalize()) for name in names),
-        meaning="empirical: valid answers for all schemas; compliance: for declared schemas, as defined in the paper",
+        meaning="empirical: rate of valid answers over all schemas; compliance: over declared schemas, as in the paper",
     )
 
 
@@ -213,7 +213,7 @@ class BesidePublished:
             yield table.beside(Column.of(FIGURES["cases"]), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
-            facts.append(("floor", f"share that one constant answer, such as {{}}, would pass: {floors}"))
+            facts.append(("floor", f"cases that would pass if every answer were the same, such as {{}}: {floors}"))
         if left_out := ", ".join(map(printable, self.left_out)):
             facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
@@ -236,7 +236,7 @@ class BesidePublished:
                     facts.append(
                         (
                             "excluded",
-                            f"{printable(name)}: figures exclude {attempts} in {printable(task)} with invalid schemas",
+                            f"{printable(name)}: {attempts} with invalid schemas in {printable(task)}",
                         )
                     )
         yield facts
@@ -282,8 +282,8 @@ def compare_with_published(evaluations: Sequence[Evaluation], names: Sequence[st
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
             f"no published figures for the tasks of these runs ({printable(', '.join(tasks), 200) or 'unknown'}): "
-            f"expected a run with one of the tasks {', '.join(coverage.tasks)}, or a run with --jsbench-instances and "
-            "times of masks"
+            f"expected a run with --jsbench-instances that measured masks, or with one of the tasks "
+            f"{', '.join(coverage.tasks)}"
         )
         raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")
     return tables

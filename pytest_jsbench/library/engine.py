@@ -111,7 +111,8 @@ def _read_client(client: Any, base_url: str | None) -> tuple[str, str | None, di
         headers = dict(client.default_headers)
         query = dict(client.default_query)
     except AttributeError as error:
-        message = f"client is {kind_of(client)} without {error.name}: expected openai.OpenAI, or anthropic.Anthropic"
+        found = f"{kind_of(client)} and has no attribute '{error.name}'"
+        message = f"client is {found}; expected openai.OpenAI or anthropic.Anthropic"
         raise EngineError(message, found=type(client).__name__, expected="openai.OpenAI", where="client") from None
     own = {
         name: value for name, value in headers.items() if isinstance(value, str) and not _CALL_HEADERS.fullmatch(name)

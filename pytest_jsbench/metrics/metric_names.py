@@ -153,7 +153,7 @@ class MetricName:
             return self
         if before == self.text and self.task in (tasks or ()):
             message = (
-                f"{self.text!r}: {variant!r} is a variant, and {self.task!r} is a task: write "
+                f"{self.text!r}: {variant!r} is a variant and {self.task!r} is a task: write "
                 f"'{_VARIANTS}{self.text}' or '{_TASKS}{self.text}'"
             )
             raise GateError(message, found=self.text, where=self.text)

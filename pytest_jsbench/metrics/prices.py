@@ -54,12 +54,12 @@ def costs(run: Run) -> Costs:
         try:
             cost = _cost(outcome.usage, who, run.metadata.started_at, batch=outcome.batch)
         except LookupError:
-            unpriced[who] = f"no published price of {who.provider} {who.model}"
+            unpriced[who] = f"no published price for {who.provider} {who.model}"
             continue
         if cost is not None:
             priced[outcome.attempt] = cost
         elif (tier := outcome.usage.service_tier) is not None:
-            tiers[f"no published price of {who.provider} {who.model} in service tier {tier}"] = None
+            tiers[f"no published price for {who.provider} {who.model} in service tier {tier}"] = None
     unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
     return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join((*unpriced.values(), *tiers)))
 
@@ -85,7 +85,7 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
         _cost(Usage(input_tokens=1, output_tokens=1), who, started_at)
     except LookupError:
         message = (
-            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; remove the limit, "
+            f"--jsbench-max-cost: no published price for {who.provider} {who.model}; remove the limit, "
             "or use --jsbench-tpm"
         )
         raise PriceError(message, found=f"{who.provider} {who.model}", option="max_cost") from None

@@ -158,7 +158,7 @@ def _refuse_links(config: pytest.Config) -> None:
     target = folder.resolve()
     if target != named.resolve() / folder.relative_to(named):
         raise pytest.UsageError(
-            f"{folder} is a link to {target}, and runs are not stored through links: remove the link, or add "
+            f"{folder} is a symbolic link to {target}, where no runs are stored: remove the link, or add "
             "--jsbench-output"
         )
 

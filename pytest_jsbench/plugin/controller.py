@@ -296,7 +296,7 @@ class Controller:
         reported = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.ended}
         unreported = [attempt for attempt in self.state.planned if attempt not in reported]
         if unreported:
-            yield f"no test was reported for {_listed(unreported, repeats)}"
+            yield f"no test result was reported for {_listed(unreported, repeats)}"
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """

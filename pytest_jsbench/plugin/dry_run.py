@@ -33,7 +33,7 @@ class DryRun:
         facts = list(estimate_run(self._context.plan, self._context.handover.metadata, attempts))
         own = sum(uses(item, FIXTURE) or uses(item, SHARED) for item in session.items)
         if own:
-            facts.append(("own tests", f"{format_count(own, 'own test')} not included in the estimate"))
+            facts.append(("own tests", f"{format_count(own, 'test')} of the project not included in the estimate"))
         if self._context.plan.resume is not None:
             facts.append(("resume", "the estimate includes answers that --jsbench-resume reuses without a call"))
         for line in ["", *fact_lines([*facts, ("dry run", "no calls were made, and no tests ran")])]:

@@ -49,7 +49,7 @@ class FailureSections:
         hidden = self._restore(terminalreporter.stats)
         if hidden and not terminalreporter.no_summary:
             kept = self._context.handover.folder is not None
-            rest = "the HTML page (report, below) explains each" if kept else "-v explains each"
+            rest = "the HTML report (see below) explains each case" if kept else "-v explains each case"
             cases = "1 more failing case is" if hidden == 1 else f"{hidden:,} more failing cases are"
             terminalreporter.write_line(f"jsbench: {cases} not explained here; {rest}")
         return (yield)

@@ -57,7 +57,7 @@ def complete_junit(context: RunContext, run: Run, summary: Summary, decision: Ga
         place = (
             "not stored, since no records are kept" if folder is None else f"in {folder}: records.jsonl, report.html"
         )
-        details = f"the details of {len(run.planned):,} attempts are too many for this file; they are {place}"
+        details = f"this file has no details of attempts, as there are {len(run.planned):,}; the details are {place}"
     try:
         junit.complete(path, properties, costs, details=details, hide=context.secrecy.mask)
     except (OSError, ParseError) as error:

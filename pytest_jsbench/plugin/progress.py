@@ -286,5 +286,5 @@ class ProviderWatch:
         if before == "down" and problem in ("", "slow"):
             return f"{name} answers again"
         if before == "slow" and not problem:
-            return f"{name} accepts as many calls as before" if watched else ""
+            return f"{name} accepts the full number of calls again" if watched else ""
         return f"{name}: {state.describe(now)}"

@@ -53,7 +53,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
     option = BY_NAME[name]
     given = config.getoption(option.dest)
     place = option.flag
-    hint = "" if option.bare is None else f"; if a path follows, write {option.flag}={option.bare}"
+    hint = "" if option.bare is None else f"; write {option.flag}={option.bare} if the next argument is a path"
     if given is None:
         given = _of_ini(config, option)
         place = f"{option.dest} in {config.inipath}"

@@ -179,7 +179,7 @@ class Terminal:
             yield "unused", unused if self._controller.unasked else ""
             return
         folder = from_here(handover.folder)
-        temporary = "" if plan.output is not None else " (last 5 runs only; set --jsbench-output=DIR to keep them)"
+        temporary = "" if plan.output is not None else " (last 5 runs kept; set --jsbench-output=DIR to keep all)"
         yield "records", f"{folder}{temporary}"
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
@@ -307,9 +307,9 @@ def _resuming(resumption: Resumption) -> str:
         return f"nothing to resume in {resumption.source}: the run was interrupted before the first answer"
     counts = (
         (len(resumption.answers), "answer", "reused"),
-        (len(resumption.project_answers), "answer", "to own tests, reused if unchanged"),
+        (len(resumption.project_answers), "answer", "to the project's own tests, reused if unchanged"),
         (resumption.broken, "failed call", "retried"),
-        (resumption.left_out, "answer", "to other questions ignored"),
+        (resumption.left_out, "answer", "to other prompts or schemas ignored"),
     )
     parts = [f"{format_count(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "reused"]
     return f"resuming {resumption.metadata.run_id}: {', '.join(parts)}"

@@ -68,7 +68,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     of_variants = _group_by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
     if attempts > MOST_ATTEMPTS:
-        message = f"the runs to merge plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
+        message = f"the runs to merge have {attempts:,} planned attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
     twice = 0
@@ -84,7 +84,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not same_question or before.schema_digest != outcome.schema_digest:
             raise MergeError(
-                f"{outcome.key} has different questions in two of the runs; merge only runs of the same dataset"
+                f"{outcome.key} has different prompts or schemas in two runs; merge only runs of the same dataset"
             )
         twice = twice + 1
         replaced = replaced + before.failed

@@ -82,7 +82,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.BOM: "report it to the server's developers: RFC 8259 forbids a byte order mark",
     SyntaxReason.NAN_OR_INFINITY: "allow null or a text in the schema for values that no JSON number can express",
     SyntaxReason.NUMBER_OUT_OF_RANGE: "bound the number in the schema (minimum, maximum), or ask for it as a text",
-    SyntaxReason.LONE_SURROGATE: "report it to the server's developers: half a character was cut off or escaped alone",
+    SyntaxReason.LONE_SURROGATE: "report it to the server's developers: the answer contains half of a surrogate pair",
     SyntaxReason.UNCLOSED_REASONING: "raise --jsbench-max-tokens, or turn reasoning off in the engine's options",
     SyntaxReason.REASONING_PREAMBLE: _REASONING,
     SyntaxReason.FENCE_NOT_ALONE: _ALONE,
@@ -202,7 +202,7 @@ def _advise_after_syntax_error(verdict: Verdict, generation: Generation | None) 
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
         engine = _library(generation) or "the engine"
-        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what is enforced"
+        return f"{engine} received the schema, but did not enforce JSON: `jsbench probe` shows what is enforced"
     return step
 
 
@@ -290,10 +290,11 @@ def _advise_after_violation(verdict: Verdict, generation: Generation | None, sch
     listed = ", ".join(f"{' and '.join(keywords)} as {rewrite}" for rewrite, keywords in rewrites.items())
     advice = f"rewrite {listed}" if listed else "`jsbench probe` shows which keywords are enforced"
     them = "them" if len(broken) > 1 else "it"
+    problem = f"received keyword{'s' if len(broken) > 1 else ''} {', '.join(broken)}, but did not enforce {them}"
     if library:
         # a grammar decides which tokens are allowed, for any model
-        return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
-    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or try a larger model"
+        return f"{library} {problem}: {advice}"
+    return f"the engine {problem}: {advice}; or try a larger model"
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
@@ -334,7 +335,7 @@ def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
         if _LOOK_AROUND.search(pattern):
             return "one without look-around"
         if _LETTERED.search(pattern):
-            return "one with [0-9] for \\d and [A-Za-z0-9_] for \\w"
+            return "one with [0-9] instead of \\d and [A-Za-z0-9_] instead of \\w"
         if not (pattern.startswith("^") and pattern.endswith("$")):
             return "one that starts with ^ and ends with $"
     return ""

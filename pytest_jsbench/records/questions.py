@@ -145,5 +145,5 @@ def _describe_mismatch(theirs: RunMetadata, ours: RunMetadata) -> str:
     if then is not None and (otherwise := difference(then, ours)):
         return f"used {otherwise}"
     if all(difference(variant, ours) for variant in of_theirs.values()):
-        return f"has no variant with the same questions: {', '.join(of_theirs)}"
-    return "has the same questions as several variants, so its answers are ambiguous"
+        return f"has no variant with the same settings: {', '.join(of_theirs)}"
+    return "has several variants with the same settings, so its answers are ambiguous"

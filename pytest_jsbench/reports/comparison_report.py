@@ -302,7 +302,7 @@ def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
         yield "field", f"… and {format_count(len(fields) - _MOST_FIELDS, 'more field')}"
     for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
-            yield word, f"{more} values right in {_list_cases(keys, most, 'case')}"
+            yield word, f"{more} correct values in {_list_cases(keys, most, 'case')}"
     if values.changed:
         cases = format_count(len(values.changed), "case")
         yield "not shared", f"{cases} with different expected values or comparers: values not compared"
@@ -397,8 +397,8 @@ def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     """Yield a warning if the metrics of the runs are not computed over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
-        why = "not all figures above are over the same cases and schemas"
-        yield "warning", f"{why}: only the comparisons of pairs are over common cases"
+        why = "not all figures above are computed over the same cases and schemas"
+        yield "warning", f"{why}: only the comparisons of pairs are restricted to common cases"
 
 
 def to_dict(

@@ -107,7 +107,7 @@ class Expectations:
             baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         if not more_tasks and outcomes.keys().isdisjoint(keys):
-            message = f"--jsbench-baseline: {path} has no case of this run; choose a run of this dataset"
+            message = f"--jsbench-baseline: {path} has no case of this run; choose a run of the same dataset"
             raise JSBenchError(message, option="baseline")
         alone = (
             f"variant {name} is not compared: {baseline.source} has no variant of this name"

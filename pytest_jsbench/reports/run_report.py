@@ -453,7 +453,7 @@ _MISSING = {
     MissingReason.UNAVAILABLE: "not run, provider unavailable",
     MissingReason.BATCH: "left in a batch",
     MissingReason.DISK: "not run, disk full",
-    MissingReason.EXHAUSTED: "not run, out of memory, threads or files",
+    MissingReason.EXHAUSTED: "not run, no more memory, threads or files",
     MissingReason.STOPPED: "not run, stopped",
     MissingReason.WORKER_DIED: "worker died",
     MissingReason.SCHEMA: "not run, schema broken",

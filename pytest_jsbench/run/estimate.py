@@ -111,10 +111,10 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     impose.
     """
     if plan.batch is not None:
-        return "as long as the provider takes for a batch"
+        return "the time that the provider takes for a batch"
     pairs = ((calls, plan.limits.requests_per_minute), (tokens, plan.limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
-    times = f"{factor}as long as one call, with {variant.concurrency} in flight"
+    times = f"{factor}the time of one call, at concurrency {variant.concurrency}"
     return f"{times}; at least {max(minutes):,.1f} min by the rate limits" if minutes else times

@@ -199,7 +199,7 @@ class ProviderState:
         if self.down and failing >= (patience if self.known else patience * _PATIENCE_BEFORE_ANSWER):
             return f"no call was answered for {failing:.0f} s: {self.message}"
         if self.pauses >= _ROUNDS and failing >= patience:
-            return f"all calls in the last {failing:.0f} s were refused: {self.message}"
+            return f"all calls in the last {failing:.0f} s were rejected: {self.message}"
         return ""
 
     def describe(self, now: float) -> str:
@@ -210,5 +210,5 @@ class ProviderState:
             return f"provider is down; retrying one call at a time: {self.message}"
         if (share := self.share_at(now)) < 1.0 or self.wait(now):
             waiting = f"; all calls wait {self.wait(now):.0f} s" if self.wait(now) >= 1 else ""
-            return f"reduced to {100 * share:.0f} % of the concurrency after refusals{waiting}"
+            return f"reduced to {100 * share:.0f} % of the concurrency after rejected calls{waiting}"
         return ""

@@ -79,7 +79,7 @@ def _open_range(node: Mapping[str, Any]) -> str:
         for name, step in ((keyword, 0), (exclusive, 1)):
             bound = _number(node.get(name))
             if bound is not None and 10**_MOST_DIGITS <= sign * bound + step < _TOO_LARGE:
-                return f"{name} has more than {_MOST_DIGITS} digits, and there is no {other}"
+                return f"{name} has more than {_MOST_DIGITS} digits, and {other} is missing"
     return ""
 
 

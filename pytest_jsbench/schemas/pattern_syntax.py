@@ -34,12 +34,12 @@ _ADVICE = {
     "named": "write (?<name>…)",
     "back": "write \\k<name>",
     "call": "repeat the group",
-    "flags": "write the pattern without flags, as in [Aa] for (?i)",
+    "flags": "write the pattern without flags, such as [Aa] instead of (?i)a",
     "atomic": "write (?:…)",
     "comment": "remove the comment",
     "branch": "write the branches as alternatives",
     "possessive": "remove the second +",
-    "posix": "write the characters, as in [A-Za-z]",
+    "posix": "list the characters, such as [A-Za-z]",
 }
 
 

@@ -253,8 +253,8 @@ _CASES = (
     ),
     Option(
         "sample",
-        "Only a random sample of N cases, from each task in proportion. SEED (default: 0) determines the sample on "
-        "every machine; it is unrelated to --jsbench-seed (default: all cases).",
+        "Only a random sample of N cases, proportional to the size of each task (default: all cases). SEED (default: "
+        "0) gives the same sample on every machine; it is unrelated to --jsbench-seed.",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
@@ -479,7 +479,7 @@ _JUDGING = (
         "comparer",
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, which takes the expected value and the answer's value. Repeatable.",
+        "vendor=function:package.module:same, with a function of the expected and the actual value. Repeatable.",
         "FIELD=HOW",
         parse=comparer,
         repeated=True,
@@ -534,7 +534,7 @@ _OUTPUT = (
     ),
     Option(
         "report",
-        "Write the run's HTML page to FILE at the end of the run (extra report).",
+        "Write the run's HTML page to FILE at the end of the run (needs the extra `report`).",
         "FILE",
         argument=path,
         file=FileUse.ALWAYS,

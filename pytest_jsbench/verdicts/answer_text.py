@@ -191,7 +191,7 @@ _EXPLANATIONS = {
     SyntaxReason.BOM: "a byte order mark before the document; expected the document alone",
     SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after the reasoning",
     SyntaxReason.REASONING_PREAMBLE: "reasoning before the answer; expected the document alone",
-    SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
+    SyntaxReason.FENCE_NOT_ALONE: "a Markdown fence among other text; expected the document alone",
     SyntaxReason.SEVERAL_DOCUMENTS: "more than one JSON document; expected exactly one",
     SyntaxReason.TRAILING_TEXT: "text after the JSON document; expected the document alone",
     SyntaxReason.WHITE_SPACE: "an invisible character where JSON does not allow it",

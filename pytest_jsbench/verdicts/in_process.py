@@ -157,7 +157,7 @@ class InProcessJudge:
         compiled = Compiled(read, validator, formats=formats)
         if compiled.may_refer and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
-            message = f"{place}: the references form a cycle, so the schema has no meaning (core, 9.4.1)"
+            message = f"{place}: the references form a cycle, so the schema has no meaning (JSON Schema Core, 9.4.1)"
             return no_instance(FailureType.UNJUDGED, "endless_reference", message)
         return compiled
 

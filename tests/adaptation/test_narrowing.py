@@ -497,8 +497,8 @@ def test_optional_constant_that_distinguishes_alternatives_is_required(subset: S
     assert ["kind" in one["required"] for one in alternatives] == [True, True]
     notes = [change.note for change in adapted.changes if change.keyword == "oneOf" and change.kind == "tightened"]
     assert notes == [
-        "alternative 0 requires 'kind', to distinguish it from alternative 1",
-        "alternative 1 requires 'kind', to distinguish it from alternative 0",
+        "alternative 0 requires property 'kind', unlike alternative 1",
+        "alternative 1 requires property 'kind', unlike alternative 0",
     ]
     validator, original = Draft202012Validator(narrowed), Draft202012Validator(schema)
     for what in ({"kind": "water", "litres": 3}, {"kind": "fire"}):

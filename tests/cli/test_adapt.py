@@ -115,10 +115,10 @@ def test_refused_schemas_are_named_by_file_with_the_reason(schemas: Path) -> Non
     assert status == 1
     opened, unique, broken, counts = shown.splitlines()
     assert opened == (
-        f"{files[1]}: openai@2026-08 refuses it unchanged: required at /: also requires 'n' (and 1 more); "
+        f"{files[1]}: openai@2026-08 rejects the unchanged schema: required at /: also requires 'n' (and 1 more); "
         "--jsbench-adapt=narrow sends it rewritten"
     )
-    assert unique.startswith(f"{files[2]}: openai@2026-08 refuses it: uniqueItems at /properties/n: ")
+    assert unique.startswith(f"{files[2]}: openai@2026-08 rejects the schema: uniqueItems at /properties/n: ")
     assert broken.startswith(f"{files[3]}: not JSON")
     assert counts == "openai@2026-08: 4 schemas: 1 accepted, 1 broken, 2 refused"
 

@@ -382,5 +382,5 @@ def test_failed_call_reports_its_error_and_the_next_one_works(calls: GuardedCall
 
 def test_missing_interpreter_is_child_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(ChildNotStarted, match="expected a Python at '/nowhere/python'"):
+    with pytest.raises(ChildNotStarted, match="expected a Python interpreter at '/nowhere/python'"):
         call(GuardedCalls(), "echo", 1)

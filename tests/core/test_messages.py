@@ -58,7 +58,7 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
 @pytest.mark.parametrize(
     ("turns", "said"),
     [
-        ([], "messages is an empty list; expected a list of role and content"),
+        ([], "messages is an empty list; expected a list of objects with role and content"),
         ("Hi", "messages is a JSON string; expected a list"),
         (["Hi"], "messages[0].role is None; expected one of system, developer, user, assistant, tool"),
         ([{"role": "function"}], "messages[0].role is 'function'; expected one of system"),

@@ -84,7 +84,10 @@ def test_missing_schema_has_no_sentence(text: str, expected: bool | None) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected a test such as keywords:pattern or size<4096; fields are task, id, .*, at character 1: >>>$"),
+        (
+            "",
+            "expected a condition such as keywords:pattern or size<4096; the fields are task, .*, at character 1: >>>$",
+        ),
         ("keywrds:pattern", r"unknown field 'keywrds': did you mean 'keywords'\? .*, at character 1: >>>keywrds:pat"),
         ("not keywords:patern", r"unknown keywords 'patern': did you mean 'pattern'\? .*14: not keywords:>>>patern$"),
         ("feature:recursion", r"unknown feature 'recursion': did you mean 'recursive'\?"),
@@ -98,10 +101,10 @@ def test_missing_schema_has_no_sentence(text: str, expected: bool | None) -> Non
         ("id:'a", "expected a word after 'id:', at character 4: id:>>>'a"),
         ("(size<3", r"'\(' is not closed, at character 1: >>>\(size<3"),
         ("(size<3 depth<3", r"expected 'and', 'or' or '\)', at character 9"),
-        ("size<3)", r"expected 'and', 'or' or the end, at character 7: size<3>>>\)"),
-        ("size<3 and", "expected a test such as .*, at character 11"),
-        ("size<3 or and", "expected a test such as .*, at character 11"),
-        ("size<3; import os", "expected 'and', 'or' or the end, at character 7"),
+        ("size<3)", r"expected 'and', 'or' or the end of the condition, at character 7: size<3>>>\)"),
+        ("size<3 and", "expected a condition such as .*, at character 11"),
+        ("size<3 or and", "expected a condition such as .*, at character 11"),
+        ("size<3; import os", "expected 'and', 'or' or the end of the condition, at character 7"),
     ],
 )
 def test_invalid_condition_is_rejected_with_its_position(text: str, message: str) -> None:

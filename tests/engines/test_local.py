@@ -321,7 +321,7 @@ def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
     assert find("local").describe(config).model == "My-Model.Q8_0"
     (tmp_path / "text.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     for name in ("none.gguf", "text.gguf"):
-        reason = rf"{name} is not a GGUF file; --jsbench-model must be the path of one"
+        reason = rf"{name} is not a GGUF file; name one with --jsbench-model"
         with pytest.raises(MissingRequirement, match=reason):
             find("local").check(EngineConfig(name="local", model=str(tmp_path / name)))
 

@@ -178,7 +178,7 @@ def test_each_deciding_setting_is_listed_also_if_not_published() -> None:
     assert 'where (affects cases): none → ["size<3000 and not keywords:pattern"]' in whole
     assert "unstated settings that affect results and that the publication does not state: engine " in whole
     assert "engine.bounded true, max_tokens 10" in whole
-    assert "excluded ours: figures exclude 3 attempts in Github_hard with invalid schemas" in whole
+    assert "excluded ours: 3 attempts with invalid schemas in Github_hard" in whole
     assert found.to_dict()["cases"] == {"Github_hard": {"ours": {"cases": 217, "excluded": 3, "published": 1240}}}
     assert "engine.bounded" in [setting["name"] for setting in found.to_dict()["unstated"]]
     assert max(map(len, said)) <= 80

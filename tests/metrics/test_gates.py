@@ -518,7 +518,7 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         (
             "gpt.pass_rate>=1",
             ("gpt",),
-            "'gpt' is a variant, and 'gpt' is a task: write 'variants.gpt.pass_rate' or 'tasks.gpt.pass_rate'",
+            "'gpt' is a variant and 'gpt' is a task: write 'variants.gpt.pass_rate' or 'tasks.gpt.pass_rate'",
         ),
         ("gpt.pass_rate - mini.tgt_p50 >= 0", ("simple",), "a difference needs the same metric"),
         ("gpt.pass_rate -mini.pass_rate >= 0", ("simple",), "expected METRIC OP VALUE"),

@@ -100,7 +100,7 @@ def test_service_tier_has_its_published_price_or_none() -> None:
     assert flex == pytest.approx(standard / 2)
     assert not costs(unpriced).attempts
     assert len(costs(unpriced).unknown) == 1
-    assert costs(unpriced).problem == f"no published price of openai {model} in service tier scale"
+    assert costs(unpriced).problem == f"no published price for openai {model} in service tier scale"
     assert price_of(unpriced.metadata)(Usage(**usage, service_tier="scale")) is None
 
 
@@ -128,7 +128,7 @@ def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
     theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="openai", model="my-model", provider="openai"))
 
     assert costs(paid(ours, theirs)).attempts.keys() == {Attempt(ours.key, 0)}
-    assert costs(paid(theirs)).problem == "no published price of openai my-model"
+    assert costs(paid(theirs)).problem == "no published price for openai my-model"
 
 
 @needs_prices
@@ -167,7 +167,7 @@ def test_the_price_of_a_call_is_known_beforehand() -> None:
     ("provider", "model", "message"),
     [
         (None, "m", "calls of engine 'scripted' have no published price"),
-        pytest.param("openai", "my-model", "no published price of openai my-model", marks=needs_prices),
+        pytest.param("openai", "my-model", "no published price for openai my-model", marks=needs_prices),
     ],
 )
 def test_cost_limit_without_a_price_is_rejected(provider: str | None, model: str, message: str) -> None:

@@ -21,7 +21,7 @@ from tools.reference import EXAMPLES
         (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
         (
             ["--jsbench-adapt=narrow"],
-            "*engine 'scripted' has no default subset; specify a subset, as in narrow:openai*",
+            "*engine 'scripted' has no default subset; specify a subset, such as narrow:openai*",
         ),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
@@ -33,7 +33,7 @@ from tools.reference import EXAMPLES
         # an unset variable of a workflow removes no limit, gate or redaction
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
-            "ERROR: --jsbench-redact: expected one of on, off, found ''; if a path follows, write --jsbench-redact=on",
+            "ERROR: --jsbench-redact: expected one of on, off, found ''; write --jsbench-redact=on if the next *",
         ),
         (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
         (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),

@@ -31,7 +31,7 @@ def test_dry_run_prints_an_estimate_without_calls(bench: Bench) -> None:
             "calls      4 calls to scripted scripted, plus retries",
             "tokens     about * in, at most 400 out",
             "cost       unknown: calls of engine 'scripted' have no published price",
-            "time       1.3 times as long as one call, with 3 in flight; at least 2.0 min*",
+            "time       1.3 times the time of one call, at concurrency 3; at least 2.0 min*",
             "dry run    no calls were made, and no tests ran",
             "*no tests ran*",
         ]
@@ -45,7 +45,7 @@ def test_the_chosen_cases_alone_are_estimated_each_variant_by_itself(bench: Benc
 
     result = bench.run("--jsbench-dry-run", "--jsbench-shots=0", "--jsbench-shots=1", "-k", "first")
 
-    result.stdout.fnmatch_lines(["shots-0    1 call to *", "time       as long as one call, with 16 in flight"])
+    result.stdout.fnmatch_lines(["shots-0    1 call to *", "time       the time of one call, at concurrency 16"])
     result.stdout.fnmatch_lines(["shots-1    1 call to *"])
 
 
@@ -138,6 +138,6 @@ def test_a_dry_run_of_batches_hands_nothing_in(bench: Bench, monkeypatch: pytest
     engine = ("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-dataset=schemas")
     result = bench.run_only(*engine, "--jsbench-batch", "--jsbench-output=runs", "--jsbench-dry-run")
 
-    time = "time       as long as the provider takes for a batch"
+    time = "time       the time that the provider takes for a batch"
     result.stdout.fnmatch_lines(["calls      1 call to openai m*", time, "dry run    no calls were made, *"])
     assert not (bench.path / "runs").exists()

@@ -48,7 +48,9 @@ def test_symbolic_link_as_cache_directory_is_refused(
     result = bench.run()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *jsbench is a link to {kept}, * remove the link, or add --jsbench-output"])
+    result.stderr.fnmatch_lines(
+        [f"ERROR: *jsbench is a symbolic link to {kept}, * remove the link, or add --jsbench-output"]
+    )
     assert sorted(kept.rglob("*")) == before
 
 

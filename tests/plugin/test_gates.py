@@ -90,7 +90,7 @@ def test_runs_with_equal_verdicts_are_compared_by_values_and_outcomes(
             "worse      answers no longer pass their test in 8 cases: *",
             "values     8 fewer of 8 cases have every value right *",
             "field      total: 8 fewer of 8 cases have it right *",
-            "worse      fewer values right in 8 cases: test_one::test_it-a,*",
+            "worse      fewer correct values in 8 cases: test_one::test_it-a,*",
             "gate       baseline.tests.worse 8, gate <= 0: NOT MET",
             "gate       baseline.values.worse 8, gate <= 0: NOT MET",
         ]

@@ -294,7 +294,7 @@ def test_an_attempt_without_a_reported_test_makes_the_run_incomplete(bench: Benc
 
     status, because = verdict(bench, result)
     assert status == "incomplete"
-    assert "no test was reported for 1 attempt: orders::b" in because
+    assert "no test result was reported for 1 attempt: orders::b" in because
 
 
 def test_an_exit_status_of_another_plugin_leaves_the_verdict_failed(bench: Bench) -> None:

@@ -226,8 +226,8 @@ def test_each_change_is_said_once() -> None:
 def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
     assert lines(SLOW, SLOW, WELL, watched=False) == []
     assert lines(SLOW, SLOW, WELL, watched=True) == [
-        "openai m: reduced to 50 % of the concurrency after refusals; all calls wait 1 s",
-        "openai m accepts as many calls as before",
+        "openai m: reduced to 50 % of the concurrency after rejected calls; all calls wait 1 s",
+        "openai m accepts the full number of calls again",
     ]
 
 

@@ -189,7 +189,7 @@ CANNOT_ASK = (
     (
         "schema=NUMBER",
         "jsbench.generate(text='a')",
-        "no prompt to fill with text; set @pytest.mark.jsbench(schema=…, prompt=…)",
+        "generate() received text, but there is no prompt to fill; set @pytest.mark.jsbench(schema=…, prompt=…)",
     ),
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),

@@ -73,7 +73,7 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
     result.assert_outcomes(passed=4, failed=1)
     assert calls(bench) == ["test_reworded", "test_warmer"]
     first, second = runs(bench)
-    taken = "1 answer reused, 6 answers to own tests, reused if unchanged"
+    taken = "1 answer reused, 6 answers to the project's own tests, reused if unchanged"
     result.stdout.fnmatch_lines(
         [f"jsbench: resuming {first.name}: {taken}", f"resumed    5 answers reused from {first.name}*"]
     )

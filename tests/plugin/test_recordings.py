@@ -98,7 +98,10 @@ def test_unwritable_recordings_directory_is_refused_before_any_call(
     result = bench.run(COUNTED, *record)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; choose a writable *"}
+    reason = {
+        "link": "*kept/orders: a symbolic link leads out of *",
+        "full": "*kept: No space left on device; choose a writable *",
+    }
     result.stderr.fnmatch_lines(
         ["ERROR: cannot write to " + reason.get(place, "*kept: File exists; choose a writable *")]
     )

@@ -160,7 +160,7 @@ def test_failures_explain_twenty_cases_and_verbose_explains_all(bench: Bench) ->
     text = result.stdout.str()
     assert (text.count("\n  again:  "), verbose.stdout.str().count("\n  again:  ")) == (20, 23)
     assert text.count("\nFAILED jsbench::orders::c") == 23
-    hint = "jsbench: 3 more failing cases are not explained here; the HTML page (report, below) explains each"
+    hint = "jsbench: 3 more failing cases are not explained here; the HTML report (see below) explains each case"
     assert result.outlines.count(hint) == 1
     assert "assert 3 == 4" in text
     assert text.index("3 more failing cases") < text.index("short test summary")

@@ -104,7 +104,7 @@ def test_merge_rejects_parts_of_different_runs(
 def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
     other = store_shard(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
-    with pytest.raises(MergeError, match="simple::a has different questions in two of the runs"):
+    with pytest.raises(MergeError, match="simple::a has different prompts or schemas in two runs"):
         merge([shards[0], other])
 
 
@@ -150,7 +150,7 @@ def test_merge_replaces_its_own_output_and_no_other_run(
     (tmp_path / "runs").mkdir()
     other.rename(tmp_path / "runs" / "r3")  # in a directory of runs it would be hidden
     assert merged(*shards, into="runs") == 2
-    assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, there or elsewhere" in capsys.readouterr().err
+    assert f"{tmp_path / 'runs'} contains 1 run: choose a directory that does not exist yet" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2

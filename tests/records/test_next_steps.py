@@ -68,18 +68,18 @@ def broken(*paths: str) -> Verdict:
         (broken("/properties/far/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (broken("/properties/any/maximum"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (broken("/properties/half/maximum"), answer("{}"), "rewrite maximum as an enum of its values"),
-        (broken("/properties/loose/pattern"), answer("{}"), "rewrite pattern as one with [0-9] for \\d and"),
+        (broken("/properties/loose/pattern"), answer("{}"), "rewrite pattern as one with [0-9] instead of \\d and"),
         (
             broken("/properties/open/pattern"),
             answer("{}"),
             "rewrite pattern as one that starts with ^ and ends with $",
         ),
-        (broken("/prefixItems/0/minimum"), answer("{}"), "sent minimum and did not enforce it"),
+        (broken("/prefixItems/0/minimum"), answer("{}"), "received keyword minimum, but did not enforce it"),
         (broken("/prefixItems/0/required"), answer("{}"), "rewrite prefixItems as named properties"),
         (broken("/else/required", "/anyOf"), answer("{}"), "them: `jsbench probe` shows"),
         (broken("/properties/plain/pattern"), answer("{}"), "did not enforce it: `jsbench probe` shows"),
         (failed(FailureType.SYNTAX_ERROR), answer("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
-        (failed(FailureType.SYNTAX_ERROR), answer("Sure!"), "was sent the schema and did not enforce JSON"),
+        (failed(FailureType.SYNTAX_ERROR), answer("Sure!"), "received the schema, but did not enforce JSON"),
         (failed(FailureType.HALLUCINATION, valid=True), answer("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
         (failed(FailureType.UNJUDGED), answer("{}"), "--jsbench-judge-timeout"),
@@ -87,9 +87,9 @@ def broken(*paths: str) -> Verdict:
         (
             broken("/minimum"),
             answer("{}"),
-            "sent minimum and did not enforce it: rewrite minimum as an enum of its values; or",
+            "received keyword minimum, but did not enforce it: rewrite minimum as an enum of its values; or",
         ),
-        (broken("/items/allOf/0/else/not"), answer("{}"), "sent else and did not enforce it"),
+        (broken("/items/allOf/0/else/not"), answer("{}"), "received keyword else, but did not enforce it"),
         (broken("/allOf/0/required"), answer("{}"), "rewrite allOf as one schema"),
         (
             broken("/then/required", "/properties/not/enum"),
@@ -185,7 +185,7 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
     assert plain.sent is not None
     held = replace(plain, sent=replace(plain.sent, enforced_by="llguidance 1.9.1"))
     step = next_step(broken("/properties/far/maximum"), held, PARAMS, SCHEMA)
-    assert step.startswith("llguidance 1.9.1 was given maximum and did not enforce it")
+    assert step.startswith("llguidance 1.9.1 received keyword maximum, but did not enforce it")
     assert "larger model" not in step
 
 
@@ -228,7 +228,7 @@ def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
     verdict = failed(FailureType.HALLUCINATION, violations=(violation,))
     step = next_step(verdict, answer("{}"), PARAMS, {keyword: False})
-    assert f"sent {keyword} and did not enforce it" in step
+    assert f"received keyword {keyword}, but did not enforce it" in step
     assert "--jsbench-extra-fields" not in step
 
 

@@ -244,7 +244,7 @@ def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path:
     assert (found.left_out, found.renamed) == (1, False)
     assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
         'variant b starts anew: RUN used model "n", this run "other"',
-        "variant c starts anew: RUN has no variant with the same questions: a, b",
+        "variant c starts anew: RUN has no variant with the same settings: a, b",
     ]
 
 

@@ -62,11 +62,11 @@ def test_integer_bound_beyond_the_limit_is_found(bound: float, is_found: bool, m
 @pytest.mark.parametrize(
     ("bounds", "problem"),
     [
-        ({"minimum": 100}, "minimum has more than 2 digits, and there is no maximum at /"),
-        ({"minimum": 100.0}, "minimum has more than 2 digits, and there is no maximum at /"),
-        ({"exclusiveMinimum": 99}, "exclusiveMinimum has more than 2 digits, and there is no maximum at /"),
-        ({"maximum": -100}, "maximum has more than 2 digits, and there is no minimum at /"),
-        ({"exclusiveMaximum": -99}, "exclusiveMaximum has more than 2 digits, and there is no minimum at /"),
+        ({"minimum": 100}, "minimum has more than 2 digits, and maximum is missing at /"),
+        ({"minimum": 100.0}, "minimum has more than 2 digits, and maximum is missing at /"),
+        ({"exclusiveMinimum": 99}, "exclusiveMinimum has more than 2 digits, and maximum is missing at /"),
+        ({"maximum": -100}, "maximum has more than 2 digits, and minimum is missing at /"),
+        ({"exclusiveMaximum": -99}, "exclusiveMaximum has more than 2 digits, and minimum is missing at /"),
         ({"minimum": 99}, ""),
         ({"minimum": -100}, ""),
         ({"maximum": 100}, ""),

@@ -106,7 +106,7 @@ def test_child_that_fails_to_start_early_is_reported_by_first_request(monkeypatc
     monkeypatch.setattr("sys.executable", "/no/such/python")
     with Judge() as judge:
         judge.start()
-        with pytest.raises(JudgeError, match=r"did not start: .*expected a Python at '/no/such/python'"):
+        with pytest.raises(JudgeError, match=r"did not start: .*expected a Python interpreter at '/no/such/python'"):
             judge.judge(True, "1")
 
 

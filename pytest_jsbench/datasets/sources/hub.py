@@ -115,7 +115,7 @@ def _loading_error(source: str, error: Exception) -> DatasetError:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return DatasetError(
         f"cannot load dataset '{source}': {reason}; "
-        "or use a local copy in the hub's layout: --jsbench-dataset=PATH/TO/DIRECTORY"
+        "or use a local copy with the same layout: --jsbench-dataset=PATH/TO/DIRECTORY"
     )
 
 
@@ -182,7 +182,9 @@ def check_folder(folder: Path) -> None:
     """Raise DatasetError if a link in the directory, or its dataset card, refers to a file outside of the directory."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            raise DatasetError(f"{printable(str(path))}: leads out of {folder}; expected links to files inside of it")
+            raise DatasetError(
+                f"{printable(str(path))}: is a symbolic link out of {folder}; expected targets inside of it"
+            )
     for name in _CARDS:
         for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):

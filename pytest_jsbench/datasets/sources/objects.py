@@ -39,7 +39,7 @@ _KEYWORDS = frozenset(
 )
 _SCHEMAS = "a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping or list of them"
 _CASES = (
-    "the name of a source, a table of datasets or pandas, a Pydantic model, a dataclass, a TypedDict, "
+    "the name of a source, a pandas or Hugging Face table, a Pydantic model, a dataclass, a TypedDict, "
     "or an iterable of cases, rows or schemas"
 )
 

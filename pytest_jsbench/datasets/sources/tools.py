@@ -479,7 +479,7 @@ def read_wrapped(document: object) -> Definitions | None:
     others = ", ".join(sorted(map(str, document.keys() - _WRAPPER_FIELDS)))
     problem = ""
     if others:
-        problem = f"has a field schema next to {printable(others, 80)}; save rows in a .jsonl file"
+        problem = f"has the fields schema, {printable(others, 80)}, like a row; save rows in a .jsonl file"
     definition = Definition(name=None, part=Part.ANSWER, schema=("schema",), problem=problem)
     return Definitions(schemas=[definition])
 

@@ -400,7 +400,7 @@ class Client:
             connection.timeout = deadline.remaining
             raw = connection.getresponse()
             if raw.status < 200:
-                raise http.client.HTTPException(f"the server sent only status {raw.status}, not a response")
+                raise http.client.HTTPException(f"the server sent only an interim response (status {raw.status})")
         except BaseException:
             self.give_back(connection, sock, whole=False)
             raise
@@ -445,7 +445,7 @@ def require_origin(url: str, address: Address) -> None:
     scheme, host, port = origin(url)
     target = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
     message = (
-        f"the server refers to {target} instead of {address.url}; nothing was sent there; if the new "
+        f"the server at {address.url} refers to another server, {target}; nothing was sent there; if this "
         "address is correct, set it with --jsbench-base-url"
     )
     raise CallError(FaultKind.BAD_REQUEST, message)

@@ -59,7 +59,7 @@ class Bedrock:
         if key.value:
             if self.profile is None:
                 return key
-            message = f"engine '{config.name}': the option profile conflicts with a key ({_BEARER}); set only one"
+            message = f"engine '{config.name}': option 'profile' conflicts with the API key in {_BEARER}; set only one"
             raise EngineError(message, where="profile")
         if _read_from_aws(self.profile, lambda session: session.get_credentials()) is not None:
             return key
@@ -116,7 +116,7 @@ def bedrock_settings(config: EngineConfig) -> ProviderSettings:
         raise requirement_error(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
     custom = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
     address = custom or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
-    model = _require_model(config, "the id of a model or of an inference profile, us.anthropic.…")
+    model = _require_model(config, "a model id, or an inference profile id such as us.anthropic.…")
     settings = read_messages_settings(config, options, address, model=model)
     return _with_cloud(settings, Bedrock(region=region, profile=profile), provider=None if custom else "aws")
 
@@ -142,8 +142,8 @@ class Vertex:
             _google_credentials()
         except GoogleAuthError as error:
             ways = (
-                "gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, or name the variable of "
-                "an access token with --jsbench-api-key-env"
+                "run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS, or name the variable "
+                "of an access token with --jsbench-api-key-env"
             )
             raise requirement_error(config.name, "Google Cloud credentials", ways) from error
         return key

@@ -77,7 +77,7 @@ def read_meaning(text: str) -> Meaning:
             return kind(text)
     if text == DeclineReason.REFUSAL:
         return DeclineReason.REFUSAL
-    raise ValueError(f"'{text}' is not a known meaning of a finish reason")
+    raise ValueError(f"unknown meaning '{text}' of a finish reason")
 
 
 _OPENAI = "openai 3.57, chat_completion.Choice"

@@ -221,7 +221,7 @@ def _azure_address(config: EngineConfig) -> Address:
         raise requirement_error(config.name, "the resource's address", ways, expected=expected, where=_ENDPOINT)
     url = address.url.rstrip("/")
     if url.endswith(f"{_AZURE_PATH}/v1"):
-        message = f"{url} has OpenAI's own API, without versions: use --jsbench-engine=openai --jsbench-base-url={url}"
+        message = f"{url} provides OpenAI's own API: use --jsbench-engine=openai --jsbench-base-url={url}"
         raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", option="base_url")
     return replace(address, url=url if url.endswith(_AZURE_PATH) else url + _AZURE_PATH)
 

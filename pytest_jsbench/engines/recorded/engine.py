@@ -255,7 +255,7 @@ class ReplayFactory(UnsharedFactory):
         if names or name:
             problem = f"no variant '{name}'" if name else "several variants"
             offered = ", ".join(names) or "none"
-            message = f"engine '{config.name}': {path} has {problem}; expected the option variant, one of: {offered}"
+            message = f"engine '{config.name}': {path} has {problem}; set option 'variant' to one of: {offered}"
             raise EngineError(message, found=name, expected=names)
         return path, run, options
 

@@ -425,7 +425,7 @@ class Recordings:
 
     def _refuse_link(self, path: Path) -> None:
         if not inside(self.folder, path):
-            message = f"cannot write to {path}: it leads out of {self.folder}; answers are not recorded through links"
+            message = f"cannot write to {path}: a symbolic link leads out of {self.folder}; remove the link"
             raise RecordError(message, found=path, option="record")
 
 

@@ -41,8 +41,8 @@ def add_aggregate(commands: Any) -> None:
     averaging = commands.add_parser(
         "aggregate",
         help="average several evaluation files",
-        description="For each metric, print the mean over files, and the mean weighted by the metric's denominator, "
-        "which equals the metric of all files together. Nulls are left out and counted.",
+        description="For each metric, print the mean over files, and the mean weighted by the metric's denominator. "
+        "The weighted mean equals the metric of all files together. Null values are excluded and counted.",
     )
     averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     averaging.add_argument(
@@ -126,7 +126,7 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
         table = table.beside(Column(heading="Absent"), [row.absent for row in shown])
     table = table.beside(Column(heading="Mean", form="{:.6g}"), [row.mean for row in shown])
     table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [row.weighted_mean for row in shown])
-    over = f"{format_count(evaluations, 'evaluation')}; null: not applicable, absent: not in the file"
+    over = f"{format_count(evaluations, 'evaluation')}; 'null' means not applicable, 'absent' means not in the file"
     weighted: dict[str | None, list[str]] = {}
     for row in shown:
         if row.weighted_mean is not None:
@@ -149,7 +149,9 @@ def problems(path: Path) -> list[str]:
         data = run_json.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
         if metrics is None and any(map(run_json.is_figure, data.values())):
-            return ["the file has only bare metrics; `jsbench migrate` adds config_path, backend and metrics"]
+            return [
+                "the file contains only metrics; `jsbench migrate` adds the fields config_path, backend and metrics"
+            ]
         if isinstance(metrics, Mapping):
             wrong = run_json.metric_problems(run_json.without_retired(metrics))
             ours = RUN.problems(data) if run_json.OURS in metrics else ()

@@ -55,10 +55,10 @@ def add_probe(commands: Any) -> None:
         "probe",
         help="check whether a server enforces schemas, and when it does not",
         description="Send a server a few hundred short requests. Each schema contains random words, and each prompt "
-        "requests an answer that does not conform to the schema. The requests are sent in each response format, with "
-        "and without streaming, one at a time and concurrently, and for each keyword. Print one line per mode. Exit "
-        "with 0 if the server enforces the schema in everything that was probed. With --demo, probe a built-in server "
-        "that has two planted faults; this needs no model and no API key.",
+        "requests an answer that does not conform to the schema. There are requests for each keyword. They are sent "
+        "in each response format, with and without streaming, and one at a time and concurrently. Print one line per "
+        "mode. Exit with 0 if the server enforces the schema in all modes and for all keywords that were probed. With "
+        "--demo, probe a built-in server that has two planted faults; this needs no model and no API key.",
     )
     _add_engine_options(probe)
     _add_question_options(probe)
@@ -104,8 +104,8 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
         "limit",
         "--calls",
         dest="calls",
-        help="minimum number of questions for each number of concurrent calls (default: 5; for 32 concurrent calls or "
-        "more: 176, to find rare faults)",
+        help="minimum number of calls at each concurrency level (default: 5; at 32 concurrent calls or more: 176, "
+        "to find rare faults)",
     )
     what.add_argument(
         "--keywords",

@@ -27,7 +27,7 @@ IGNORED_KEYWORD = "pattern"
 #: Maximum number of concurrent requests that are answered correctly.
 SOUND_UP_TO = 4
 #: Description of the faults, for the command's output.
-FAULTS = f"it ignores {IGNORED_KEYWORD} in streamed answers, and mixes answers up above {SOUND_UP_TO} in flight"
+FAULTS = f"it ignores {IGNORED_KEYWORD} in streamed answers, and mixes up answers above {SOUND_UP_TO} concurrent calls"
 #: Delay of each answer, in seconds.
 _ALONE = 0.02
 #: Additional delay in seconds while other requests are in flight, so that concurrent requests overlap.

@@ -81,7 +81,7 @@ _REFUSING = frozenset({400, 422, 501})
 #: Minimum token limit for answers with reasoning.
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
-MIXED_UP = "it contains words of another question"
+MIXED_UP = "it contains words of another request"
 CUT_OFF = "the answer was cut off at the token limit; raise the limit with --max-tokens"
 
 

@@ -189,7 +189,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
 def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
     """Yield a line for each kind of control question."""
     for shown, replies in controls.items():
-        where = "no response format, and no schema" if shown == "nowhere" else f"the schema only shown in the {shown}"
+        where = "without response format and schema" if shown == "nowhere" else f"with the schema only in the {shown}"
         yield f"control: {where}: {_counts(replies)}"
 
 
@@ -275,7 +275,7 @@ def _words(finding: ModeFinding) -> str:
             above = f" above {finding.sound_up_to} in flight" if finding.sound_up_to else ""
             mixed = last.replies.count(ReplyKind.MIXED_UP)
             share = f"{mixed} of {last.replies.decided}"
-            words = f"mixes answers up{above}: at {last.reached}, {share} belong to other questions"
+            words = f"mixes up answers{above}: at {last.reached}, {share} belong to other requests"
         case Enforcement.BROKEN_FOR_KEYWORDS:
             words = f"broken for {_join_names(finding.broken)}: {_evidence(finding)} otherwise"
         case Enforcement.UNDECIDED:
@@ -331,14 +331,16 @@ def _why_undecided(finding: ModeFinding) -> str:
         return f"{_evidence(finding)}, which is too little evidence: raise --calls"
     shown = f"{finding.control.conforming} of {finding.control.decided}"
     where = (
-        "without a response format" if finding.mode.response_format == "json_object" else "with the schema only shown"
+        "without a response format"
+        if finding.mode.response_format == "json_object"
+        else "if the schema is only in a message"
     )
     return f"{_evidence(finding)}; but {shown} also conform {where}"
 
 
 def _counts(replies: Replies) -> str:
     words = {
-        ReplyKind.MIXED_UP: "of other questions",
+        ReplyKind.MIXED_UP: "of other requests",
         ReplyKind.REFUSED: "refused",
         ReplyKind.UNDECIDED: "without a usable answer",
     }

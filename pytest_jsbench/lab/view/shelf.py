@@ -246,13 +246,13 @@ def escape_name(path: Path) -> str:
 def _require_own_files(folder: Path, path: Path) -> None:
     """Raise RecordError unless each file of the run is a regular file inside the directory."""
     if not inside(folder, path):
-        raise RecordError(printable(f"{path} is not read: it is a link that leads out of {folder}"), where=path)
+        raise RecordError(printable(f"{path} is not read: it is a symbolic link out of {folder}"), where=path)
     # if the run is deleted in the meantime, reading it raises an error
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.suffix not in {".json", ".jsonl"}:
             continue
         if not inside(folder, file):
-            raise RecordError(printable(f"{file} is not read: it is a link that leads out of {folder}"), where=file)
+            raise RecordError(printable(f"{file} is not read: it is a symbolic link out of {folder}"), where=file)
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(file.stat().st_mode):
                 raise RecordError(printable(f"{file} is not read: it is not a regular file"), where=file)

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _MOST_ROWS, _MOST_BARS, _MOST_COLUMNS = 14, 24, 10
 _LONGEST_NAME = 60
 _RATES = "Bar: rate. Line: its 95 % interval."
-_FLOOR = " Triangle: the floor, the share of cases that the best constant answer passes."
+_FLOOR = " Triangle: the floor, the share of cases that pass with one constant answer such as {} for all."
 
 
 def pictures_of_run(run: Run, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> list[Picture]:
@@ -212,7 +212,7 @@ def draw_ratios(table: TableBlock, title: str) -> Picture | None:
     legend = "Circle: median over cases, filled if the whole interval is outside of the range of chance and drift."
     return canvas.picture(
         title,
-        f"{legend} Left of 1: the run or variant named first takes less.{_omitted(len(rows) - len(shown))}",
+        f"{legend} Left of 1: lower values in the run or variant named first.{_omitted(len(rows) - len(shown))}",
     )
 
 

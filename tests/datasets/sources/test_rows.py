@@ -75,7 +75,10 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         ),
         ({"schema": True, "prompt": "x", "messages": []}, "both prompt and messages; expected one of them"),
         ({"schema": True, "prompt": 3}, "prompt is a JSON number; expected text"),
-        ({"schema": True, "messages": []}, "messages is an empty list; expected a list of role and content"),
+        (
+            {"schema": True, "messages": []},
+            "messages is an empty list; expected a list of objects with role and content",
+        ),
         (
             {"schema": True, "messages": [{"role": "tool", "tool_call_id": "a", "content": "lost"}]},
             "messages[0].tool_call_id is 'a'; expected a call before this result",

@@ -461,7 +461,7 @@ def test_tool_with_types_of_python_is_left_out_by_name(tmp_path: Path) -> None:
 def test_json_file_with_a_row_is_a_broken_case(tmp_path: Path) -> None:
     source = write(tmp_path, {"a.json": {"schema": SCHEMA, "prompt": "p"}})
 
-    assert problem(source).endswith("has a field schema next to prompt; save rows in a .jsonl file")
+    assert problem(source).endswith("has the fields schema, prompt, like a row; save rows in a .jsonl file")
 
 
 def test_function_declaration_with_only_a_result_has_a_case(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_invalid_bedrock_stream_is_a_bad_response(provider: Provider, piece: byt
 def test_key_and_profile_together_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", SECRET)
     find("anthropic-bedrock").check(BEDROCK)
-    with pytest.raises(EngineError, match=r"the option profile conflicts with a key .*; set only one"):
+    with pytest.raises(EngineError, match=r"option 'profile' conflicts with the API key in .*; set only one"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
 
 

@@ -156,7 +156,7 @@ def test_replay_requires_the_variant_option(tmp_path: Path, named: dict[str, str
     journal.write(tmp_path / "records.jsonl", examples.variants(x={}, y={"model": "n"}), [])
     config = EngineConfig(name="replay", options={"records": str(tmp_path), **named})
 
-    with pytest.raises(EngineError, match=f"{said}; expected the option variant, one of: x, y"):
+    with pytest.raises(EngineError, match=f"{said}; set option 'variant' to one of: x, y"):
         find("replay").check(config)
 
 

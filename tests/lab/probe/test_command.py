@@ -122,7 +122,7 @@ def test_probe_finds_a_schema_dropped_in_one_mode_only(
     [
         ({"capacity": 2}, "breaks_under_load", "breaks above 1 in flight: at 8, 2 of 8 conform"),
         # Each answer would conform for another question.
-        ({"mixes_up": True}, "mixes_up", "mixes answers up above 1 in flight: at 8, 8 of 8 belong to other questions"),
+        ({"mixes_up": True}, "mixes_up", "mixes up answers above 1 in flight: at 8, 8 of 8 belong to other requests"),
     ],
 )
 def test_probe_finds_a_server_that_breaks_above_a_load(
@@ -192,7 +192,7 @@ def test_probe_is_undecided_if_the_model_conforms_in_the_control(provider: Provi
 
     (mode,) = modes.values()
     assert mode["enforcement"] == "undecided"
-    assert mode["said"].endswith("but 3 of 3 also conform with the schema only shown")
+    assert mode["said"].endswith("but 3 of 3 also conform if the schema is only in a message")
 
 
 def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Provider) -> None:
@@ -293,8 +293,8 @@ def test_terminal_prints_number_of_calls_first_and_escapes_answers(provider: Pro
 
     lines = out.getvalue().splitlines()
     assert lines[0] == "openai m: 1 mode, 9 calls if there are no faults, up to 1 at once"
-    assert lines[1] == "control: the schema only shown in the prompt: 0 of 3 conform"
-    assert lines[2] == "control: the schema only shown in the system message: 0 of 3 conform"
+    assert lines[1] == "control: with the schema only in the prompt: 0 of 3 conform"
+    assert lines[2] == "control: with the schema only in the system message: 0 of 3 conform"
     assert lines[4] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.71)"
     assert "  1 in flight: 0 of 3 conform" in lines
     assert lines[-1] == "enforced in 0 of 1 modes; 9 calls"
@@ -385,14 +385,14 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
 
     streamed, whole = (line for line in out.getvalue().splitlines() if line.startswith("json_schema, "))
     assert re.fullmatch(
-        r"json_schema, streamed: mixes answers up above [1-4] in flight: at [5-8], \d of 8 belong to other questions; "
+        r"json_schema, streamed: mixes up answers above [1-4] in flight: at [5-8], \d of 8 belong to other requests; "
         "broken for keyword pattern",
         streamed,
     )
-    assert whole.startswith("json_schema, in one piece: mixes answers up above ")
-    assert whole.endswith(" belong to other questions; keyword pattern enforced")
+    assert whole.startswith("json_schema, in one piece: mixes up answers above ")
+    assert whole.endswith(" belong to other requests; keyword pattern enforced")
     shown = out.getvalue()
-    assert "which is wrong        it contains words of another question\n" in shown
+    assert "which is wrong        it contains words of another request\n" in shown
     assert re.search(r'which is wrong        \$\.\w+: "no-\w+" does not match "\^\w+-\[0-9\]\{4\}\$"\n', shown)
     assert "enforced in 0 of 2 modes; " in shown
     assert f"planted in the demo server: {demo_server.FAULTS}\n" in shown

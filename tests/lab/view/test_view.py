@@ -158,7 +158,7 @@ def test_attempt_page_shows_all_parts_and_escapes_untrusted_markup(
 
     assert HOSTILE not in page
     assert HOSTILE in unescape(page)
-    assert "<h3>Next step</h3><pre>the engine was sent minimum and did not enforce it: " in page
+    assert "<h3>Next step</h3><pre>the engine received keyword minimum, but did not enforce it: " in page
     for heading in ("Verdict", "Answer", "Prompt", "Schema"):
         assert f"<h3>{heading}</h3>" in page
 
@@ -408,9 +408,9 @@ def test_view_names_a_run_it_must_not_read_and_lists_the_rest(
     page = unescape(shown(client, "/"))
 
     assert names(page) == ["second", "first"]
-    assert "linked is not read: it is a link that leads out of" in page
+    assert "linked is not read: it is a symbolic link out of" in page
     assert "records.gw0.jsonl is not read: it is not a regular file" in page
-    assert "run.json is not read: it is a link that leads out of" in page
+    assert "run.json is not read: it is a symbolic link out of" in page
     assert client.get("/run/first").status_code == 200
     for name in ("linked", "piped", "borrowed"):
         assert client.get(f"/run/{name}").status_code == 404
