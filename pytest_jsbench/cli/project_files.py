@@ -8,7 +8,7 @@ import re
 import stat
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -266,8 +266,17 @@ def _require_utf8(path: Path, text: str) -> None:
         raise DatasetError(message, where=path) from None
 
 
-def write_files(files: Sequence[NewFile]) -> None:
-    """Write all planned files, or none if one fails; existing files keep their mode and byte order mark."""
+def write_file(path: Path, text: str) -> None:
+    """Write a file, which keeps its mode and byte order mark if it exists."""
+    before = path.read_bytes() if path.is_file() else b""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+    write_atomically(path, f"\ufeff{text}" if before.startswith(BOM_UTF8) else text, shared=True)
+    if mode is not None:
+        path.chmod(mode)
+
+
+def write_files(files: Sequence[NewFile], *, write: Callable[[Path, str], None] = write_file) -> None:
+    """Write all planned files, or none if one fails."""
     undo: list[tuple[Path, bytes | None]] = []
     made: list[Path] = []
     try:
@@ -276,7 +285,7 @@ def write_files(files: Sequence[NewFile]) -> None:
                 made += _make_parents(file.path.parent)
                 path = real(file.path)  # write the target of a link, so that the link remains
                 undo.append((path, path.read_bytes() if path.is_file() else None))
-                _write(path, file.text)
+                write(path, file.text)
     except (JSBenchError, OSError) as error:
         _undo(undo, made)
         reason = str(error) if isinstance(error, JSBenchError) else described(error)
@@ -289,14 +298,6 @@ def _make_parents(folder: Path) -> Iterator[Path]:
         if not parent.exists():
             parent.mkdir()
             yield parent
-
-
-def _write(path: Path, text: str) -> None:
-    before = path.read_bytes() if path.is_file() else b""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
-    write_atomically(path, f"\ufeff{text}" if before.startswith(BOM_UTF8) else text, shared=True)
-    if mode is not None:
-        path.chmod(mode)
 
 
 def _undo(files: Sequence[tuple[Path, bytes | None]], folders: Sequence[Path]) -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import JudgeError
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildProcess, GuardedCalls
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from tests.support.stand_in_judge import troubled
 
@@ -208,14 +209,17 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
         assert calls.call("signal:getitimer", signal.ITIMER_REAL, seconds=30) == [0, 0]
 
 
-def test_child_that_fails_to_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no memory')")
+def started_by(program: str) -> Judge:
+    """Return a judge whose child runs this program instead of its own."""
+    return Judge(RS_ONLY, calls=GuardedCalls(start=partial(ChildProcess, program=program)))
+
+
+def test_child_that_fails_to_start_reports_the_reason() -> None:
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no memory; run '.* -m pip check'"):
-        Judge(RS_ONLY).inspect(True)
+        started_by("raise RuntimeError('no memory')").inspect(True)
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named() -> None:
     boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{guarded_calls._BOOT}"
-    monkeypatch.setattr(guarded_calls, "_BOOT", boot)
     with pytest.raises(JudgeError, match="jsonschema_rs"):
-        Judge(RS_ONLY).inspect(True)
+        started_by(boot).inspect(True)
