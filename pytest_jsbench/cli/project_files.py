@@ -8,7 +8,7 @@ import re
 import stat
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -281,8 +281,17 @@ def _require_utf8(path: Path, text: str) -> None:
         raise DatasetError(message, where=path) from None
 
 
-def write_files(files: Sequence[NewFile]) -> None:
-    """Write all planned files, or none if a write fails; existing files keep their permissions and byte order mark."""
+def write_file(path: Path, text: str) -> None:
+    """Write a file; an existing file keeps its permissions and byte order mark."""
+    before = path.read_bytes() if path.is_file() else b""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+    write_atomically(path, f"\ufeff{text}" if before.startswith(BOM_UTF8) else text, shared=True)
+    if mode is not None:
+        path.chmod(mode)
+
+
+def write_files(files: Sequence[NewFile], *, write: Callable[[Path, str], None] = write_file) -> None:
+    """Write all planned files, or none if a write fails."""
     undo: list[tuple[Path, bytes | None]] = []
     made: list[Path] = []
     try:
@@ -291,7 +300,7 @@ def write_files(files: Sequence[NewFile]) -> None:
                 made += _make_parents(file.path.parent)
                 path = real(file.path)  # if the path is a link, replace the target of the link and keep the link
                 undo.append((path, path.read_bytes() if path.is_file() else None))
-                _write(path, file.text)
+                write(path, file.text)
     except (JSBenchError, OSError) as error:
         _undo(undo, made)
         reason = str(error) if isinstance(error, JSBenchError) else describe_error(error)
@@ -304,14 +313,6 @@ def _make_parents(folder: Path) -> Iterator[Path]:
         if not parent.exists():
             parent.mkdir()
             yield parent
-
-
-def _write(path: Path, text: str) -> None:
-    before = path.read_bytes() if path.is_file() else b""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
-    write_atomically(path, f"\ufeff{text}" if before.startswith(BOM_UTF8) else text, shared=True)
-    if mode is not None:
-        path.chmod(mode)
 
 
 def _undo(files: Sequence[tuple[Path, bytes | None]], folders: Sequence[Path]) -> None:

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -97,14 +97,15 @@ def check_of_packages() -> str:
 class ChildProcess:
     """A running child process, used by one thread at a time."""
 
-    def __init__(self, alarm: AlarmKind) -> None:
+    def __init__(self, alarm: AlarmKind, *, program: str = _PROGRAM, most_kept: int = _KEPT_TEXTS) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
+        self._most_kept = most_kept
         self._owner = os.getpid()
         #: Keys of the texts that the child keeps, by text.
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
-            self._process = _spawn(self._errors.fileno())
+            self._process = _spawn(program, self._errors.fileno())
         except ChildNotStarted:
             self._errors.close()
             raise
@@ -115,7 +116,7 @@ class ChildProcess:
         package = Path(__file__).resolve().parents[1]
         path = [str(Path(entry).absolute()) for entry in sys.path]
         try:
-            self._write({"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm})
+            self.send({"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm})
             if self._output.readline() != READY:
                 raise ChildNotStarted(f"{self._reply_after_end([]).detail}; {check_of_packages()}")
         except BaseException:
@@ -140,7 +141,7 @@ class ChildProcess:
         Send a request and read the reply. `kept` is a text for the first argument; the child keeps the text, which is
         sent only once.
         """
-        self._write(request if kept is None else {**request, "kept": self._key_of(kept)})
+        self.send(request if kept is None else {**request, "kept": self._key_of(kept)})
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
             if not line.startswith(END):
@@ -160,13 +161,13 @@ class ChildProcess:
         key = self._keys.get(text)
         if key is not None:
             return [key]
-        full = len(self._keys) == _KEPT_TEXTS
+        full = len(self._keys) == self._most_kept
         self._keys[text] = key = self._keys.pop(next(iter(self._keys))) if full else len(self._keys)
         return [key, text]
 
-    def _write(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; if the child has ended, this is detected when its reply is read."""
         line = _ENCODER.encode(message).encode("ascii") + b"\n"
-        # A closed pipe is detected later, because no reply arrives.
         with contextlib.suppress(OSError):
             self._input.write(line)
             self._input.flush()
@@ -251,13 +252,13 @@ def _values(lines: list[bytes]) -> tuple[Any, ...]:
     return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in lines)
 
 
-def _spawn(errors: int) -> subprocess.Popen[bytes]:
+def _spawn(program: str, errors: int) -> subprocess.Popen[bytes]:
     windows: dict[str, Any] = {}
     if sys.platform == "win32":
         windows["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-            [sys.executable, "-P", _PROGRAM, str(_START)],
+            [sys.executable, "-P", program, str(_START)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -293,11 +294,19 @@ class GuardedCalls:
     with `close`, or when this object is garbage collected.
     """
 
-    def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        memory: int | None = MEMORY,
+        private: bool = False,
+        alarm: AlarmKind | None = None,
+        start: Callable[[AlarmKind], ChildProcess] = ChildProcess,
+    ) -> None:
         """
-        Limit the child to `memory` bytes of mapped memory, or of private memory if `private`; None
-        means no limit.
+        Limit the child, which `start` starts, to `memory` bytes of mapped memory, or of private memory if `private`;
+        None means no limit.
         """
+        self._start = start
         self._memory = memory
         self._private = private
         self._alarm: AlarmKind = alarm or create_alarm()
@@ -355,7 +364,7 @@ class GuardedCalls:
             child = self._child
             if child is None or not child.alive():
                 self._forget()
-                self._child = child = ChildProcess(self._alarm)
+                self._child = child = self._start(self._alarm)
                 self._end.callback(child.close)
             try:
                 reply = child.exchange({"call": function, "arguments": arguments, **bounds}, kept=kept)

@@ -121,9 +121,10 @@ def find_model_file(config: EngineConfig) -> Path:
 
 
 @contextmanager
-def serve_model(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
+def serve_model(settings: ServerSettings, *, timeout: float, server: str = _SERVER) -> Iterator[str]:
     """
     Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
+    `server` is the function that the server's process runs.
 
     The server's process is started at the start of the run, with xdist by the controller; workers get the address and
     the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
@@ -132,7 +133,7 @@ def serve_model(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
     calls = GuardedCalls(memory=None)  # no limit: the model may need any amount of memory
     try:
-        address: str = calls.call(_SERVER, asdict(settings), seconds=timeout)
+        address: str = calls.call(server, asdict(settings), seconds=timeout)
     except _NOT_STARTED as error:
         calls.close()
         reason = _why_not_started(error, settings)
@@ -143,7 +144,7 @@ def serve_model(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     def restart() -> str:
         calls.kill()
         try:
-            calls.call(_SERVER, asdict(again), seconds=timeout)
+            calls.call(server, asdict(again), seconds=timeout)
         except _NOT_STARTED as error:
             return _why_not_started(error, settings)
         return ""

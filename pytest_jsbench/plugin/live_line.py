@@ -35,9 +35,10 @@ class LiveLine:
     the lock held.
     """
 
-    def __init__(self, config: pytest.Config, text: Callable[[], str]) -> None:
+    def __init__(self, config: pytest.Config, text: Callable[[], str], *, soonest: float = _SOONEST) -> None:
         self._config = config
         self._text = text
+        self._soonest = soonest
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-live-line", daemon=True)
@@ -113,7 +114,7 @@ class LiveLine:
         with self._lock:
             self._clear()
             yield
-            if time.perf_counter() - self._latest > _SOONEST:
+            if time.perf_counter() - self._latest > self._soonest:
                 self._config.get_terminal_writer().flush()
                 self._draw()
 

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -40,9 +41,10 @@ class Progress:
     the main thread. The thread of `LiveLine` calls `text`, but never during a hook.
     """
 
-    def __init__(self, context: RunContext, state: RunState) -> None:
+    def __init__(self, context: RunContext, state: RunState, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._context = context
         self._state = state
+        self._clock = clock
         self._watched = False
         #: Time when the first test began; the engine was open then.
         self._began = 0.0
@@ -66,7 +68,7 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Note that a test has begun."""
-        self._under_way[nodeid] = time.perf_counter()
+        self._under_way[nodeid] = self._clock()
         self._began = self._began or self._under_way[nodeid]
 
     @pytest.hookimpl(tryfirst=True)
@@ -96,7 +98,7 @@ class Progress:
         """Describe the progress: attempts, remaining time, cost, and the test that has been running longest."""
         from pytest_jsbench.metrics.prices import costs
 
-        now = time.perf_counter()
+        now = self._clock()
         made = Run(metadata=self._context.handover.metadata, planned=(), outcomes=tuple(self._made))
         self._cost += sum(costs(made).attempts.values())
         self._made.clear()

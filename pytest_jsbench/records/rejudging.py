@@ -86,7 +86,7 @@ def compare_values(
     unjudged = record.verdict.failure_type is FailureType.UNJUDGED
     if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
         return record if record.expected is expected is None else replace(record, expected=expected, match=None)
-    instance = {"instance": record.verdict.instance} if record.verdict.valid else {}
+    instance: dict[str, Any] = {"instance": record.verdict.instance} if record.verdict.valid else {}
     values = match(expected, **instance, schema=record.schema, comparers=comparers)
     return replace(record, expected=expected, match=values)
 

@@ -89,7 +89,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     measures: Mapping[str, tuple[_Number | None, ...]] = {}
 
     @classmethod
-    def of(cls, evaluation: Evaluation) -> WrittenCases:
+    def of(cls, evaluation: Evaluation, *, most_measured: int = _MOST_MEASURED) -> WrittenCases:
         """
         Return the outcomes of an evaluation for its line; raise RecordError if the evaluation does not contain
         outcomes.
@@ -104,7 +104,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         measures = {
             name: tuple(float(f"{fmean(values):.4g}") if values else None for values in of_cases)
             for name, of_cases in measured.items()
-            if any(of_cases) and len(ordered) <= _MOST_MEASURED
+            if any(of_cases) and len(ordered) <= most_measured
         }
         return cls(
             count=len(ordered),

@@ -67,7 +67,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         comparers={name: comparer.how for name, comparer in plan.comparers.items()},
         policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
         versions={**_versions(entry), "python": platform.python_version()},
-        host=_host(),
+        host=describe_host(),
     )
     described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
     return described[0] if "" in infos else combine_variants(described)
@@ -134,17 +134,17 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _host() -> dict[str, object]:
+def describe_host(gpus: Path = _GPUS) -> dict[str, object]:
     """
     Describe the machine: its memory if the system reports it, and its GPUs if a driver lists them
-    (NVIDIA's on Linux).
+    in the directory `gpus` (NVIDIA's on Linux).
     """
     host: dict[str, object] = {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
     if hasattr(os, "sysconf"):  # not on Windows
         host["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     lines: list[str] = []
     with contextlib.suppress(OSError):
-        for file in sorted(_GPUS.glob("*/information")):
+        for file in sorted(gpus.glob("*/information")):
             lines += file.read_text("utf-8", errors="replace").splitlines()
     models = [line.removeprefix("Model:").strip() for line in lines if line.startswith("Model:")]
     return {**host, "gpus": models} if models else host

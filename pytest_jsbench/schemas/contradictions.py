@@ -29,13 +29,17 @@ _TOO_LARGE = 2**63 - 1
 _MOST_DIGITS = 16
 
 
-def find_impossible_bound(schema: Schema) -> str:
+def find_impossible_bound(schema: Schema, *, too_large: int = _TOO_LARGE, most_digits: int = _MOST_DIGITS) -> str:
     """
     Describe the first bounds in the schema that no value can satisfy or that have too many digits; return an empty text
     if there are none.
     """
     for path, node in find_schemas(schema):
-        problem = _contradiction(node) or _oversize(node) or _open_range(node)
+        problem = (
+            _contradiction(node)
+            or _oversize(node, too_large)
+            or _open_range(node, too_large=too_large, most_digits=most_digits)
+        )
         if problem:
             return f"{problem} at {pointer_of(path) or '/'}"
     return ""
@@ -53,16 +57,16 @@ def _contradiction(node: Mapping[str, Any]) -> str:
     return ""
 
 
-def _oversize(node: Mapping[str, Any]) -> str:
+def _oversize(node: Mapping[str, Any], too_large: int) -> str:
     for keyword in _INTEGER_BOUNDS if _allows(node, "integer") else ():
         bound = _number(node.get(keyword))
         # larger bounds that are written as floats, such as 1e30, are accepted
-        if isinstance(bound, int) and abs(bound) >= _TOO_LARGE:
+        if isinstance(bound, int) and abs(bound) >= too_large:
             return f"{keyword} is not a 64-bit integer"
     return ""
 
 
-def _open_range(node: Mapping[str, Any]) -> str:
+def _open_range(node: Mapping[str, Any], *, too_large: int, most_digits: int) -> str:
     """
     Describe a very large `minimum` without a `maximum`, or a very large negative `maximum` without a `minimum`; return
     an empty text if the integers have no such bound.
@@ -78,8 +82,8 @@ def _open_range(node: Mapping[str, Any]) -> str:
             continue
         for name, step in ((keyword, 0), (exclusive, 1)):
             bound = _number(node.get(name))
-            if bound is not None and 10**_MOST_DIGITS <= sign * bound + step < _TOO_LARGE:
-                return f"{name} has more than {_MOST_DIGITS} digits, and {other} is missing"
+            if bound is not None and 10**most_digits <= sign * bound + step < too_large:
+                return f"{name} has more than {most_digits} digits, and {other} is missing"
     return ""
 
 

@@ -121,6 +121,7 @@ def match(
     *,
     schema: Schema | None = None,
     comparers: Mapping[str, Comparer] | None = None,
+    most_tried: int = _MOST_TRIED,
 ) -> Match:
     """
     Compare the instance in an answer with the expected instance.
@@ -128,7 +129,7 @@ def match(
     For an answer that does not conform, pass no instance: all expected values are missing. `comparers` maps fields to
     the user's comparers, which take precedence over the comparers in the schema.
     """
-    walk = _Walk(expected, schema, comparers or {})
+    walk = _Walk(expected, schema, comparers or {}, most_tried)
     try:
         leaves = list(walk.leaves(walk.root, expected.value, instance))
         compared_with = digest([to_json(expected), walk.named])
@@ -246,14 +247,16 @@ class _Spot:
 class _Walk:
     """A single comparison of an answer with the expected instance, made by `match`."""
 
-    def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
+    def __init__(
+        self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer], most_tried: int
+    ) -> None:
         self._named = named
         self._of_schema = {tokens_of(pointer): Comparer.of(keyword) for pointer, keyword in expected.comparers.items()}
         self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
         #: Spot of the whole instance.
         self.root = _Spot((), () if self._places is None else [()])
         #: Number of values that may still be compared to pair list items.
-        self._left = _MOST_TRIED
+        self._left = most_tried
         #: Comparers of the user that were used, by field.
         self.named: dict[str, str] = {}
 

@@ -112,11 +112,12 @@ class InProcessJudge:
                 oldest = next(iter(self._cache))
                 del self._cache[oldest]
                 self._cached_length -= len(oldest)
-            compiled = self._cache[schema_text] = self._compile(schema_text)
+            compiled = self._cache[schema_text] = self.compile(schema_text)
             self._cached_length += len(schema_text)
         return compiled
 
-    def _compile(self, schema_text: str) -> Compiled | Verdict:
+    def compile(self, schema_text: str) -> Compiled | Verdict:
+        """Return the compiled schema, or the problem that makes it unusable; the result is not cached."""
         compiled = self._compile_with_default(schema_text, self._policy.default_dialect)
         if isinstance(compiled, Verdict) and compiled.reason in _DEPENDS_ON_DRAFT:
             return self._with_other_dialect(schema_text, compiled)

@@ -69,12 +69,15 @@ class Judge:
     the next request starts another child. The child also ends with `close`, and when its parent process ends.
     """
 
-    def __init__(self, policy: JudgePolicy = JudgePolicy(), *, calls: GuardedCalls | None = None) -> None:
+    def __init__(
+        self, policy: JudgePolicy = JudgePolicy(), *, calls: GuardedCalls | None = None, memory: int = _MEMORY
+    ) -> None:
         if find_dialect(policy.default_dialect) is None:
             uris = [dialect.uri for dialect in DIALECTS]
             message = f"unknown dialect '{policy.default_dialect}': {nearest(policy.default_dialect, uris)}"
             raise JudgeError(message, found=policy.default_dialect, expected=uris, where="default_dialect")
         self.policy = policy
+        self._memory = memory
         self._policy = json.dumps(asdict(policy))
         self._calls = GuardedCalls() if calls is None else calls
         self._owned = calls is None
@@ -100,7 +103,7 @@ class Judge:
                 *(self._policy, *arguments),
                 kept=schema,
                 seconds=self.policy.timeout,
-                memory=_MEMORY,
+                memory=self._memory,
             )
         except ChildNotStarted as error:
             raise JudgeError(f"the judge's process did not start: {error}") from error

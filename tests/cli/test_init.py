@@ -14,6 +14,7 @@ import pytest
 from pytest_jsbench.cli import main, project_files
 from pytest_jsbench.cli.init import providers
 from pytest_jsbench.cli.project_sources import find_sources
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.engines.engine_options import is_installed
 from tests.support.bench import Bench
 
@@ -488,18 +489,18 @@ def test_init_writes_nothing_where_one_file_cannot_be_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_init_undoes_what_it_wrote_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_undoes_what_it_wrote_when_the_disk_fails(tmp_path: Path) -> None:
     write(tmp_path, {"order.json": SCHEMA, "pytest.ini": "[pytest]\n"})
-    original = project_files._write
+    sources, _ = find_sources(tmp_path)
 
     def fail(path: Path, text: str) -> None:
         if path.name == ".gitignore":
             raise OSError("no space left on device")
-        original(path, text)
+        project_files.write_file(path, text)
 
-    monkeypatch.setattr(project_files, "_write", fail)
+    with pytest.raises(DatasetError, match=r"^nothing was written: OSError: no space left on device$"):
+        project_files.write_files(project_files.plan_files(tmp_path, sources, "local", ""), write=fail)
 
-    assert main.main(["init", str(tmp_path)]) == 2
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["order.json", "pytest.ini"]
     assert (tmp_path / "pytest.ini").read_text() == "[pytest]\n"
 

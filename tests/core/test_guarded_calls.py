@@ -22,7 +22,7 @@ from pytest_jsbench.core.guarded_calls import (
     GuardedCalls,
     environment,
 )
-from pytest_jsbench.engines import local
+from pytest_jsbench.engines.local import serve_model
 from pytest_jsbench.engines.local_server import ServerSettings
 
 SECRET = "not-for-children-0815"
@@ -40,9 +40,8 @@ def called() -> Iterator[int]:
 @contextlib.contextmanager
 def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
-    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(local, "_SERVER", "tests.support.child_functions:process_of")
-        yield int(stack.enter_context(local.serve_model(settings, timeout=30)))
+    with serve_model(settings, timeout=30, server="tests.support.child_functions:process_of") as address:
+        yield int(address)
 
 
 def pid(calls: GuardedCalls) -> int:
@@ -110,21 +109,20 @@ def test_let_go_ends_the_child_unless_it_is_busy(kept: GuardedCalls, tmp_path: P
     assert ask(kept, "echo", "again").values[0]["pid"] != number
 
 
-def test_kill_during_a_call_of_another_thread_ends_the_call(
-    kept: GuardedCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_end = ChildProcess._reply_after_end
+class SlowlyReadChild(ChildProcess):
+    """A child whose end is read late."""
 
-    def read_end_late(self: ChildProcess, lines: list[bytes]) -> ChildReply:
+    def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
         time.sleep(0.2)
-        return read_end(self, lines)
+        return super()._reply_after_end(lines)
 
-    monkeypatch.setattr(ChildProcess, "_reply_after_end", read_end_late)
-    with ThreadPoolExecutor() as threads:
+
+def test_kill_during_a_call_of_another_thread_ends_the_call(tmp_path: Path) -> None:
+    with contextlib.closing(GuardedCalls(start=SlowlyReadChild)) as kept, ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free")
         kept.kill()
         assert first.result(timeout=30).ending == "crashed"
-    assert ask(kept, "echo", "again").values[0]["text"] == "again"
+        assert ask(kept, "echo", "again").values[0]["text"] == "again"
 
 
 class Interrupted(Exception):

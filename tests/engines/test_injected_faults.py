@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,6 @@ from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.http import sdk_client
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.support.api_servers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
@@ -158,7 +158,6 @@ def _run(every: tuple[Script, ...], speakers: tuple[Speaker, ...]) -> Result:
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(http_client, "LONGEST_BODY", OVERSIZED)
         patch.setattr(sdk_client, "LONGEST_BODY", OVERSIZED)
-        patch.setattr(attempts, "_FIRST_BACK_OFF", 0.05)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
         root.setLevel(logging.DEBUG)
@@ -182,7 +181,14 @@ def _runner(speaker: Speaker, provider: Provider, judge: Judge, stack: ExitStack
     config = speaker.config(provider)
     engine = stack.enter_context(closing(find(config.name).build(config)))
     result.engines += [repr(config), repr(engine), repr(engine.info), repr(vars(engine))]
-    return Runner(engine=engine, judge=judge, template=_prompt, params=GenerationParams(max_tokens=64), retries=RETRIES)
+    return Runner(
+        engine=engine,
+        judge=judge,
+        template=_prompt,
+        params=GenerationParams(max_tokens=64),
+        retries=RETRIES,
+        sleep=lambda seconds: time.sleep(seconds / 10),
+    )
 
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if s.retries and s.mended], ids=lambda s: " ".join(_words(s)))

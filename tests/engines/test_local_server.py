@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 import pytest_jsbench
-from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.local import serve_model
 from pytest_jsbench.engines.local_guard import SharedState
@@ -85,22 +83,26 @@ def test_missing_system_library_is_reported_with_install_command(
     loader = "libgomp.so.1: cannot open shared object file: No such file or directory"
     (tmp_path / "jsbench_slim.py").write_text(f"def address_of(settings): raise ImportError({loader!r})")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER", "jsbench_slim:address_of")
+    server = "jsbench_slim:address_of"
     reason = r"libgomp\.so\.1.*apt-get install libgomp1"
-    with pytest.raises(EngineError, match=reason), serve_model(settings(tmp_path), timeout=60):
+    with pytest.raises(EngineError, match=reason), serve_model(settings(tmp_path), timeout=60, server=server):
         pytest.fail("started")
 
 
 def test_silent_server_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jsbench_mute.py").write_text("import time\ndef address_of(settings): time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER", "jsbench_mute:address_of")
+    server = "jsbench_mute:address_of"
     started = time.perf_counter()
-    with pytest.raises(EngineError, match=r"no response within 0\.3 s"), serve_model(settings(tmp_path), timeout=0.3):
+    with (
+        pytest.raises(EngineError, match=r"no response within 0\.3 s"),
+        serve_model(settings(tmp_path), timeout=0.3, server=server),
+    ):
         pytest.fail("started")
     assert time.perf_counter() - started < 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
 def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = tmp_path / "pid"
@@ -112,9 +114,8 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
         "    return 'http://127.0.0.1:1'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER", "jsbench_stubborn:address_of")
-    monkeypatch.setattr(guarded_calls, "_EXIT", 0.2)
-    with serve_model(settings(tmp_path), timeout=30) as address:
+    server = "jsbench_stubborn:address_of"
+    with serve_model(settings(tmp_path), timeout=30, server=server) as address:
         assert address == "http://127.0.0.1:1"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
@@ -134,9 +135,9 @@ def test_server_that_is_being_restarted_ends_with_its_block(tmp_path: Path, monk
         "    return 'http://127.0.0.1:1'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER", "jsbench_short_lived:address_of")
+    server = "jsbench_short_lived:address_of"
     given = settings(tmp_path)
-    with serve_model(given, timeout=30):
+    with serve_model(given, timeout=30, server=server):
         assert within(20, lambda: len(pids.read_text().splitlines()) == 2)
         assert SharedState(given.key).folder.is_dir()
         start = time.perf_counter()

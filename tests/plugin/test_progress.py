@@ -19,21 +19,20 @@ from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.run.state import RunState
 from tests.support import examples
 from tests.support.bench import Bench
+from tests.support.clock import Clock
 
 BELOW, BACK = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K", "\x1b8"
 
 
 @pytest.fixture
 def drawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run on a terminal whose drawings go to this file, one after each of pytest's own writes."""
+    """Run on a terminal whose drawings go to this file, one for each test: they end at intervals of 0.2 s."""
     path = bench.path / "drawn.txt"
     monkeypatch.setattr(live_line, "can_redraw", lambda _config: True)
     monkeypatch.setattr(live_line, "past_capturing", lambda: path.open("w", encoding="utf-8"))
-    monkeypatch.setattr(live_line, "_SOONEST", -1.0)
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
-    bench.case("a")
-    bench.case("b", '{"n": -1}')
-    bench.case("c")
+    for delay, (name, number) in enumerate({"a": 1, "b": -1, "c": 1}.items(), 1):
+        bench.case(name, {"instance": {"n": number}, "delay": 0.2 * delay})
     return path
 
 
@@ -64,10 +63,10 @@ def test_nothing_is_drawn_if_no_person_watches(bench: Bench, monkeypatch: pytest
     bench.run().stdout.no_re_match_line(r".* of 1 done")
 
 
+@pytest.mark.slow
 def test_a_run_gives_a_sign_of_life_before_its_first_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
-    monkeypatch.setattr(progress, "_INTERVAL", 0.1)
-    bench.case("a", {"instance": {"n": 1}, "delay": 0.5})
+    bench.case("a", {"instance": {"n": 1}, "delay": 1.5})
 
     bench.run().stdout.fnmatch_lines(["jsbench: waiting for the first answer", "*[[]100%]"])
 
@@ -79,18 +78,17 @@ class Screen(io.StringIO):
         pass
 
 
-def line_on(screen: Screen, text: str) -> LiveLine:
+def line_on(screen: Screen, text: str, **options: float) -> LiveLine:
     writer = SimpleNamespace(fullwidth=14, flush=lambda: None)
     config: Any = SimpleNamespace(get_terminal_writer=lambda: writer)
-    line = LiveLine(config, lambda: text)
+    line = LiveLine(config, lambda: text, **options)
     line._terminal = screen
     return line
 
 
-def test_line_is_cleared_while_something_else_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_line, "_SOONEST", -1.0)
+def test_line_is_cleared_while_something_else_is_written() -> None:
     screen = Screen()
-    line = line_on(screen, "3 of 9\x1b[31m done")
+    line = line_on(screen, "3 of 9\x1b[31m done", soonest=-1.0)
     drawing = f"{BELOW}\x1b[?7l3 of 9\\x1b[3…\x1b[?7h{BACK}"  # cut, without codes of its own
 
     with line.cleared():
@@ -141,9 +139,8 @@ def test_line_is_drawn_only_where_it_can_be(
     assert live_line.can_redraw(config) is expected
 
 
-def test_remaining_time_counts_long_schemas_and_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now))
+def test_remaining_time_counts_long_schemas_and_calls_in_flight() -> None:
+    clock = Clock(100.0)
     lengths = {"a": 600, "b": 1600, "c": 3600, "d": 5600}
     cases = {CaseKey(task="t", id=name): {"title": "x" * (length - 13)} for name, length in lengths.items()}
     plan = SimpleNamespace(
@@ -154,11 +151,11 @@ def test_remaining_time_counts_long_schemas_and_calls_in_flight(monkeypatch: pyt
     context: Any = SimpleNamespace(plan=plan, handover=handover, config=SimpleNamespace(option=SimpleNamespace()))
     state = RunState(tuple(cases))
     state.plan(Attempt(key=key, repeat=0) for key in cases)
-    shown = Progress(context, state)
+    shown = Progress(context, state, clock=clock.read)
     shown._watched = True
 
     shown.pytest_runtest_logstart("jsbench::t::a")
-    now += 12
+    clock.now += 12
     before = shown.text()
     shown.count(AttemptOutcome.of(examples.record("a", task="t")), resumed=True)
     resumed = shown.text()

@@ -14,7 +14,7 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.reports import markdown
-from pytest_jsbench.reports.history import History, HistoryLine, add, report
+from pytest_jsbench.reports.history import History, HistoryLine, WrittenCases, add, report
 from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import report_lines
 from tests.support import examples
@@ -52,9 +52,7 @@ def report_of(history: History, **changes: Any) -> str:
     return " ".join(" ".join(report_lines(report(history.series, last=10), **changes)).split())
 
 
-def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     line = HistoryLine.of(evaluation("pf?" * 100, engine="recorded"))
     measured = HistoryLine.of(evaluation("pf?" * 100))
@@ -67,8 +65,8 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     small = HistoryLine.of(evaluation("pf?", engine="recorded"))
     assert len(text) < len(json.dumps(to_json(small))) + 300
     assert len(json.dumps(to_json(measured))) < len(text) + 300 * 50
-    monkeypatch.setattr("pytest_jsbench.reports.history._MOST_MEASURED", 2)
-    assert not HistoryLine.of(evaluation("pf?")).cases.measures
+    assert WrittenCases.of(evaluation("pf?"), most_measured=3).measures
+    assert not WrittenCases.of(evaluation("pf?"), most_measured=2).measures
 
 
 def test_run_added_twice_is_one_line_of_a_history(tmp_path: Path) -> None:

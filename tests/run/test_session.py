@@ -11,8 +11,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.questions import difference
 from pytest_jsbench.records.records import AnsweredBy
-from pytest_jsbench.run import description
-from pytest_jsbench.run.description import describe_run
+from pytest_jsbench.run.description import describe_host, describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate
 from pytest_jsbench.run.plan import Plan
@@ -89,15 +88,15 @@ def test_run_records_the_digest_of_its_model_file(engine: str, tmp_path: Path) -
     assert "model_digest" in difference(first, second)
 
 
-def test_run_records_the_gpus_that_the_driver_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_records_the_gpus_that_the_driver_lists(tmp_path: Path) -> None:
     with open_engine(lambda _: "{}") as engine:
         plan = Plan(variants={"": engine.variant}, suite=False)
-    monkeypatch.setattr(description, "_GPUS", tmp_path)
-    before = describe_run(plan, Entry.LIBRARY).host
+    before = describe_host(tmp_path)
     for place in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "information").write_text("Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 70\n")
 
     assert "gpus" not in before
-    assert sys.platform == "win32" or before["memory_gb"] >= 1
-    assert describe_run(plan, Entry.LIBRARY).host == {**before, "gpus": ["NVIDIA A100-SXM4-40GB"] * 2}
+    assert sys.platform == "win32" or isinstance(before["memory_gb"], int)
+    assert describe_host(tmp_path) == {**before, "gpus": ["NVIDIA A100-SXM4-40GB"] * 2}
+    assert describe_run(plan, Entry.LIBRARY).host == describe_host()

@@ -51,10 +51,8 @@ def test_each_pair_of_bounds_is_compared() -> None:
 
 
 @pytest.mark.parametrize(("bound", "is_found"), [(1000, True), (-1000, True), (999, False), (1000.0, False)])
-def test_integer_bound_beyond_the_limit_is_found(bound: float, is_found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contradictions, "_TOO_LARGE", 1000)
-
-    problem = find_impossible_bound({"type": "integer", "maximum": bound})
+def test_integer_bound_beyond_the_limit_is_found(bound: float, is_found: bool) -> None:
+    problem = find_impossible_bound({"type": "integer", "maximum": bound}, too_large=1000)
 
     assert problem == ("maximum is not a 64-bit integer at /" if is_found else "")
 
@@ -77,14 +75,10 @@ def test_integer_bound_beyond_the_limit_is_found(bound: float, is_found: bool, m
         ({"minimum": 1e30}, ""),
     ],
 )
-def test_open_range_of_large_integers_is_found(
-    bounds: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contradictions, "_MOST_DIGITS", 2)
-
-    assert find_impossible_bound({"type": "integer", **bounds}) == problem
+def test_open_range_of_large_integers_is_found(bounds: dict[str, Any], problem: str) -> None:
+    assert find_impossible_bound({"type": "integer", **bounds}, most_digits=2) == problem
     if "type" not in bounds:
-        assert find_impossible_bound({"type": ["null", "integer"], **bounds}) == problem
+        assert find_impossible_bound({"type": ["null", "integer"], **bounds}, most_digits=2) == problem
 
 
 @pytest.mark.parametrize(

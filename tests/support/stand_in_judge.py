@@ -85,13 +85,13 @@ class TroubledValidator:
 class TroubledJudge(InProcessJudge):
     """Judge that reads the misbehaving step from a schema's `$comment`."""
 
-    def _compile(self, schema_text: str) -> Compiled | Verdict:
+    def compile(self, schema_text: str) -> Compiled | Verdict:
         schema = json.loads(schema_text)
         comment = schema.get("$comment", "") if isinstance(schema, dict) else ""
         trouble, separator, step = comment.partition(": ")
         if separator and step == "compile":
             _misbehave(trouble)
-        compiled = super()._compile(schema_text)
+        compiled = super().compile(schema_text)
         if separator and isinstance(compiled, Compiled):
             second = compiled.second_validator
             validator: Any = TroubledValidator(compiled.validator, trouble, step)

@@ -138,52 +138,44 @@ def test_the_verdict_comes_first_and_its_details_after_it(schema: dict[str, Any]
     assert (set(before), last) == ({SecondOpinion.UNDECIDED}, SecondOpinion.AGREES)
 
 
-def note_compiled(judge: InProcessJudge, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the texts of the schemas that the judge compiles from now on."""
-    compiled: list[str] = []
-    compile_schema = judge._compile
+class NotingJudge(InProcessJudge):
+    """A judge that notes the texts of the schemas that it compiles."""
 
-    def noted(text: str) -> Compiled | Verdict:
-        compiled.append(text)
-        return compile_schema(text)
+    def __init__(self, policy: JudgePolicy) -> None:
+        super().__init__(policy)
+        self.compiled: list[str] = []
 
-    monkeypatch.setattr(judge, "_compile", noted)
-    return compiled
+    def compile(self, schema_text: str) -> Compiled | Verdict:
+        self.compiled.append(schema_text)
+        return super().compile(schema_text)
 
 
-def test_a_schema_is_compiled_once_for_inspection_and_all_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = InProcessJudge(JudgePolicy())
-    compiled = note_compiled(judge, monkeypatch)
+def test_a_schema_is_compiled_once_for_inspection_and_all_answers() -> None:
+    judge = NotingJudge(JudgePolicy())
     text = json.dumps(OPEN)
     assert judge.inspect(text) is None
     first = judge._compile_cached(text)
     list(judge.judge(text, "{}", truncated=False))
     assert judge._compile_cached(text) is first
-    assert compiled == [text]
+    assert judge.compiled == [text]
 
 
-def test_large_compiled_schemas_are_dropped_before_small_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
-    compiled = note_compiled(judge, monkeypatch)
+def test_large_compiled_schemas_are_dropped_before_small_ones() -> None:
+    judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
     small = [json.dumps({"title": str(number)}) for number in range(100)]
     large = [json.dumps({"title": letter * 600_000}) for letter in "ab"]
     for text in [*small, *small, large[0], small[-1], *large]:
         judge.inspect(text)
-    assert compiled == [*small, *large]
+    assert judge.compiled == [*small, *large]
     judge.inspect(large[0])
-    assert compiled == [*small, *large, large[0]]
+    assert judge.compiled == [*small, *large, large[0]]
 
 
-def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
-    compiled = note_compiled(judge, monkeypatch)
+def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight() -> None:
+    judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
     texts = [json.dumps({"maxLength": number}) for number in range(300)]
     for number, text in enumerate(texts):
         judge.inspect(text)
         if number >= 64:
             list(judge.judge(texts[number - 64], '"a"', truncated=False))
-    assert compiled == texts
+    assert judge.compiled == texts

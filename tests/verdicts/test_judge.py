@@ -9,15 +9,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 
 from pytest_jsbench import verdicts
-from pytest_jsbench.core import guarded_calls
+from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.generations import (
     CalledTool,
@@ -39,7 +40,6 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
-from pytest_jsbench.verdicts import judge as judge_module
 from pytest_jsbench.verdicts.judge import constants_of
 from tests.support.examples import replace
 from tests.support.stand_in_judge import StandInCalls, Trouble, troubled
@@ -185,38 +185,37 @@ def test_validator_out_of_memory_leaves_the_answer_unjudged(trouble: Trouble, me
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
-def test_answer_beyond_the_memory_limit_is_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_beyond_the_memory_limit_is_unjudged() -> None:
     answer = json.dumps({f"k{number}": 1 for number in range(200_000)})
-    with Judge(RS_ONLY) as judge:
+    with contextlib.closing(GuardedCalls()) as calls, Judge(RS_ONLY, calls=calls) as judge:
         judge.inspect(True)
-        with monkeypatch.context() as patched:
-            patched.setattr(judge_module, "_MEMORY", 64 << 20)
-            verdict = judge.judge({}, answer)
+        verdict = Judge(RS_ONLY, calls=calls, memory=64 << 20).judge({}, answer)
         assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
         assert "MemoryError" in verdict.message
         assert judge.judge(True, "1").passed
 
 
-@pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    monkeypatch.setattr(guarded_calls, "_KEPT_TEXTS", 4)
-    with Judge(RS_ONLY) as judge:
-        yield judge
+class ForgetfulChild(ChildProcess):
+    """A child that keeps four texts, and lists the messages that were sent to it."""
+
+    def __init__(self, alarm: AlarmKind, sent: list[Mapping[str, Any]]) -> None:
+        self.sent = sent
+        super().__init__(alarm, most_kept=4)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.sent.append(message)
+        super().send(message)
 
 
 @pytest.fixture
-def sent(forgetful: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    forgetful.inspect(True)
-    child = child_of(forgetful)
-    messages: list[dict[str, Any]] = []
-    write = child._write
+def sent() -> list[Mapping[str, Any]]:
+    return []
 
-    def spy(message: dict[str, Any]) -> None:
-        messages.append(message)
-        write(message)
 
-    monkeypatch.setattr(child, "_write", spy)
-    return messages
+@pytest.fixture
+def forgetful(sent: list[Mapping[str, Any]]) -> Iterator[Judge]:
+    with contextlib.closing(GuardedCalls(start=partial(ForgetfulChild, sent=sent))) as calls:
+        yield Judge(RS_ONLY, calls=calls)
 
 
 def test_each_answer_is_judged_by_its_own_schema(forgetful: Judge) -> None:
@@ -226,7 +225,9 @@ def test_each_answer_is_judged_by_its_own_schema(forgetful: Judge) -> None:
         assert forgetful.judge({"const": number}, str(number + 1)).keyword == "const"
 
 
-def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: list[dict[str, Any]]) -> None:
+def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: list[Mapping[str, Any]]) -> None:
+    forgetful.inspect(True)
+    sent.clear()
     for _ in range(3):
         for number in range(3):
             assert forgetful.judge({"const": number}, str(number)).passed

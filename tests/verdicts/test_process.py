@@ -9,14 +9,15 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core import guarded_calls
+from pytest_jsbench.core import child_service
 from pytest_jsbench.core.errors import JudgeError
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildProcess, GuardedCalls
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from tests.support.stand_in_judge import troubled
 
@@ -208,20 +209,19 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
         assert calls.call("signal:getitimer", signal.ITIMER_REAL, seconds=30) == [0, 0]
 
 
-def test_child_that_fails_to_start_reports_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "program.py"
-    program.write_text("raise RuntimeError('no memory')")
-    monkeypatch.setattr(guarded_calls, "_PROGRAM", str(program))
+def started_by(program: Path, text: str) -> Judge:
+    """Return a judge whose child runs this program instead of its own."""
+    program.write_text(text)
+    return Judge(RS_ONLY, calls=GuardedCalls(start=partial(ChildProcess, program=str(program))))
+
+
+def test_child_that_fails_to_start_reports_the_reason(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no memory; run '.* -m pip check'"):
-        Judge(RS_ONLY).inspect(True)
+        started_by(tmp_path / "program.py", "raise RuntimeError('no memory')").inspect(True)
 
 
-def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import runpy, sys; sys.modules['jsonschema_rs'] = None\n"
-        f"runpy.run_path({guarded_calls._PROGRAM!r}, run_name='__main__')"
-    )
-    monkeypatch.setattr(guarded_calls, "_PROGRAM", str(program))
+def test_a_missing_library_is_named(tmp_path: Path) -> None:
+    without = "import runpy, sys; sys.modules['jsonschema_rs'] = None\n"
+    text = f"{without}runpy.run_path({child_service.__file__!r}, run_name='__main__')"
     with pytest.raises(JudgeError, match="jsonschema_rs"):
-        Judge(RS_ONLY).inspect(True)
+        started_by(tmp_path / "program.py", text).inspect(True)

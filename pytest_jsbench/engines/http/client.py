@@ -48,14 +48,6 @@ if TYPE_CHECKING:
 
 #: Maximum time to connect to each address of a server, in seconds; only the system limits DNS look-ups.
 CONNECT_SECONDS = 10.0
-#: Time to keep an idle connection, in seconds. llama.cpp, uvicorn and Node close idle connections after 5 s, and a
-#: request sent at that moment could be lost.
-_IDLE_SECONDS = 2.0
-#: If a server closes a reused connection within this time after a request, in seconds, the request is sent again: the
-#: server has not processed it.
-_CLOSE_SECONDS = 0.5
-#: Time for a server to end the body after the last event, in seconds.
-_GRACE = 0.5
 #: Accepted content encodings.
 _ACCEPT_ENCODING = "gzip, deflate"
 _ENCODINGS = frozenset({"", "identity", *_ACCEPT_ENCODING.split(", ")})
@@ -70,6 +62,23 @@ _NO_PROXY_ENTRY = re.compile(
 )
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _CONNECTION_ERRORS = (HTTPError, http.client.HTTPException, OSError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long a client waits for the ends of connections and bodies, in seconds."""
+
+    #: Time to keep an idle connection. llama.cpp, uvicorn and Node close idle connections after 5 s, and a request sent
+    #: at that moment could be lost.
+    idle: float = 2.0
+    #: If a server closes a reused connection within this time after a request, the request is sent again: the server
+    #: has not processed it.
+    close: float = 0.5
+    #: Time for a server to end the body after the last event.
+    grace: float = 0.5
+
+
+_WAITS = Waits()
 
 
 class _TimedSocket:
@@ -223,7 +232,7 @@ class Response:
 
     def shorten(self) -> None:
         """Allow only a moment for the end of the body, because the answer is already complete."""
-        self._sock.shorten(_GRACE)
+        self._sock.shorten(self._client.waits.grace)
 
     def close(self) -> None:
         """Close the response, and its connection unless the body was read to its end."""
@@ -261,8 +270,12 @@ class Client:
         authorise: Callable[[Outgoing], Mapping[str, str]] | None = None,
         proxies: bool = True,
         secret: str | None = None,
+        waits: Waits = _WAITS,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.address = address
+        self.waits = waits
+        self._clock = clock
         parts = urlsplit(address.url)
         self._tls = parts.scheme == "https"
         self._host = parts.hostname or ""
@@ -346,7 +359,7 @@ class Client:
         """Keep a connection for the next call if its response was read completely; otherwise close it."""
         self._in_use.discard(sock)
         if whole and connection.sock is sock:  # the socket is None if the server closes the connection
-            self._idle.append((connection, time.perf_counter()))
+            self._idle.append((connection, self._clock()))
             if self._closed:
                 self.close()
         else:
@@ -370,12 +383,12 @@ class Client:
         reused = self._take_idle()
         if reused is not None:
             sock: _TimedSocket = reused.sock
-            start = time.perf_counter()
+            start = self._clock()
             received = sock.received
             try:
                 return self._exchange(reused, outgoing, deadline)
             except _CONNECTION_ERRORS as error:
-                late = isinstance(error, TimeoutError) or time.perf_counter() - start > _CLOSE_SECONDS
+                late = isinstance(error, TimeoutError) or self._clock() - start > self.waits.close
                 if once or late or self._closed or sock.received != received:
                     raise self.fault(error) from None
         try:
@@ -411,7 +424,7 @@ class Client:
             while True:
                 connection, since = self._idle.pop()
                 # A readable idle socket means that the connection was closed, or that an unexpected response arrived.
-                if time.perf_counter() - since < _IDLE_SECONDS and connection.is_connected:
+                if self._clock() - since < self.waits.idle and connection.is_connected:
                     return connection
                 connection.close()
         return None

@@ -8,6 +8,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
@@ -24,18 +25,27 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import ProjectTestOutcome, Record
     from pytest_jsbench.verdicts import Verdict
 
-#: Number of attempts in a compressed chunk, and number of attempts that the page adds to the list at a time.
-CHUNK = 100
-#: Maximum total length of the details in characters of base64.
-_ROOM_OF_DETAILS = 4_000_000
-#: Maximum length of the compressed list in bytes.
-_ROOM_OF_LIST = 3_300_000
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
 #: Maximum total length in characters of the messages of all attempts.
 _ALL_MESSAGES = 8_000_000
 #: Rank of attempts that passed and have no wrong value.
 _RIGHT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSpace:
+    """Space for the attempts of a run on its page."""
+
+    #: Number of attempts in a compressed chunk, and number of attempts that the page adds to the list at a time.
+    chunk: int = 100
+    #: Maximum total length of the details in characters of base64.
+    details: int = 4_000_000
+    #: Maximum length of the compressed list in bytes.
+    listing: int = 3_300_000
+
+
+_SPACE = PageSpace()
 
 
 class PackedCases(NamedTuple):
@@ -47,14 +57,14 @@ class PackedCases(NamedTuple):
     listing: str
 
 
-def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
+def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSpace = _SPACE) -> PackedCases:
     """
     Return the attempts of a run with their changes since the baseline, one record at a time to limit memory.
 
     Failed attempts are listed first, then those with wrong values. If the page becomes too large, details of correct
     attempts are omitted first, and then their entries in the list.
     """
-    ranked = len(run.outcomes) > CHUNK
+    ranked = len(run.outcomes) > space.chunk
     outcomes = sorted(run.outcomes, key=rank)
     records = iter(Records(outcomes))
     planned = Counter(run.planned)
@@ -66,7 +76,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
         for change, keys in (("broke", comparison.newly_failing), ("fixed", comparison.newly_passing))
         for key in keys
     }
-    room = _ROOM_OF_DETAILS
+    room = space.details
     chunks = list[str]()
     listed = 0
     detailed = 0
@@ -74,8 +84,8 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
         index.write(b'{"cases":[')
-        while listed < len(outcomes) and not (listed and packed.tell() > _ROOM_OF_LIST):
-            part = outcomes[listed : listed + CHUNK]
+        while listed < len(outcomes) and not (listed and packed.tell() > space.listing):
+            part = outcomes[listed : listed + space.chunk]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
                 # skip the record of a correct attempt if there is no space for details; correct attempts are last
@@ -108,7 +118,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             detailed = listed
         counts = {
             **{f"{name}s": sorted(values) for name, values in filters.items()},
-            "starts": list(range(0, detailed, CHUNK)),
+            "starts": list(range(0, detailed, space.chunk)),
             "detailed": detailed,
             "unlisted": len(outcomes) - listed,
             "variants": [printable(name) for name in run.variants],

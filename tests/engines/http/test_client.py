@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +20,8 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http import client as module
 from pytest_jsbench.engines.http.calls import Deadline
-from pytest_jsbench.engines.http.client import Client, Outgoing
+from pytest_jsbench.engines.http.client import Client, Outgoing, Waits
+from tests.support.clock import Clock
 from tests.support.provider import (
     Asked,
     Provider,
@@ -119,14 +119,14 @@ def test_complete_stream_returns_its_connection(client: Client, provider: Provid
 
 @pytest.mark.parametrize(("idle", "connections"), [(1.0, 1), (2.5, 2)])
 def test_old_idle_connection_is_not_reused(
-    client: Client, provider: Provider, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
+    new_client: NewClient, provider: Provider, idle: float, connections: int
 ) -> None:
-    now = [100.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = Clock()
+    client = new_client(f"{provider.url}/v1", clock=clock.read)
     provider.replies.append(keep_open(json_reply({})))
     for _ in range(2):
         ask(client)
-        now[0] += idle
+        clock.now += idle
     assert provider.opened == connections
 
 
@@ -180,19 +180,17 @@ def test_request_is_repeated_if_a_reused_connection_is_closed(
     ],
 )
 def test_request_that_may_have_been_processed_is_not_repeated(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch, second: Reply, *, once: bool
+    new_client: NewClient, provider: Provider, second: Reply, *, once: bool
 ) -> None:
-    monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.1)
+    client = new_client(f"{provider.url}/v1", waits=Waits(close=0.1))
     with pytest.raises(CallError) as caught:
         ask_until_closed(client, provider, second, once=once)
     assert caught.value.kind is FaultKind.CONNECTION
     assert [asked.body for asked in provider.asked] == [0, 1]
 
 
-def test_closed_client_does_not_repeat_a_call_in_flight(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_CLOSE_SECONDS", 60.0)
+def test_closed_client_does_not_repeat_a_call_in_flight(new_client: NewClient, provider: Provider) -> None:
+    client = new_client(f"{provider.url}/v1", waits=Waits(close=60.0))
     provider.choose = lambda asked: keep_open(json_reply({}, silence=float(asked.body)))
     ask(client, 0)
     with ThreadPoolExecutor(1) as threads:
@@ -273,8 +271,8 @@ def test_closed_port_is_a_connection_fault(new_client: NewClient) -> None:
     assert caught.value.message.startswith(f"{url}: [Errno")
 
 
-def test_end_of_a_body_has_a_short_timeout(client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GRACE", 0.1)
+def test_end_of_a_body_has_a_short_timeout(new_client: NewClient, provider: Provider) -> None:
+    client = new_client(f"{provider.url}/v1", waits=Waits(grace=0.1))
     provider.replies.append(replace(stream_reply("data: 1\n\n", cut=True), hang=True))
     provider.replies[0] = replace(
         provider.replies[0], pieces=(provider.replies[0].pieces[0].removesuffix(b"0\r\n\r\n"),)

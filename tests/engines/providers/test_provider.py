@@ -26,7 +26,6 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines import engine_secrets
 from pytest_jsbench.engines.base import Engine, EngineConfig
-from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.verdicts import FailureType, Judge, decide
@@ -95,9 +94,8 @@ def test_stream_in_a_single_piece_has_no_times(provider: Provider, engine: Engin
 
 @pytest.mark.parametrize("reset", [False, True], ids=["hanging", "reset"])
 def test_open_connection_after_the_done_marker_does_not_lose_the_answer(
-    provider: Provider, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, reset: bool
+    provider: Provider, engine: Engine, *, reset: bool
 ) -> None:
-    monkeypatch.setattr(http_client, "_GRACE", 0.1)
     reply = stream_reply(chunk(TEXT), END, DONE, cut=True)
     provider.replies.append(replace(reply, hang=not reset, reset=reset))
     for _ in range(2):

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
-import re
-
-import pytest
+import json
+from typing import Any
 
 from pytest_jsbench.core.cases import Expected
-from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
-from pytest_jsbench.reports.html import case_list
+from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome, Record
+from pytest_jsbench.reports.html.case_list import PageSpace, pack_cases
 from pytest_jsbench.values import match
 from tests.support import examples
 from tests.support.examples import record, replace
@@ -112,47 +113,46 @@ def test_passed_attempts_with_wrong_values_precede_correct_ones() -> None:
     assert first[2:] == [("c60", "$.total: 95.9; expected 99.5"), ("c0", "")]
 
 
-def test_passed_attempts_lose_their_details_first_in_a_full_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 8_000)
+def packed(*records: Record, **space: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the list of the attempts of a page with this space, and the chunks of their details."""
+    cases = pack_cases(examples.run(*records), {}, space=PageSpace(**space))
+    index: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(cases.listing)))
+    return index, cases.chunks
+
+
+def test_passed_attempts_lose_their_details_first_in_a_full_page() -> None:
     noise = [hashlib.sha512(str(at).encode()).hexdigest() for at in range(300)]
     verdicts = [examples.PASSED] * 250 + [examples.VIOLATED] * 50
     records = [
         record(f"c{at}", verdict=verdict, generation=examples.completion(text))
         for at, (text, verdict) in enumerate(zip(noise, verdicts, strict=True))
     ]
-    monkeypatch.setattr(case_list, "CHUNK", 50)
 
-    text = page(*records)
+    index, chunks = packed(*records, details=8_000, chunk=50)
 
-    index = unpacked(text, "index")
     assert (index["detailed"], index["unlisted"], len(index["cases"])) == (50, 0, 300)
-    assert re.findall(r'id="(chunk\d+)"', text) == ["chunk0"]
+    assert len(chunks) == 1
     assert {one["outcome"] for one in index["cases"][:50]} == {"schema_violation"}
     assert {one["outcome"] for one in index["cases"][50:]} == {"passed"}
 
 
-def test_page_counts_passed_attempts_that_its_list_omits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(case_list, "_ROOM_OF_LIST", 0)
+def test_page_counts_passed_attempts_that_its_list_omits() -> None:
+    bad = record("bad", verdict=examples.VIOLATED)
 
-    text = page(record("bad", verdict=examples.VIOLATED), *(record(f"c{at}") for at in range(250)))
+    index, _ = packed(bad, *(record(f"c{at}") for at in range(250)), listing=0)
 
-    index = unpacked(text, "index")
     assert index["cases"][0]["name"] == "simple::bad"
     assert (len(index["cases"]), index["unlisted"]) == (100, 151)
 
 
-def test_attempts_without_details_keep_their_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 1_000)
-    monkeypatch.setattr(case_list, "CHUNK", 10)
+def test_attempts_without_details_keep_their_message() -> None:
     expected = Expected(value={"total": 99.5})
     ends = [{"total": float(at)} for at in range(60)] + [{"total": 99.5}] * 60
     records = [
         replace(record(f"c{at:03}"), expected=expected, match=match(expected, end)) for at, end in enumerate(ends)
     ]
 
-    messages = {one["name"]: one["message"] for one in unpacked(page(*records), "index")["cases"]}
+    messages = {one["name"]: one["message"] for one in packed(*records, details=1_000, chunk=10)[0]["cases"]}
 
     assert messages == {
         f"simple::c{at:03}": f"$.total: {end['total']}; expected 99.5" if at < 60 else "" for at, end in enumerate(ends)
