@@ -40,7 +40,7 @@ class Trips:
         if not module.startswith(_PACKAGE):
             return
         thread = threading.get_ident()
-        if event == "call" and _is(frame.f_code, "run/session.py", "RunSession.attempt"):
+        if event == "call" and _is(frame.f_code, "run/session.py", "RunSession.ask"):
             self._current[thread] = set()
         if event == "call" and thread in self._current:
             self._current[thread].add(module)

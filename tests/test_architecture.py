@@ -52,6 +52,18 @@ def test_a_run_is_built_in_one_place() -> None:
     assert set(map(tuple, places.values())) == {("run/session.py",)}
 
 
+def test_attempts_are_made_in_one_place() -> None:
+    places = [
+        path
+        for path, inner in nodes().items()
+        for node in inner
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "attempt"
+    ]
+
+    # a test's runner passes the call of the session on to the runner of its engine
+    assert sorted(places) == ["plugin/project_runners.py", "run/session.py"]
+
+
 def test_no_other_package_imports_the_lab() -> None:
     places = []
     for path, inner in nodes().items():

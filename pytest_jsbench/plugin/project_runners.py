@@ -6,14 +6,15 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.files import append_whole, json_line, open_locked, parse_json
 from pytest_jsbench.core.generations import SAMPLING, Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
@@ -24,24 +25,26 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
-from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
+from pytest_jsbench.run.question import EarlierAnswers, Question
+from pytest_jsbench.run.record_keeper import Answered, AttemptResult
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
 from pytest_jsbench.verdicts.judge import find_judging_schema
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.cases import BrokenCase, CaseKey, Prompt
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.application_call import ApplicationCall
     from pytest_jsbench.fixture.conformance import ExternalAnswer
-    from pytest_jsbench.fixture.jsbench import Question
+    from pytest_jsbench.fixture.jsbench import FixtureQuestion
     from pytest_jsbench.plugin.context import RunContext
-    from pytest_jsbench.records.records import Missing
     from pytest_jsbench.run.attempts import Runner
+    from pytest_jsbench.run.question import AttemptMaker
     from pytest_jsbench.run.variants import Variant
+    from pytest_jsbench.values import Comparer
+    from pytest_jsbench.verdicts import Judge
 
 
 NO_SCHEMA = Verdict(
@@ -59,11 +62,51 @@ TEXT_WITHOUT_SCHEMA = structs.replace(
 )
 
 
-class SeenResult(NamedTuple):
-    """The result of an attempt in two forms: as reported (`outcome`), and as the test receives it (`result`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectTestRunner:
+    """Makes the attempts of a project's test with one engine, within the concurrency of the variant."""
 
-    outcome: AttemptResult
-    result: Record | Missing
+    runner: Runner
+    #: Limits the number of concurrent attempts.
+    window: threading.BoundedSemaphore
+    #: The engine and model of the answers if they are not the run's.
+    answered_by: AnsweredBy | None
+    #: The call that an application makes; None if the test itself asks.
+    exchange: ApplicationCall | None
+
+    def attempt(self, case: Case | BrokenCase, *, repeat: int, planned_at: float | None) -> Record:
+        """
+        Make one attempt; raise Refused if a call is not allowed.
+
+        The answer to an application's own call is judged by the schema of each tool that the model called, or by the
+        schema of the answer. An answer without a schema is excluded.
+        """
+        with self.window:
+            record = self.runner.attempt(case, repeat=repeat, planned_at=planned_at)
+        if self.exchange is not None and isinstance(record.generation, Completion):
+            schema = self.exchange.schema_for(record.generation)
+            if schema is None:
+                verdict = NO_SCHEMA if self.exchange.carried.tools is None else TEXT_WITHOUT_SCHEMA
+                record = structs.replace(record.with_schema(None), verdict=verdict)
+            else:
+                record = judge_again(record.with_schema(schema), self.runner.judge)
+                record = record.with_schema(find_judging_schema(record.generation, record.verdict.tool, schema))
+        return structs.replace(record, answered_by=record.answered_by or self.answered_by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalAnswerRunner:
+    """Makes an attempt of an answer that a test passes; no engine, limit or recording is involved."""
+
+    given: ExternalAnswer
+    prompt: Prompt | None
+    judge: Judge
+    comparers: Mapping[str, Comparer]
+
+    def attempt(self, case: Case | BrokenCase, *, repeat: int, planned_at: float | None) -> Record:  # noqa: ARG002  AttemptMaker has it
+        """Judge the answer."""
+        assert isinstance(case, Case)
+        return self.given.record(case, self.prompt, repeat=repeat, judge=self.judge, comparers=self.comparers)
 
 
 class TestAnswers:
@@ -87,9 +130,9 @@ class TestAnswers:
         self.shared = shared
         #: Lock that a thread holds while it requests a shared answer, so that no other thread makes the same call.
         self.calling = threading.Lock()
-        self._seen: dict[Attempt, SeenResult] = {}
-        #: Attempts that the current run of the test has used or is making; for shared answers, with a digest of the
-        #: question.
+        self._seen: dict[Attempt, Answered] = {}
+        #: Attempts that the current run of the test has used or is making, each with a digest of the question if
+        #: answers are shared.
         self._taken: dict[Attempt, str] = {}
         self._lock = threading.Lock()
 
@@ -104,20 +147,20 @@ class TestAnswers:
             if not self.shared:
                 self._taken.clear()
 
-    def take(self, question: Question, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return an answer to the same question from an earlier run of the test, or a shared answer, if any."""
+    def take(self, question: FixtureQuestion, same: Callable[[Record], bool]) -> Answered | None:
+        """Return the answer to this question that an earlier run of the test received, if any."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._seen]):
                 seen = self._seen.get(attempt)
                 if seen is None or attempt.repeat != question.repeat or (attempt in self._taken and not self.shared):
                     continue
-                if isinstance(seen.result, Record) and same(seen.result):
+                if seen.record is not None and same(seen.record):
                     self._taken.setdefault(attempt, "")
                     return seen
         return None
 
-    def number(self, question: Question) -> Question:
+    def number(self, question: FixtureQuestion) -> FixtureQuestion:
         """
         Return the question with a case key that is unique in the test, so that no record replaces another.
 
@@ -138,12 +181,12 @@ class TestAnswers:
                     break
         return replace(question, case=replace(question.case, key=name))
 
-    def keep(self, seen: SeenResult) -> None:
-        """Keep an answer for later runs of the test; results of failed calls are not kept."""
-        result = seen.result
-        if isinstance(result, Record) and result.prompt is not None and not isinstance(result.generation, Failed):
+    def keep(self, seen: Answered) -> None:
+        """Keep an answer for the next run of the test; the result of a failed call is not kept."""
+        record = seen.record
+        if record is not None and record.prompt is not None and not isinstance(record.generation, Failed):
             with self._lock:
-                self._seen[result.attempt] = seen
+                self._seen[record.attempt] = seen
 
 
 class ProjectRunners:
@@ -166,29 +209,40 @@ class ProjectRunners:
         self._lock = threading.Lock()
         self._resources = resources
 
-    def answer(self, question: Question, answers: TestAnswers) -> SeenResult:
-        """Return the result of one attempt; reuse the answer to the same question from an earlier run of the test."""
+    def answer(self, question: FixtureQuestion, answers: TestAnswers) -> Answered:
+        """Make one attempt, or return the answer to the same question that an earlier run of the test received."""
         asked_by = AskedBy(test=answers.test, line=answers.line, terms=self._terms(question))
         if question.given is not None:
-            return self._write_submitted(answers.number(question), question.given, asked_by)
+            return self._ask(answers.number(question), self._external_runner(question, question.given), asked_by)
         runner = self._runner(question)
-        if question.exchange is not None:  # always make the call, since the application needs the server's response
-            return self._call(answers.number(question), runner, asked_by)
-        same = partial(
-            _is_same_question,
-            question=question,
+        maker = ProjectTestRunner(
             runner=runner,
-            asked_by=asked_by,
+            window=self._window,
             answered_by=self._other_engine(runner),
+            exchange=question.exchange,
         )
+        if question.exchange is not None:  # the call is always made, since the answer goes to the application
+            return self._ask(answers.number(question), maker, asked_by)
+        same = partial(_is_same_question, question=question, maker=maker, asked_by=asked_by)
+        earlier = EarlierAnswers(first=question.first, equal_before=question.equal_before, is_same=same)
         with self._sharing(answers, runner) as share:
             seen = answers.take(question, same)
             if seen is None:
-                question = answers.number(question)
-                seen = self._from_earlier(question, runner, same) or self._call(question, runner, asked_by)
+                seen = self._ask(answers.number(question), maker, asked_by, earlier)
                 answers.keep(seen)
-                share(seen.outcome)
+                share(seen.result)
         return seen
+
+    def _ask(
+        self,
+        question: FixtureQuestion,
+        maker: AttemptMaker,
+        asked_by: AskedBy,
+        earlier: EarlierAnswers | None = None,
+    ) -> Answered:
+        attempt = Attempt(question.case.key, question.repeat, self._variant.name)
+        asked = Question(attempt=attempt, case=question.case, maker=maker, asked_by=asked_by, earlier=earlier)
+        return self._run.ask(asked)
 
     @contextlib.contextmanager
     def _sharing(self, answers: TestAnswers, runner: Runner) -> Iterator[Callable[[AttemptResult], None]]:
@@ -214,7 +268,7 @@ class ProjectRunners:
                     outcome = from_json(AttemptOutcome, parse_json(line))
                     if outcome.attempt not in answers:
                         record = judge_again(outcome.read(), runner.judge)
-                        answers.keep(SeenResult(AttemptResult(result=outcome), record))
+                        answers.keep(Answered(AttemptResult(result=outcome), record))
 
                 def share(result: AttemptResult) -> None:
                     outcome = result.result
@@ -224,58 +278,13 @@ class ProjectRunners:
 
                 yield share
 
-    def _from_earlier(self, question: Question, runner: Runner, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the result of the same question from the resumed run or from a dead worker process, if any."""
-        attempt = Attempt(question.case.key, question.repeat, self._variant.name)
-        records = self._run.recorded.of_test(attempt._replace(key=question.first))
-        equal = [record for record in records if same(record)]
-        if question.equal_before < len(equal):
-            return SeenResult(*self._run.keeper.take_over(equal[question.equal_before], question.case))
-        if self._run.handover.redaction is not None:  # a redacted record does not contain the answer
-            return None
-        left = self._run.keeper.dead_worker_records.outcome(attempt)
-        if left is None or left.failed or not same(record := left.read()):
-            return None
-        return SeenResult(AttemptResult(result=left), judge_again(record, runner.judge))
-
-    def _call(self, question: Question, runner: Runner, asked_by: AskedBy) -> SeenResult:
-        """
-        Make the attempt and write its record; if a limit forbids the call, return a `Missing` result.
-
-        The answer to a call by an application is judged by the schemas of the called tools, or else by the schema for
-        text answers. An answer without a schema is excluded from the metrics.
-        """
-        try:
-            with self._window:
-                record = runner.attempt(question.case, repeat=question.repeat)
-        except Refused as refused:
-            missing = missing_attempt(Attempt(question.case.key, question.repeat, self._variant.name), refused)
-            return SeenResult(AttemptResult(result=missing), missing)
-        if question.exchange is not None and isinstance(record.generation, Completion):
-            schema = question.exchange.schema_for(record.generation)
-            if schema is None:
-                verdict = NO_SCHEMA if question.exchange.carried.tools is None else TEXT_WITHOUT_SCHEMA
-                record = structs.replace(record.with_schema(None), verdict=verdict)
-            else:
-                record = judge_again(record.with_schema(schema), runner.judge)
-                record = record.with_schema(find_judging_schema(record.generation, record.verdict.tool, schema))
-        return self._write(
-            structs.replace(record, answered_by=record.answered_by or self._other_engine(runner)), asked_by
-        )
-
-    def _write_submitted(self, question: Question, given: ExternalAnswer, asked_by: AskedBy) -> SeenResult:
-        """Judge an answer that the test passed to `check`, and write its record; no call is made."""
-        answer = self._secrecy.mask_answer(given.generation)
-        judge = self._run.judge()
-        comparers = self._run.plan.comparers
-        record = given.record(
-            answer, question.case, question.prompt, repeat=question.repeat, judge=judge, comparers=comparers
-        )
-        return self._write(record, asked_by)
-
-    def _write(self, record: Record, asked_by: AskedBy) -> SeenResult:
-        return SeenResult(
-            *self._run.keeper.write(structs.replace(record, asked_by=asked_by, variant=self._variant.name))
+    def _external_runner(self, question: FixtureQuestion, given: ExternalAnswer) -> ExternalAnswerRunner:
+        """Return the runner for an answer that the test passes, without the run's secrets."""
+        return ExternalAnswerRunner(
+            given=replace(given, generation=self._secrecy.mask_answer(given.generation)),
+            prompt=question.prompt,
+            judge=self._run.judge(),
+            comparers=self._run.plan.comparers,
         )
 
     def _other_engine(self, runner: Runner) -> AnsweredBy | None:
@@ -285,16 +294,19 @@ class ProjectRunners:
             return None
         return _answered_by(runner.engine, model)
 
-    def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
-        """Return the sampling parameters for a question, with those that the test's marker sets."""
+    def _params(self, question: FixtureQuestion, config: EngineConfig) -> GenerationParams:
+        """Return the sampling parameters of the test."""
         params = self._variant.params
         run = self._variant
         if config.name != run.engine.name and not self._replays and "max_tokens" not in run.user_settings:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
-    def _terms(self, question: Question) -> str:
-        """Return a digest of engine and sampling parameters; for an answer passed to `check`, of engine and model."""
+    def _terms(self, question: FixtureQuestion) -> str:
+        """
+        Return a digest of everything that affects an answer except the question: engine and sampling, or the origin of
+        a passed answer.
+        """
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
@@ -303,7 +315,7 @@ class ProjectRunners:
         exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
 
-    def _runner(self, question: Question) -> Runner:
+    def _runner(self, question: FixtureQuestion) -> Runner:
         runner = self._run.runner(self._variant.name)
         prompt = question.prompt
         terms = question.terms
@@ -380,19 +392,17 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=repr)
 
 
-def _is_same_question(
-    record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
-) -> bool:
+def _is_same_question(record: Record, question: FixtureQuestion, maker: ProjectTestRunner, asked_by: AskedBy) -> bool:
     """Return whether a record answers the same question, from the same engine with the same sampling parameters."""
     if (
         record.asked_by is None or record.prompt is None or record.redacted is not None
     ):  # the test needs the text of the answer
         return False
     remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
-    if record.answered_by != answered_by and not remembered:
+    if record.answered_by != maker.answered_by and not remembered:
         return False
     return (
         record.asked_by.terms == asked_by.terms
         and record.schema_digest == digest(question.case.schema)
-        and record.prompt.digest == runner.template(question.case).digest
+        and record.prompt.digest == maker.runner.template(question.case).digest
     )

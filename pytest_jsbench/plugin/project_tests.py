@@ -18,7 +18,7 @@ from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
-from pytest_jsbench.fixture.jsbench import Answer, Attempts, JSBench, Question, SharedJSBench
+from pytest_jsbench.fixture.jsbench import Answer, Attempts, FixtureQuestion, JSBench, SharedJSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
@@ -66,10 +66,9 @@ class ProjectTest:
         self._answers = answers
         self._rerun = rerun
         answers.begin()
-        #: Questions with their answers since the last `check`.
-        self._received: list[tuple[Question, Record]] = []
-        #: Records of the calls that the test's application made, and the later call with which the application repeated
-        #: one, as a case id by attempt.
+        #: Answers that this run of the test has received since the last check.
+        self._received: list[tuple[FixtureQuestion, Record]] = []
+        #: Answered calls of the test's application, and calls that the application later repeated with the same schema.
         self._calls: list[Record] = []
         self._called_again: dict[Attempt, str] = {}
         #: Results of the test's attempts, and the number of these results that are already in a report.
@@ -208,11 +207,11 @@ class ProjectTest:
         called_again = self._called_again.get(result.result.attempt, "")
         return self._tests.session.keeper.add_test_outcome(result, ended, called_again=called_again)
 
-    def _answer_question(self, question: Question) -> Record:
+    def _answer_question(self, question: FixtureQuestion) -> Record:
         __tracebackhide__ = True
         before = self._calls[:]
         try:
-            outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
+            result, record = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
         except BaseException as ended:  # interrupted during the call, for example by pytest-timeout or Ctrl-C
@@ -223,18 +222,19 @@ class ProjectTest:
             if isinstance(ended, pytest.fail.Exception):  # show the test's line, not the place within the call
                 raise ended.with_traceback(None) from None
             raise
-        self.outcomes.append(outcome)
-        if isinstance(result, Missing):
-            raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
-        self._received.append((question, result))
+        self.outcomes.append(result)
+        if isinstance(missing := result.result, Missing):
+            raise pytest.skip.Exception(f"not run: {missing.message}", _use_item_location=True)
+        assert record is not None
+        self._received.append((question, record))
         if question.exchange is not None:
-            self._calls.append(result)
+            self._calls.append(record)
             for call in before:
-                # a repeated call after an answer that passed is another sample, and not a retry
-                again = _is_failed(call) or result.prompt != call.prompt
-                if call.repeat == result.repeat and again and _continues(result, call):
-                    self._called_again[call.attempt] = result.key.id
-        return result
+                # if an application repeats a call whose answer passed, the repetition is another sample
+                again = _is_failed(call) or record.prompt != call.prompt
+                if call.repeat == record.repeat and again and _continues(record, call):
+                    self._called_again[call.attempt] = record.key.id
+        return record
 
 
 def _is_failed(record: Record) -> bool:

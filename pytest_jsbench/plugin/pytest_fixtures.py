@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.conformance import shared_judge
-from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
+from pytest_jsbench.fixture.jsbench import Attempts, FixtureQuestion, JSBench
 from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of, mark
 from pytest_jsbench.plugin.project_tests import PROJECT_TESTS
 from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
@@ -88,16 +88,10 @@ def open_without_run(request: pytest.FixtureRequest) -> JSBench:
     judge = shared_judge(policy_of(values))
     comparers = dict(values["comparer"])
 
-    def ask(question: Question) -> Record:
+    def ask(question: FixtureQuestion) -> Record:
         assert question.given is not None
-        given = question.given
-        return given.record(
-            given.generation,
-            question.case,
-            question.prompt,
-            repeat=question.repeat,
-            judge=judge,
-            comparers=comparers,
+        return question.given.record(
+            question.case, question.prompt, repeat=question.repeat, judge=judge, comparers=comparers
         )
 
     def serve(_: object) -> NoReturn:

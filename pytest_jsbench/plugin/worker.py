@@ -22,6 +22,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 
@@ -138,7 +139,7 @@ class Worker:
         """Make the item's attempt, or return the result from an earlier run of the test; called in other threads."""
         if item.answered is not None:
             return item.answered
-        made = self._run.attempt(item.attempt, planned_at)
+        made = self._run.ask(Question(attempt=item.attempt, planned_at=planned_at)).result
         outcome = made.result
         if isinstance(outcome, AttemptOutcome) and not (made.resumed or outcome.failed or outcome.passed):
             item.answered = replace(made, explanation="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from pytest_jsbench.run.attempts import schema_problem, unmade_record
 from pytest_jsbench.verdicts import Judge, decide
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.datasets.base import Instance
 
 
@@ -43,24 +44,24 @@ class AcceptanceRunner:
 
     acceptor: GrammarMatcher
     judge: Judge
+    #: Returns the labelled answers of a case.
+    instances: Callable[[CaseKey], Sequence[Instance]]
 
-    def attempt(
-        self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
-    ) -> Record:
+    def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """Make the only attempt at a case, which was queued at `planned_at` (a value of time.perf_counter)."""
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         if isinstance(case, BrokenCase):
-            return unmade_record(case, 0, schema_problem(case))
+            return unmade_record(case, repeat, schema_problem(case))
         if problem := self.judge.inspect(case.schema):
-            return unmade_record(case, 0, problem)
+            return unmade_record(case, repeat, problem)
         # imported late: only these runs need the module and its dependencies
         from pytest_jsbench.datasets.labelled import with_escaped_names
 
-        generation = self._decide(case, with_escaped_names(case.schema, instances))
+        generation = self._decide(case, with_escaped_names(case.schema, self.instances(case.key)))
         return Record.of(
             key=case.key,
-            repeat=0,
+            repeat=repeat,
             schema=case.schema,
             prompt=None,
             generation=generation,

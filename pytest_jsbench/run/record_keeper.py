@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.errors import JournalError, JSBenchError, describe_exhaustion
+from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.records import journal
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.resumption import Recorded
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.run.plan import Plan
+    from pytest_jsbench.run.question import EarlierAnswers, Question
     from pytest_jsbench.verdicts import Judge
 
 #: Text that replaces the error of a classifier, since the error may quote the answer.
@@ -53,6 +54,14 @@ class AttemptResult:
     classifier_errors: tuple[str, ...] = ()
     #: Reason why the answers of the project's tests can no longer be recorded; empty if there is no problem.
     recording_error: str = ""
+
+
+class Answered(NamedTuple):
+    """The answer to a question: the result of its attempt as it is written, and the record with all texts."""
+
+    result: AttemptResult
+    #: The classified record, never redacted; None if the attempt is missing, or if its record was not read.
+    record: Record | None = None
 
 
 def missing_attempt(attempt: Attempt, refused: Refused) -> Missing:
@@ -95,8 +104,8 @@ class RecordKeeper:
     """
     Writes the records of the attempts that one process makes, and finds records that already exist.
 
-    A run's session creates one object when attempts begin. The threads of the calls in flight call `make_or_find`; a
-    project's tests call `write` and `take_over`. The object keeps no record in memory, and need not be closed.
+    A run's session creates one object when attempts begin, and calls `find` and `keep` in the threads that ask. The
+    object keeps no record in memory, and need not be closed.
     """
 
     def __init__(
@@ -113,7 +122,7 @@ class RecordKeeper:
         self._plan = plan
         self._redaction = handover.redaction
         self._recorded = recorded
-        self.dead_worker_records = DeadWorkerRecords(handover.shared, handover.records)
+        self._dead_worker_records = DeadWorkerRecords(handover.shared, handover.records)
         self._judge = judge
         #: Function that prevents further calls; its argument is the reason.
         self._refuse = refuse
@@ -121,49 +130,50 @@ class RecordKeeper:
         self.stopped = False
         self._recording_error = ""
 
-    def make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
-        """
-        Make an attempt and write its record, or find the record in an earlier run or from a dead process.
-
-        If the machine is out of resources, no more attempts are made. If the end of the session aborted a call, no
-        record of the call is written.
-        """
-        try:
-            return self._make_or_find(attempt, make)
-        except Exception as error:
-            if not (why := describe_exhaustion(error)):
-                raise
-            refused = Refused(MissingReason.EXHAUSTED, why)
-            self._refuse(refused)
-            return AttemptResult(result=missing_attempt(attempt, refused))
-
-    def _make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
+    def find(self, question: Question) -> Answered | None:
+        """Return the answer to a question in the records of an earlier run or of a dead process, if any."""
+        attempt = question.attempt
+        if question.asked_by is not None:
+            return None if question.earlier is None else self._find_same(attempt, question.case, question.earlier)
         if (recorded := self._recorded.get(attempt)) is not None:
-            return self.take_over(recorded, self._plan.cases.case(recorded.key))[0]
-        left = self.dead_worker_records.outcome(attempt)
-        if left is not None and left.asked_by is None:
-            return AttemptResult(result=left)
-        try:
-            record = make()
-        except Refused as refused:
-            return AttemptResult(result=missing_attempt(attempt, refused))
-        if isinstance(record.generation, Failed) and self.stopped:
-            record = self._redact(record)
-            return _attempt_result(AttemptOutcome.of(record), record)
-        return self.write(record)[0]
+            return self._take_over(recorded, self._plan.cases.case(recorded.key))
+        left = self._dead_worker_records.outcome(attempt)
+        return Answered(AttemptResult(result=left)) if left is not None and left.asked_by is None else None
+
+    def _find_same(self, attempt: Attempt, case: Case | BrokenCase | None, earlier: EarlierAnswers) -> Answered | None:
+        """Return the answer of an earlier run or of a dead process to the same question of a project's test."""
+        records = self._recorded.of_test(attempt._replace(key=earlier.first))
+        equal = [record for record in records if earlier.is_same(record)]
+        if earlier.equal_before < len(equal):
+            assert case is not None
+            return self._take_over(equal[earlier.equal_before], case)
+        if self._redaction is not None:  # a redacted record contains no text for the test
+            return None
+        left = self._dead_worker_records.outcome(attempt)
+        if left is None or left.failed or not earlier.is_same(record := left.read()):
+            return None
+        return Answered(AttemptResult(result=left), judge_again(record, self._judge()))
 
     def stop_recording(self, problem: str) -> None:
         """Make no more calls because their answers cannot be recorded; all further results report the reason."""
         self._recording_error = self._recording_error or problem
         self._refuse(Refused(MissingReason.DISK, problem))
 
-    def write(self, record: Record) -> tuple[AttemptResult, Record]:
-        """Classify and write a record; return the classified record, and the result with the errors of both steps."""
-        record, errors = self._classify(record)
-        result = self._write(self._redact(record))
-        return replace(result, classifier_errors=errors, recording_error=self._recording_error), record
+    def keep(self, record: Record) -> Answered:
+        """
+        Classify, redact and write the record of an attempt that was just made.
 
-    def take_over(self, recorded: Record, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
+        A failed call is only redacted if the end of the session may have aborted it.
+        """
+        if isinstance(record.generation, Failed) and self.stopped:
+            redacted = self._redact(record)
+            return Answered(_attempt_result(AttemptOutcome.of(redacted), redacted), record)
+        classified, errors = self._classify(record)
+        redacted = self._redact(classified)
+        result = self._write(redacted)
+        return Answered(replace(result, classifier_errors=errors, recording_error=self._recording_error), classified)
+
+    def _take_over(self, recorded: Record, case: Case | BrokenCase) -> Answered:
         """
         Reuse the record of an attempt from an earlier run, judged and classified again by this run.
 
@@ -181,7 +191,7 @@ class RecordKeeper:
             result = _attempt_result(AttemptOutcome.of(record, place), record)
         else:
             result = self._write(record)
-        return replace(result, resumed=True, classifier_errors=errors), record
+        return Answered(replace(result, resumed=True, classifier_errors=errors), record)
 
     def add_test_outcome(self, made: AttemptResult, ended: ProjectTestOutcome, *, called_again: str) -> AttemptResult:
         """

@@ -12,9 +12,10 @@ Run attempts and write their records, in the order of the steps below; used by t
    the processes share, is created when there is a limit, or when a provider has refused a call or a call has failed.
 4. `batching` submits the suite as batches to a provider and waits for them, in the process that started the run. Each
    batch is written to `batch.json` before it costs anything; the answers go to a file that all processes share.
-5. `attempt` runs in the threads of the calls in flight. The record of an earlier run or a dead worker is reused. For
-   any other attempt, the maximum cost is reserved in `limits.db` before the call; the answer is judged, classified and
-   redacted, and its record is written before the result is reported.
+5. `ask` makes each attempt: those of the suite, of a project's own tests (also of applications that they test), and of
+   a probe. It runs in the threads of the calls in flight or of the tests. The record of an earlier run or a dead worker
+   is reused. For any other attempt, the maximum cost is reserved in `limits.db` before the call; the answer is judged,
+   classified and redacted, and its record is written before the result is reported.
 6. `refuse` prevents further calls. So does `leave`, at the end of the run: calls still in flight then write to
    `records.late.jsonl`, which is not part of this run and is read when the run is resumed.
 7. `finish` merges all records files into one `records.jsonl`, in the process that started the run, and deletes those
@@ -38,8 +39,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.generations import Origin
+from pytest_jsbench.core.errors import JSBenchError, describe_exhaustion
+from pytest_jsbench.core.generations import Origin, Request
 from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
 from pytest_jsbench.engines.engine_secrets import build, check, describe
@@ -49,7 +50,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.questions import each
-from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
 from pytest_jsbench.run.attempts import Runner
@@ -58,18 +59,20 @@ from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
+from pytest_jsbench.run.record_keeper import Answered, AttemptResult, RecordKeeper, missing_attempt
 from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
     from pytest_jsbench.records.outcomes import Run
-    from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
+    from pytest_jsbench.records.records import AnsweredBy, Attempt
     from pytest_jsbench.records.resumption import Resumption
     from pytest_jsbench.run.batch_attempts import Batching, BatchPart
     from pytest_jsbench.run.plan import Plan
+    from pytest_jsbench.run.question import Question
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.run.variants import Variant
 
@@ -82,8 +85,8 @@ class RunSession:
 
     `start` creates the object in the process that creates the summary; other processes construct it from a `Handover`.
     One thread calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight
-    call `attempt`. A project's tests use `judge`, `runner`, `admission`, `recording` and the keeper from any thread;
-    any thread may call `refuse`.
+    call `ask`, and so do the threads of a project's tests, which also use `judge`, `runner`, `admission`, `recording`
+    and the keeper. Any thread may call `refuse`.
     """
 
     def __init__(
@@ -203,12 +206,28 @@ class RunSession:
             if name in tests and self.plan.cases.labelled is None:
                 self.runner(name)
 
-    def attempt(self, attempt: Attempt, planned_at: float) -> AttemptResult:
+    def ask(self, question: Question) -> Answered:
         """
-        Make an attempt, queued at the given time, and write its record; or return the record if
-        there is one already.
+        Make an attempt and write its record, or return the answer in a record that exists already.
+
+        If the machine is out of resources, no more attempts are made.
         """
-        return self.keeper.make_or_find(attempt, lambda: self._make(attempt, planned_at))
+        try:
+            return self.keeper.find(question) or self._make(question)
+        except Exception as error:
+            if not (why := describe_exhaustion(error)):
+                raise
+            refused = Refused(MissingReason.EXHAUSTED, why)
+            self.refuse(refused)
+            return Answered(AttemptResult(result=missing_attempt(question.attempt, refused)))
+
+    def request(self, attempt: Attempt) -> Request | None:
+        """Return the request of a suite's attempt; None if it needs no call, for example with an invalid schema."""
+        runner = self.suite_runner(attempt.variant)
+        assert isinstance(runner, Runner)
+        prepared = runner.prepare(self._case(attempt.key), attempt.repeat)
+        request = None if isinstance(prepared, Record) else prepared.request
+        return request if isinstance(request, Request) else None
 
     def batching(self) -> Batching:
         """Return the batching for the suite's attempts, which are submitted before the first of them is made."""
@@ -355,29 +374,32 @@ class RunSession:
                 last.callback(admission.close)
             last.callback(self._resources.close)
 
-    def _make(self, attempt: Attempt, planned_at: float) -> Record:
-        """Make an attempt; raise Refused if the attempt is not allowed."""
-        runner = self.suite_runner(attempt.variant)
-        if isinstance(runner, AcceptanceRunner):
-            labelled = self.plan.cases.labelled
-            assert labelled is not None
-            instances = labelled.instances(attempt.key)
-            record = runner.attempt(labelled.case(attempt.key), instances, planned_at=planned_at)
-        else:
-            # the answer of a batch is already available, so its time in the queue is meaningless
-            queued = planned_at if self.plan.batch is None else None
-            record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
-        return structs.replace(record, variant=attempt.variant) if attempt.variant else record
+    def _make(self, question: Question) -> Answered:
+        attempt = question.attempt
+        # the answer of a batch is already available, so its time in the queue is meaningless
+        planned_at = question.planned_at if self.plan.batch is None else None
+        try:
+            maker = question.maker or self.suite_runner(attempt.variant)
+            case = question.case or self._case(attempt.key)
+            record = maker.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
+        except Refused as refused:
+            return Answered(AttemptResult(result=missing_attempt(attempt, refused)))
+        return self.keeper.keep(structs.replace(record, variant=attempt.variant, asked_by=question.asked_by))
+
+    def _case(self, key: CaseKey) -> Case | BrokenCase:
+        labelled = self.plan.cases.labelled
+        return self.plan.cases.case(key) if labelled is None else labelled.case(key)
 
     def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
         """
         Return a runner for labelled answers, for the answers of a provider's batches, or for the
         variant's engine.
         """
-        if self.plan.cases.labelled is not None:
+        labelled = self.plan.cases.labelled
+        if labelled is not None:
             factory = require_matcher(variant.factory, variant.engine.name)
             acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
-            return AcceptanceRunner(acceptor=acceptor, judge=self.judge())
+            return AcceptanceRunner(acceptor=acceptor, judge=self.judge(), instances=labelled.instances)
         if self.plan.batch is None:
             return self.runner(variant.name)
         info = replace(describe(variant.factory, variant.engine), streaming=False)

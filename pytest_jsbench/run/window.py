@@ -13,6 +13,7 @@ from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
 from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.record_keeper import AttemptResult
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Window:
 
         def make() -> AttemptResult:
             try:
-                return session.attempt(attempt, planned_at)
+                return session.ask(Question(attempt=attempt, planned_at=planned_at)).result
             except THIRD_PARTY_ERRORS as error:
                 # An error in a function of the calling program fails one case, not the run.
                 message = str(error) if isinstance(error, JSBenchError) else describe_error(error)

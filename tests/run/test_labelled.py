@@ -48,8 +48,12 @@ def always(*accepted: bool) -> Grammar:
     return Grammar(answer=lambda _schema, _texts: Acceptance(accepted=accepted, grammar_compilation=0.25))
 
 
+def runner(acceptor: Grammar, judge: Judge, instances: Sequence[Instance] = INSTANCES) -> AcceptanceRunner:
+    return AcceptanceRunner(acceptor=acceptor, judge=judge, instances=lambda _: instances)
+
+
 def test_each_decision_is_compared_with_its_label(judge: Judge) -> None:
-    record = AcceptanceRunner(acceptor=always(True, True), judge=judge).attempt(CASE, INSTANCES, planned_at=0.0)
+    record = runner(always(True, True), judge).attempt(CASE, planned_at=0.0)
     assert isinstance(record.generation, Decided)
     assert [(one.id, one.valid, one.accepted) for one in record.generation.decisions] == [
         ("v", True, True),
@@ -65,7 +69,7 @@ def test_accepted_invalid_answer_names_the_violated_keywords(judge: Judge) -> No
     case = Case(key=KEY, schema={"type": "object", "required": ["a"], "properties": {"b": {"maximum": 3}}})
     invalid = Instance(id="i", valid=False, text='{"b": 4}')
 
-    record = AcceptanceRunner(acceptor=always(False, True, True), judge=judge).attempt(case, [INSTANCES[0], invalid])
+    record = runner(always(False, True, True), judge, [INSTANCES[0], invalid]).attempt(case)
 
     assert isinstance(record.generation, Decided)
     # the last one is the invalid answer with the escaped name of a field
@@ -90,7 +94,7 @@ def test_the_time_of_each_mask_is_in_the_record_and_the_metrics(judge: Judge) ->
             accepted=(True, False), grammar_compilation=0.25, compile_time=0.2, masks=masks
         )
     )
-    record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(CASE, INSTANCES)
+    record = runner(grammar, judge).attempt(CASE)
 
     again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
     assert isinstance(again.generation, Decided)
@@ -103,12 +107,12 @@ def test_the_time_of_each_mask_is_in_the_record_and_the_metrics(judge: Judge) ->
 
 
 def test_a_grammar_that_is_right_about_all_passes(judge: Judge) -> None:
-    assert AcceptanceRunner(acceptor=always(True, False), judge=judge).attempt(CASE, INSTANCES).verdict.passed
+    assert runner(always(True, False), judge).attempt(CASE).verdict.passed
 
 
 def test_a_grammar_that_cannot_be_made_is_the_engines_word(judge: Judge) -> None:
     declined = Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no integers")
-    record = AcceptanceRunner(acceptor=Grammar(answer=lambda *_: declined), judge=judge).attempt(CASE, INSTANCES)
+    record = runner(Grammar(answer=lambda *_: declined), judge).attempt(CASE)
     assert record.generation == declined
     assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
 
@@ -124,7 +128,7 @@ def test_what_breaks_is_the_cases_outcome(judge: Judge, error: Exception, kind: 
     def answer(schema: Any, texts: Sequence[str]) -> Acceptance:
         raise error
 
-    record = AcceptanceRunner(acceptor=Grammar(answer=answer), judge=judge).attempt(CASE, INSTANCES)
+    record = runner(Grammar(answer=answer), judge).attempt(CASE)
     assert record.generation == Failed(kind=kind, message=message)
 
 
@@ -133,7 +137,7 @@ def test_a_grammar_that_changes_the_schema_changes_its_copy(judge: Judge) -> Non
         schema.clear()
         return Acceptance(accepted=(True, False), grammar_compilation=0.1)
 
-    record = AcceptanceRunner(acceptor=Grammar(answer=answer), judge=judge).attempt(CASE, INSTANCES)
+    record = runner(Grammar(answer=answer), judge).attempt(CASE)
     assert record.schema == {"type": "integer"}
 
 
@@ -142,7 +146,7 @@ def test_a_grammar_that_changes_the_schema_changes_its_copy(judge: Judge) -> Non
 )
 def test_nothing_is_asked_where_the_schema_is_broken(judge: Judge, case: Case | BrokenCase) -> None:
     grammar = always(True, True)
-    record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(case, INSTANCES)
+    record = runner(grammar, judge).attempt(case)
     assert record.excluded
     assert grammar.asked == 0
 
@@ -150,6 +154,6 @@ def test_nothing_is_asked_where_the_schema_is_broken(judge: Judge, case: Case | 
 def test_a_broken_case_keeps_its_own_reason(judge: Judge) -> None:
     case = BrokenCase(key=KEY, problem="too many bytes", reason="too_large")
 
-    verdict = AcceptanceRunner(acceptor=always(True, True), judge=judge).attempt(case, INSTANCES).verdict
+    verdict = runner(always(True, True), judge).attempt(case).verdict
 
     assert (verdict.reason, verdict.message) == ("too_large", "too many bytes")

@@ -37,8 +37,8 @@ def test_a_record_that_no_json_can_hold_is_missed_and_stops_no_other(tmp_path: P
     journal, refused = Journal(tmp_path / "records.jsonl", examples.metadata()), list[Refused]()
     keeper = keeping(journal, refused)
 
-    lost, _ = keeper.write(examples.record("a", schema={"const": math.nan}))
-    kept, _ = keeper.write(examples.record("b"))
+    lost, _ = keeper.keep(examples.record("a", schema={"const": math.nan}))
+    kept, _ = keeper.keep(examples.record("b"))
     journal.close()
 
     assert "not JSON compliant" in str(lost.journal_error)
@@ -49,7 +49,7 @@ def test_a_record_that_no_json_can_hold_is_missed_and_stops_no_other(tmp_path: P
 def test_a_disk_that_takes_no_more_stops_the_run(tmp_path: Path) -> None:
     refused = list[Refused]()
 
-    keeping(Journal(tmp_path / "none" / "records.jsonl", examples.metadata()), refused).write(examples.record("a"))
+    keeping(Journal(tmp_path / "none" / "records.jsonl", examples.metadata()), refused).keep(examples.record("a"))
 
     assert [one.reason for one in refused] == [MissingReason.DISK]
 
@@ -62,7 +62,7 @@ def test_result_keeps_the_explanation_and_not_the_record(tmp_path: Path) -> None
     journal = Journal(tmp_path / "records.jsonl", examples.metadata())
     keeper = keeping(journal, [])
 
-    results = [keeper.write(record) for record in (passed, violated)]
+    results = [keeper.keep(record) for record in (passed, violated)]
     journal.close()
 
     assert [written for _, written in results] == [passed, violated]

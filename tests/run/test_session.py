@@ -2,19 +2,27 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench import EngineConfig, open_engine
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.generations import Failed, FaultKind
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import difference
-from pytest_jsbench.records.records import AnsweredBy
+from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Missing, MissingReason, Record
 from pytest_jsbench.run.description import describe_host, describe_run
 from pytest_jsbench.run.handover import Handover
-from pytest_jsbench.run.limits import Estimate
+from pytest_jsbench.run.limits import Estimate, Refused
 from pytest_jsbench.run.plan import Plan
+from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.session import RunSession, provider_name
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import DEFAULTS
@@ -51,6 +59,70 @@ def test_model_at_another_address_has_the_limits_of_that_server(tmp_path: Path) 
     servers = [admission.enter(lambda: estimate).server for admission in admissions]
     assert servers == ["openai at http://…@a/v1 with ONE", "openai at http://b/v1 with ONE", servers[0]]
     assert admissions[0] is admissions[2]
+
+
+@dataclass
+class Making:
+    """Makes attempts with the given result."""
+
+    result: Record | Exception
+
+    def attempt(self, case: Case | BrokenCase, *, repeat: int, planned_at: float | None) -> Record:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[RunSession]:
+    with open_engine(lambda _: "{}") as engine:
+        variant = engine.variant
+    plan = Plan(variants={"": variant}, suite=False)
+    handover = Handover(metadata=examples.metadata(), folder=None, shared=tmp_path)
+    with closing(RunSession(plan, handover)) as session:
+        session.begin([])
+        session.open(cases=[])
+        yield session
+
+
+def question(result: Record | Exception) -> Question:
+    case = Case(key=CaseKey(task="t", id="c"), schema=True)
+    asked_by = AskedBy(test="test_it.py::test_it", line=1, terms="sha256:0")
+    return Question(attempt=Attempt(case.key, 0), case=case, maker=Making(result), asked_by=asked_by)
+
+
+def test_ask_writes_who_asked_and_returns_the_record(session: RunSession, tmp_path: Path) -> None:
+    asked = question(examples.record("c"))
+
+    answered = session.ask(asked)
+
+    assert answered.record is not None
+    assert answered.record.asked_by == asked.asked_by
+    assert isinstance(answered.result.result, AttemptOutcome)
+    assert answered.result.result.read() == answered.record
+    assert [outcome.asked_by for outcome in journal.read(tmp_path / "records.jsonl").outcomes] == [asked.asked_by]
+
+
+def test_ask_on_an_exhausted_machine_ends_all_calls(session: RunSession) -> None:
+    answered = session.ask(question(MemoryError()))
+
+    missing = answered.result.result
+    assert isinstance(missing, Missing)
+    assert missing.reason is MissingReason.EXHAUSTED
+    admission = session.runner("").admission
+    assert admission is not None
+    with pytest.raises(Refused, match="out of memory"):
+        admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
+
+
+def test_ask_does_not_write_a_fault_of_the_sessions_end(session: RunSession, tmp_path: Path) -> None:
+    failed = examples.record("c", generation=Failed(kind=FaultKind.CONNECTION, message="closed"))
+    session.stop()
+
+    answered = session.ask(question(failed))
+
+    assert isinstance(answered.result.result, AttemptOutcome)
+    assert not (tmp_path / "records.jsonl").stat().st_size
 
 
 def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> None:

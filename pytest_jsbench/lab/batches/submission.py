@@ -40,8 +40,8 @@ from pytest_jsbench.lab.batches import ledger
 from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
-from pytest_jsbench.records.records import MissingReason, Record
-from pytest_jsbench.run.attempts import Runner, maximum_usage
+from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.attempts import maximum_usage
 from pytest_jsbench.run.batch_attempts import BatchPart
 from pytest_jsbench.run.limits import Refused
 
@@ -460,13 +460,8 @@ class SessionBatches:
                 handed_in=handed_in,
             )
             resources.callback(self._spend, submission)
-            runner = session.suite_runner(variant.name)
-            assert isinstance(runner, Runner)
-            left = (attempt for attempt in attempts if attempt not in session.recorded)
-            questions = (runner.prepare(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
-            # an attempt that needs no call, for example with an invalid schema, has a record instead of a request
-            requests = (question.request for question in questions if not isinstance(question, Record))
-            submission.hand_in(request for request in requests if isinstance(request, Request))
+            requests = (session.request(attempt) for attempt in attempts if attempt not in session.recorded)
+            submission.hand_in(request for request in requests if request is not None)
             submission.wait(progress, leave=plan.batch == "leave")
 
     def waiting(self) -> list[BatchPart]:

@@ -254,7 +254,7 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
 
 @contextmanager
 def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Iterator[RunSession]:
-    """Start an unrecorded run with a variant for each mode."""
+    """Start a run with a variant for each mode; its records are deleted at its end."""
     from pytest_jsbench.lab.probe.probe import POLICY
     from pytest_jsbench.metrics.prices import price_of
     from pytest_jsbench.records.metadata import Entry
@@ -284,6 +284,8 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
         metadata = describe_run(run, Entry.LIBRARY)
         handover = Handover(metadata=metadata, folder=None, shared=Path(folder))
         with closing(RunSession(run, handover, prepared=prepared)) as session:
+            session.begin(())
+            session.open(cases=())
             yield session
 
 

@@ -51,10 +51,10 @@ from pytest_jsbench.lab.probe.questions import (
     keyword_question,
     words_of,
 )
-from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.records import Attempt, Missing, Record
 from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.in_flight import CallsInFlight
-from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy
@@ -374,12 +374,13 @@ class Probe:
     def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
         def call() -> Reply:
             self._count(1)
-            try:
-                record = runner.attempt(question.case(number, shown=shown))
-            except Refused as refused:
+            case = question.case(number, shown=shown)
+            answered = self._session.ask(Question(attempt=Attempt(case.key, 0), case=case, maker=runner))
+            if isinstance(missing := answered.result.result, Missing):
                 self._count(-1)
-                return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=refused.message)
-            return self._read(record, question, number)
+                return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=missing.message)
+            assert answered.record is not None
+            return self._read(answered.record, question, number)
 
         return call
 

@@ -15,9 +15,13 @@ from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
+from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.question import Question
+from pytest_jsbench.run.record_keeper import Answered, AttemptResult, missing_attempt
 from pytest_jsbench.run.variants import Variant
+from tests.support import examples
 from tests.support.fuzzing import at_least
 
 
@@ -123,21 +127,23 @@ def test_reasoning_fields_are_rejected_for_engine_without_request_body() -> None
 
 
 def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
-    def attempt(case: object) -> object:
-        asked.append(case)
-        if len(asked) == 2:
-            raise Refused(MissingReason.LIMIT, "spent")
+    def ask(question: Question) -> Answered:
+        asked.append(question)
         if len(asked) == 3:
             raise KeyboardInterrupt
-        return None
+        record = examples.record("c")
+        outcome = AttemptOutcome.of(record)
+        missing = missing_attempt(question.attempt, Refused(MissingReason.LIMIT, "spent"))
+        return Answered(AttemptResult(result=missing if len(asked) == 2 else outcome), record)
 
-    asked: list[object] = []
+    asked: list[Question] = []
     mode = ProbeMode(response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
     ways = {mode: variant("openai")}
     plan = ProbePlan(ways=ways, levels=(1,), keywords=(), calls=3, control=None)
-    probe = Probe(plan, Any, Random(1))  # type: ignore[arg-type]  # no session is used
+    session: Any = SimpleNamespace(ask=ask)
+    probe = Probe(plan, session, Random(1))
     probe._read = lambda *_: Reply(kind=ReplyKind.UNDECIDED, wanted="", message="")  # type: ignore[method-assign]
-    runner: Any = SimpleNamespace(attempt=attempt)
+    runner: Any = SimpleNamespace()
 
     probe._ask(runner, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
 
