@@ -42,7 +42,7 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.variants import Variant, errors_of, resolve_variant_values
 from pytest_jsbench.run.window import Window
-from pytest_jsbench.settings.options import GROUPS, SETTABLE
+from pytest_jsbench.settings.options import CASE_OPTIONS, SETTABLE
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
@@ -60,7 +60,7 @@ _ENGINE_OPTIONS = (frozenset(SETTABLE) | {"timeout", "preset"}) - {
     "context",
 }
 #: Options that belong to Dataset.load, and conflict with a loaded dataset.
-_DATASET_OPTIONS = {option.name for option in GROUPS["Cases"]} - {"dataset", "preset"} | {"invalid_schemas"}
+_DATASET_OPTIONS = frozenset(CASE_OPTIONS) - {"dataset", "preset"} | {"invalid_schemas"}
 
 
 class CaseEvaluation:

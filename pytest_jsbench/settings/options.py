@@ -587,5 +587,7 @@ SETTABLE = tuple(option.name for option in OPTIONS if option.variants is not Per
 CALL_OPTIONS = tuple(option.name for option in OPTIONS if any(path.startswith("params.") for path in option.recorded))
 #: Options of a single call that affect its answer.
 SAMPLING_OPTIONS = tuple(name for name in CALL_OPTIONS if BY_NAME[name].affects is Bearing.ANSWERS)
+#: Options that choose the cases of a run.
+CASE_OPTIONS = tuple(option.name for option in _CASES)
 #: Options whose value is always a path.
 PATH_OPTIONS = tuple(option.name for option in OPTIONS if option.file is FileUse.ALWAYS)
