@@ -1,1 +1,5 @@
+import pytest
+
+pytest.register_assert_rewrite("tests.support")
+
 pytest_plugins = ["pytester"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import load_builtin, open_builtin
-from tests.verdicts.data import DATA, labelled
+from tests.support.public_data import DATA, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

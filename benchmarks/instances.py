@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.references import References
-from tests.verdicts.data import DATA, labelled
+from tests.support.public_data import DATA, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.pages import ROOT, write_part
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
 from pytest_jsbench.metrics.comparison import RunOutcomes, pairs
 from pytest_jsbench.metrics.planning import Design
@@ -234,7 +234,7 @@ def lines(times: int, seed: int) -> Iterator[str]:
     yield from _row("equal variants", [str(count) for count in variants], head=True)
     for attempts in (1, 4):
         errors = [_text(family_wise_error(count, 60, attempts, times, chance)) for count in variants]
-        yield from _row(f"a pair called different, {counted(attempts, 'attempt')} a case", errors)
+        yield from _row(f"a pair called different, {format_count(attempts, 'attempt')} a case", errors)
     yield ""
     yield from _row("attempts a case", [str(repeats) for repeats in REPEATS], head=True)
     for cases, change in itertools.product((20, 100), (0.0, 0.05, 0.1)):
@@ -242,7 +242,9 @@ def lines(times: int, seed: int) -> Iterator[str]:
         yield from _row(name, [_text(called_different(cases, repeats, change, times, chance)) for repeats in REPEATS])
     yield ""
     planned = (1, 3, 5)
-    yield from _row("power, planned and simulated", [counted(repeats, "attempt") for repeats in planned], head=True)
+    yield from _row(
+        "power, planned and simulated", [format_count(repeats, "attempt") for repeats in planned], head=True
+    )
     for cases, correlation in itertools.product((50, 100, 200), (0.0, 0.5, 0.9, 1.0)):
         designs = [Design(cases=cases, repeats=repeats, correlation=correlation) for repeats in planned]
         powers = [(design.power(0.05), planned_power(design, 0.05, times, chance)) for design in designs]

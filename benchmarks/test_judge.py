@@ -18,7 +18,7 @@ from benchmarks.ways import RS_ONLY, WAYS, Way
 from pytest_jsbench.metrics.statistics import Distribution
 from pytest_jsbench.verdicts import Judge
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from tests.verdicts.data import needs_labels
+from tests.support.public_data import needs_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

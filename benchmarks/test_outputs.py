@@ -21,7 +21,7 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.run_report import summary_markdown
-from tests import examples
+from tests.support import examples
 
 CASES = 10_000
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engines import anthropic_wire as messages
-from tests.engines import gemini_wire as gemini
-from tests.engines import openai_wire as chat
-from tests.engines import responses_wire as responses
-from tests.engines.provider import DONE
+from tests.support import anthropic_wire as messages
+from tests.support import gemini_wire as gemini
+from tests.support import openai_wire as chat
+from tests.support import responses_wire as responses
+from tests.support.provider import DONE
 
 #:  Names of statuses in OpenAI's, Anthropic's and Google's errors.
 _STATUSES = {

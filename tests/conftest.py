@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ import pytest
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.warm_python import CHILD, can_be_warm, warm_python
+from tests.support.bench import Bench, import_session_modules
+from tests.support.provider import Provider
+from tests.support.warm_python import CHILD, can_be_warm, warm_python
 
 with contextlib.suppress(
     ImportError
@@ -76,3 +79,36 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each session its own environment, even if these tests run under xdist or on GitHub."""
+    for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_")) or name == "CI"]:
+        monkeypatch.delenv(name)
+    # keep compiled modules for the next process, as for a user
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+
+
+@pytest.fixture(scope="session")
+def session_modules() -> None:
+    """Import the modules of a session once for all sessions in this process."""
+    import_session_modules()
+
+
+@pytest.fixture
+def bench(
+    request: pytest.FixtureRequest, session_modules: None, not_a_worker: None, pytester: pytest.Pytester
+) -> Bench:
+    """Run pytest in one process, or with two workers if the test is parametrized so."""
+    if getattr(request, "param", "plain") == "plain":
+        return Bench(pytester=pytester)
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    return Bench(pytester=pytester, workers=("-n", "2"))
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """Run a server with scripted answers."""
+    with Provider() as running:
+        yield running

@@ -8,11 +8,12 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.docs.reference import PACKAGE, ROOT, contract
-from tests.sources import nodes, trees
+from tests.support.sources import nodes, trees
+from tools.reference import PACKAGE, ROOT, contract
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGE = ROOT / "docs" / "architecture.md"
@@ -114,6 +115,21 @@ def test_each_arrow_of_the_picture_leads_from_a_layer_to_the_one_below(number: i
     assert list(arrows(picture)) == list(itertools.pairwise(layers))
 
 
+def test_helpers_that_tests_share_are_in_support() -> None:
+    folder = Path(__file__).parent
+    modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+    helpers = [name for name in modules if not re.search(r"^support/|(?:^|/)(?:test_\w+|conftest|__init__)\.py$", name)]
+    imported = [
+        (name, module)
+        for name, path in modules.items()
+        for module in re.findall(r"^ *from (tests\.[\w.]+) import", path.read_text("utf-8"), flags=re.MULTILINE)
+    ]
+
+    assert len(imported) > 300
+    assert helpers == []
+    assert [pair for pair in imported if not pair[1].startswith("tests.support")] == []
+
+
 @pytest.mark.skipif(not (ROOT / "tox.ini").exists(), reason="needs a whole checkout")
 @pytest.mark.parametrize(("page", "least"), [("architecture", 40), ("contributing", 15)])
 def test_every_path_on_pages_about_the_package_exists(page: str, least: int) -> None:
@@ -128,7 +144,7 @@ def test_every_path_on_pages_about_the_package_exists(page: str, least: int) -> 
 def test_every_path_that_a_file_of_settings_names_exists() -> None:
     files = [ROOT / "tox.ini", ROOT / "pyproject.toml", *(ROOT / ".github").rglob("*.yml")]
     text = "\n".join(path.read_text("utf-8") for path in files)
-    top = r"(?:tests|docs|examples|benchmarks|pytest_jsbench|\.ci|\.github)"
+    top = r"(?:tests|tools|docs|examples|benchmarks|pytest_jsbench|\.ci|\.github)"
     named = set(re.findall(rf"(?<![\w/-])(?:\.?/)?({top}/[\w./-]*\w)", text))
 
     assert len(named) > 25

@@ -15,13 +15,13 @@ import pytest_jsbench.lab.batches.submission
 from pytest_jsbench import evaluate, load_run
 from pytest_jsbench.lab.batches.submission import Polling
 from pytest_jsbench.records.redaction import Redaction
-from tests.engines.openai_wire import error_body
-from tests.engines.provider import Provider
-from tests.lab.batches.batch_server import OpenAIServer
-from tests.plugin.conftest import NUMBER, Bench
-from tests.plugin.test_records import without_times
+from tests.support.batch_server import OpenAIServer
+from tests.support.bench import NUMBER, Bench
+from tests.support.openai_wire import error_body
+from tests.support.provider import Provider
+from tests.support.run_files import without_times
 
-# see tests/plugin/conftest.py
+# as `import_session_modules`
 for _name in ("pytest_jsbench.lab.batches.providers", "pytest_jsbench.lab.decoding.engines"):
     importlib.import_module(_name)
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": -1}', "prose": "no", "fenced": '```json\n{"n": 2}\n```', "other": "{}"}
@@ -73,8 +73,7 @@ def assert_same(*folders: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def entry_points(pytester: pytest.Pytester) -> EntryPoints:
-    bench = Bench(pytester=pytester)
+def entry_points(bench: Bench) -> EntryPoints:
     for name, answer in ANSWERS.items():
         bench.case(name, answer)
     (bench.path / "answers.json").write_text(json.dumps(bench.answers))

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import run, shown
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, not_a_worker  # noqa: F401  for an in-process run of its own
+from tests.support.bench import WITHOUT_SLOW_PLUGINS
+from tests.support.commands import run, shown
 
+pytestmark = pytest.mark.usefixtures("session_modules", "not_a_worker")
 ROOT = Path(__file__).parents[1]
 INVOICES = ROOT / "examples" / "invoices"
 REGRESSION = INVOICES.with_name("regression")

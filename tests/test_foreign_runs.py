@@ -27,16 +27,16 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.resumption import resume
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.history import History
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.run.batch_attempts import BatchPart
-from tests import examples
-from tests.examples import record, replace
-from tests.mutations import mutated_json, mutated_lines, survive
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.mutations import mutated_json, mutated_lines, survive
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 METADATA = replace(examples.metadata(provider="openai", model="gpt-4o"), repeats=2, policy={"timeout": 5.0})
@@ -49,7 +49,7 @@ RECORDS = (
     record("decided", task="talk", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
     record("excluded", task="talk", verdict=examples.EXCLUDED),
     record("batched", generation=examples.batched()),
-    matched(
+    compare_values(
         record("valued", schema=SCHEMA),
         Expected(value={"n": 3, "m": [1]}, comparers={"/properties/n": {"tolerance": 0.5}}),
     ),

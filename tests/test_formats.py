@@ -9,7 +9,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.formats import EVALUATION, METRICS
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.records import Record
-from tests import examples
+from tests.support import examples
 
 LINE = json.loads(json.dumps(examples.record("a").to_dict()))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Set
 
 import pytest
 
-from tests.sources import trees
+from tests.support.sources import trees
 
 #: Calls that change other modules, classes or functions.
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import shown
-from tests.docs.blocks import blocks_of
-from tests.docs.reference import ROOT
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, not_a_worker  # noqa: F401  for in-process runs
+from tests.support.bench import WITHOUT_SLOW_PLUGINS
+from tests.support.commands import shown
+from tests.support.page_blocks import blocks_of
+from tools.reference import ROOT
 
 yaml = pytest.importorskip("yaml", reason="needs the package pyyaml")
 pytestmark = [
+    pytest.mark.usefixtures("session_modules", "not_a_worker"),
     pytest.mark.skipif(not (ROOT / "action.yml").exists(), reason="needs a whole checkout"),
     pytest.mark.skipif(sys.platform == "win32", reason="the scripts run in bash"),
 ]

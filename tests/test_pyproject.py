@@ -14,8 +14,8 @@ import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.docs.reference import PACKAGE, ROOT, assert_installed_anew
-from tests.sources import trees
+from tests.support.sources import trees
+from tools.reference import PACKAGE, ROOT, assert_installed_anew
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.remembered_packages import CachedAnswer, remember_packages
-from tests.warm_python import OF_A_SESSION
+from tests.support.remembered_packages import CachedAnswer, remember_packages
+from tests.support.warm_python import OF_A_SESSION
 
 
 def test_a_package_that_a_test_makes_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.engine_secrets import build
 from pytest_jsbench.prompts.named import find_template
-from tests.packages import install
+from tests.support.packages import install
 
 RAISED = ("SystemExit(0)", "RecursionError('deep')", "ImportError('gone')", "KeyError('x')")
 

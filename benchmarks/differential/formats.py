@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from benchmarks.differential.questions import SchemaQuestion
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.keywords import FORMATS
-from tests.verdicts.format_strings import Strings
+from tests.support.format_strings import Strings
 
 #:  Number of strings in one question.
 _QUESTION_SIZE = 200

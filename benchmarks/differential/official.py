@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from benchmarks.differential.questions import SchemaQuestion
 from pytest_jsbench.schemas.dialects import DIALECTS
-from tests.verdicts.bundles import bundle
-from tests.verdicts.data import suite
+from tests.support.bundles import bundle
+from tests.support.public_data import suite
 
 _FOLDERS = dict(zip(DIALECTS, ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"), strict=True))
 

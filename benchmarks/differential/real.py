@@ -10,8 +10,8 @@ from benchmarks.differential.questions import SchemaQuestion
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
 from pytest_jsbench.verdicts.answer_text import DEEPEST
-from tests.mutations import mutated, text_of
-from tests.verdicts.data import labelled
+from tests.support.mutations import mutated, text_of
+from tests.support.public_data import labelled
 
 
 def _by_schema() -> Iterator[tuple[str, object, list[tuple[str, bool]]]]:

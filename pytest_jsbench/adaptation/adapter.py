@@ -121,10 +121,10 @@ class CannotBound(EngineError):
     """Raised if narrowing a schema for a small model exceeds a limit; the message names the limit."""
 
 
-def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
+def bound_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
     """Narrow the schema for a small model in the child process; raise CannotBound if that exceeds a limit."""
     try:
-        narrowed: Schema = _call_child("bounding:for_llama_cpp", schema, seconds=seconds)
+        narrowed: Schema = _call_child("bounding:bound_for_llama_cpp", schema, seconds=seconds)
     except BoundExceeded as exceeded:
         raise CannotBound(f"the schema cannot be narrowed for a small model {exceeded}") from None
     return narrowed
@@ -133,7 +133,7 @@ def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
     """Adapt the schema to the named subset in the child process; raise EngineError for an internal error."""
     try:
-        values = _call_child("narrowing:adapted_json", schema, subset, mode, seconds=seconds)
+        values = _call_child("narrowing:adapt_to_json", schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)

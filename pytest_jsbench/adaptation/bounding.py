@@ -34,7 +34,7 @@ from pytest_jsbench.adaptation.merging import (
     spread_alternatives,
 )
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, find_schemas, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ _CARE_OF_EACH = {
 }
 
 
-def bounded(schema: Schema) -> Schema:
+def bound_schema(schema: Schema) -> Schema:
     """Return a narrowed copy of the schema."""
     if not isinstance(schema, Mapping):
         return schema
@@ -102,10 +102,10 @@ def bounded(schema: Schema) -> Schema:
     if can_move_properties(original):
         exclusive = may_exclude_alternatives(original)
         original = rebuild(original, partial(spread_alternatives, exclusive=exclusive))
-    return _bounded(original)
+    return _bound_document(original)
 
 
-def _bounded(schema: Mapping[str, Any]) -> Schema:
+def _bound_document(schema: Mapping[str, Any]) -> Schema:
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
@@ -121,9 +121,9 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
     return result
 
 
-def for_llama_cpp(schema: Schema) -> Schema:
+def bound_for_llama_cpp(schema: Schema) -> Schema:
     """Return the narrowed schema, with references as JSON pointers, the only form that llama.cpp supports."""
-    return with_pointers(bounded(schema))
+    return with_pointers(bound_schema(schema))
 
 
 class _Walk:
@@ -330,7 +330,7 @@ def with_pointers(schema: Schema) -> Schema:
     dialect = dialect_of(schema, DIALECTS[-1]) if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or dialect is None:
         return schema
-    parts = list(located(schema))
+    parts = list(find_schemas(schema))
     referring: dict[Tokens, Any] = {path: part for path, part in parts if isinstance(part.get("$ref"), str)}
     # pointers in a subschema with its own identifier start at that subschema
     nested = any(isinstance(part.get(name), str) for _, part in parts[1:] for name in ("$id", "id"))

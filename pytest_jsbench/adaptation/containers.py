@@ -50,7 +50,7 @@ def object_keywords(rules: Rules) -> Node:
         if name not in properties:
             rules.note("rewritten", "required", f"added {name!r} to the properties", path=rules.path)
         places.append((adapted[name], place))
-    required = _required_by_count(rules, list(adapted), required, closing=closing)
+    required = _require_by_count(rules, list(adapted), required, closing=closing)
     missing = [name for name in adapted if name not in required]
     if rules.subset.all_required and missing:
         rules.note("tightened", "required", f"also requires {', '.join(map(repr, missing))}", path=rules.path)
@@ -152,7 +152,7 @@ def _may_match(pattern: str, name: str) -> bool:
         return True
 
 
-def _required_by_count(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
+def _require_by_count(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
     """Return the required properties, with optional properties added until `minProperties` is met."""
     least = max(rules.numbers("minProperties"), default=0)
     most = min(rules.numbers("maxProperties"), default=math.inf)

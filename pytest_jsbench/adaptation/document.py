@@ -83,15 +83,15 @@ KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 def canonical(value: Any) -> str:
     """Return the value as canonical JSON; values that are equal in JSON Schema have the same text."""
-    return json.dumps(_normalized(value), sort_keys=True)
+    return json.dumps(_normalize_numbers(value), sort_keys=True)
 
 
-def _normalized(value: Any) -> Any:
+def _normalize_numbers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {name: _normalized(member) for name, member in value.items()}
-    return [_normalized(member) for member in value] if isinstance(value, list) else value
+        return {name: _normalize_numbers(member) for name, member in value.items()}
+    return [_normalize_numbers(member) for member in value] if isinstance(value, list) else value
 
 
 def kind_of(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_jsbench.adaptation.document import canonical
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, REFERENCES, located
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, REFERENCES, find_schemas
 
 _OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
 _DESCRIBING = frozenset({"title", "description", "$comment"})
@@ -72,7 +72,7 @@ def is_number(value: object) -> bool:
 
 def can_move_properties(schema: Mapping[str, Any]) -> bool:
     """Return whether the schemas of properties can be moved without breaking a reference."""
-    for path, part in located(schema):
+    for path, part in find_schemas(schema):
         if path and any(isinstance(part.get(name), str | bool) for name in _NAMES):
             return False
         references = (part.get(keyword) for keyword in REFERENCES)
@@ -83,7 +83,7 @@ def can_move_properties(schema: Mapping[str, Any]) -> bool:
 
 def may_exclude_alternatives(schema: Mapping[str, Any]) -> bool:
     """Return whether the branches of each `oneOf` can be narrowed without making the whole schema accept more."""
-    for _, part in located(schema):
+    for _, part in find_schemas(schema):
         branches = part.get("oneOf", [])
         if not part.keys().isdisjoint(_NOT_MONOTONE) or not isinstance(branches, list):
             return False

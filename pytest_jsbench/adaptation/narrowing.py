@@ -24,7 +24,7 @@ from pytest_jsbench.adaptation.adapter import Adapted, Blocked, Contradiction, I
 from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import KINDS, SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
-from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
+from pytest_jsbench.adaptation.scalars import list_values_by_type, number_keywords, string_keywords
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES, children
 from pytest_jsbench.schemas.references import cycle
@@ -230,7 +230,7 @@ class Narrowing:
         kinds = rules.kinds()
         values = rules.values()
         if values is not None:
-            return _any_of(listed_values(rules, values, kinds), annotations)
+            return _any_of(list_values_by_type(rules, values, kinds), annotations)
         if kinds is None:
             keywords = rules.always_true.union(*(node.schema for node in rules.nodes))
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
@@ -300,7 +300,7 @@ def _only_keywords(part: SchemaPart, kept: Callable[[str], bool]) -> SchemaPart:
     return SchemaPart(schema={k: v for k, v in part.schema.items() if kept(k)}, path=part.path)
 
 
-def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
+def adapt_to_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
     """Adapt a schema and return the result as JSON values; called in the child process."""
     return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
@@ -340,7 +340,7 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
         omitted |= infinite
     if not _is_finite(root, finite):
         ledger.refuse("$ref", (), "every valid answer would be infinite")
-    reference_cycle = _required_cycle(root, narrowing.definitions) if subset.recursion == "optional" else None
+    reference_cycle = _find_required_cycle(root, narrowing.definitions) if subset.recursion == "optional" else None
     if reference_cycle is not None and mode == "relax":
         return _adapt_to_finite(schema, replace(subset, recursion="none"), mode)
     if reference_cycle is not None:
@@ -417,7 +417,7 @@ def _used_definitions(root: Node, definitions: Mapping[str, Node]) -> dict[str, 
     return {name: node for name, node in definitions.items() if name in names}
 
 
-def _required_cycle(root: Node, definitions: Mapping[str, Node]) -> str | None:
+def _find_required_cycle(root: Node, definitions: Mapping[str, Node]) -> str | None:
     """Return a reference that leads back to itself through required properties only; None without such a reference."""
     places = _places(root, definitions)
     nodes = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())

@@ -259,7 +259,7 @@ class _Flattening:
             for number, other in enumerate(outlines):
                 if other is own or disjoint(own, other):
                     continue
-                tag = _distinguishing_property(own, other)
+                tag = _find_distinguishing_property(own, other)
                 if tag is not None:
                     if tag in own.required and frozenset({"object"}) in (own.kinds, other.kinds):
                         continue
@@ -335,10 +335,10 @@ class _Flattening:
 
     def _add_dependencies(self) -> bool:
         """Add the schemas that depend on named properties; return whether subschemas are pending."""
-        names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
+        names = {name for node in self._nodes for name in _as_mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
-                for name, value in _mapping(node.schema.get(keyword)).items():
+                for name, value in _as_mapping(node.schema.get(keyword)).items():
                     path = (*node.path, keyword, name)
                     if name in names and not isinstance(value, list) and path not in self._added_dependencies:
                         self._added_dependencies.add(path)
@@ -352,7 +352,7 @@ def _names_of_types(value: Any) -> list[str]:
     return [value] if value in KINDS else names_in(value)
 
 
-def _distinguishing_property(own: Outline, other: Outline) -> str | None:
+def _find_distinguishing_property(own: Outline, other: Outline) -> str | None:
     """Return a property whose possible values in the two outlines are disjoint; None without such a property."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
@@ -362,5 +362,5 @@ def _object_without(name: str, path: Path) -> SchemaPart:
     return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

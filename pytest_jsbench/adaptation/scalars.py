@@ -113,13 +113,13 @@ def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
     if step == {"multipleOf": 1}:
         whole = True
         step = {}
-    lower = _bound(rules, "minimum", whole=whole)
-    upper = _bound(rules, "maximum", whole=whole)
+    lower = _keep_strictest_bound(rules, "minimum", whole=whole)
+    upper = _keep_strictest_bound(rules, "maximum", whole=whole)
     bounds = {**lower, **upper}
     unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
     if unsupported and whole and lower and upper and not step:
-        # `_bound` has replaced unsupported exclusive bounds by inclusive bounds
+        # `_keep_strictest_bound` has replaced unsupported exclusive bounds by inclusive bounds
         least = math.ceil(bounds["minimum"])
         most = math.floor(bounds["maximum"])
         if most < least:
@@ -149,7 +149,7 @@ def _step(rules: Rules, *, whole: bool) -> Node:
     return {"multipleOf": steps[0]}
 
 
-def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
+def _keep_strictest_bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     """Return the strictest lower bound, or the strictest upper bound, as one keyword."""
     exclusive = "exclusive" + keyword.capitalize()
     sign = -1 if keyword == "minimum" else 1
@@ -189,7 +189,7 @@ def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
     return bounds
 
 
-def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
+def list_values_by_type(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
     """Return one or more alternatives that together list the values that all nodes allow."""
     keyword = "enum" if rules.values_of("enum") else "const"
     kept = [value for value in values if _has_type(value, kinds) and _is_within_bounds(value, rules)]

@@ -14,7 +14,7 @@ from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, Subset, find_su
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
@@ -34,15 +34,15 @@ def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
 def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
     yield f"{printable(str(case.key))}: {subset}: {_kind(outcome, case)}"
     if isinstance(outcome, Inexpressible):
-        yield f"  {_at(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
+        yield f"  {_format_place(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
         return
     for warning in outcome.foretold:
         yield f"  {warning}"
     for change in outcome.changes:
-        yield f"  {change.kind}: {_at(change.keyword, change.path)}: {printable(change.note)}"
+        yield f"  {change.kind}: {_format_place(change.keyword, change.path)}: {printable(change.note)}"
 
 
-def _at(keyword: str, path: str) -> str:
+def _format_place(keyword: str, path: str) -> str:
     return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
 
 
@@ -124,7 +124,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
         if broken := len(keys) - count:
-            out.write(f"omitted: {broken} of {counted(len(keys), 'case')}, without a schema\n")
+            out.write(f"omitted: {broken} of {format_count(len(keys), 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
 
 
@@ -146,7 +146,7 @@ def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> b
                 out.write(f"{reason}\n" if outcome == "broken" else f"{printable(place, None)}: {reason}\n")
     if not options.json:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        out.write(f"{subset.version}: {counted(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
+        out.write(f"{subset.version}: {format_count(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
     return outcomes.total() > 0 and outcomes.keys() == {"accepted"}
 
 
@@ -156,12 +156,14 @@ def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[st
         return "broken", printable(case.problem, None)
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
-        reason = f"{_at(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
+        reason = f"{_format_place(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
         return "refused", f"{subset.version} refuses it: {reason}; no adaptation expresses it"
     if adapted.schema == case.schema:
         return "accepted", ""
     first, *more = adapted.changes
-    reason = f"{_at(first.keyword, first.path)}: {printable(first.note)}" + (f" (and {len(more)} more)" if more else "")
+    reason = f"{_format_place(first.keyword, first.path)}: {printable(first.note)}" + (
+        f" (and {len(more)} more)" if more else ""
+    )
     return (
         "refused",
         f"{subset.version} refuses it unchanged: {reason}; --jsbench-adapt={mode} sends it rewritten",

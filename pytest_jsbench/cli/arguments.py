@@ -48,11 +48,11 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
     }
     parser.add_argument(
         flag or flag_of(name),
-        **{"dest": name, "type": reading(option.of_text), **described, **changes},
+        **{"dest": name, "type": to_argparse_type(option.of_text), **described, **changes},
     )
 
 
-def reading(read: Callable[[str], T]) -> Callable[[str], T]:
+def to_argparse_type(read: Callable[[str], T]) -> Callable[[str], T]:
     """Wrap a parse function so that its errors have the type whose message argparse prints."""
 
     def parse(text: str) -> T:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import extension
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
@@ -94,7 +94,7 @@ def add_plot(commands: Any) -> None:
 
 
 def _compare(options: argparse.Namespace, out: Output) -> bool:
-    runs, names = _labelled(options.runs, options.labels)
+    runs, names = _read_runs(options.runs, options.labels)
     by = None
     if options.by is not None:
         grouping = Grouping(options.by)
@@ -114,7 +114,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         require_jinja2("--output needs jinja2")
     published: list[Any] = []
     if options.published:
-        published = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)
+        published = extension("publication", "jsonschemabench", error=ExportError).compare_with_published(runs, names)
     more: list[Block] = [block for table in published for block in table.blocks()]
     margin = options.margin
     comment = options.comment
@@ -135,7 +135,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _plot(options: argparse.Namespace, out: Output) -> bool:
-    files, names = _labelled(options.files, options.labels)
+    files, names = _read_runs(options.files, options.labels)
     metrics = [name.strip() for name in options.metrics.split(",") if name.strip()]
     save(picture(files, names, metrics), options.output)
     warnings = comparison_report.incomparable(run_json.settings_apart(files))
@@ -143,17 +143,16 @@ def _plot(options: argparse.Namespace, out: Output) -> bool:
     return True
 
 
-def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_json.Evaluation], list[str]]:
+def _read_runs(paths: list[Path], labels: list[str] | None) -> tuple[list[run_json.Evaluation], list[str]]:
     if labels is not None and len(labels) == 1:
         parts = labels[0].split(",")
         if len(parts) == len(paths):
             labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
-        message = (
-            f"--labels: found {counted(len(labels), 'label')} for {counted(len(paths), 'file')}; expected one per file"
-        )
+        found = f"{format_count(len(labels), 'label')} for {format_count(len(paths), 'file')}"
+        message = f"--labels: found {found}; expected one per file"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
-    runs = [warned(run_json.read(path)) for path in paths]
+    runs = [print_warnings(run_json.read(path)) for path in paths]
     if labels is not None:
         named = zip(labels, runs, strict=True)
         labels = [f"{label} {part.variant}".rstrip() for label, run in named for part in run.each]

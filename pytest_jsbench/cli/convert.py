@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
@@ -87,10 +87,10 @@ def add_report(commands: Any) -> None:
 
 def _baseline(options: argparse.Namespace, out: Output) -> bool:
     run, outcomes = run_json.with_cases(options.run)
-    data = run_json.baseline_to_dict(warned(run), outcomes)
+    data = run_json.baseline_to_dict(print_warnings(run), outcomes)
     write_atomically(options.output, run_json.baseline_to_text(data), shared=True)
     whose = f"{printable(run.backend)} {printable(run.label)}"
-    out.write(f"{options.output}: {counted(len(outcomes), 'case')} of {whose}\n")
+    out.write(f"{options.output}: {format_count(len(outcomes), 'case')} of {whose}\n")
     return True
 
 
@@ -100,18 +100,18 @@ def _export(options: argparse.Namespace, out: Output) -> bool:
         message = f"--{next(iter(chosen))} applies only to --format={EVERY_EVAL_EVER}, found {options.format}: omit it"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
-    run = warned(run_json.read_run(options.run))
+    run = print_warnings(run_json.read_run(options.run))
     out.write(f"{exporter.write(options.output, run, summarize(run), **chosen)}\n")
     return True
 
 
 def _report(options: argparse.Namespace, out: Output) -> bool:
-    run = warned(run_json.read_run(options.run))
+    run = print_warnings(run_json.read_run(options.run))
     summary = summarize(run)
     comparisons = {}
     if options.baseline is not None:
         baseline, _ = run_json.with_cases(options.baseline)
-        comparisons = run_json.against(warned(baseline), run.metadata, summary)
+        comparisons = run_json.against(print_warnings(baseline), run.metadata, summary)
     report.write(options.output, run, summary, run_json.read_gates(options.run, run), comparisons)
     out.write(f"{options.output}\n")
     return True

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, JSBenchError
-from pytest_jsbench.core.extensions import installed, origin, package_of
+from pytest_jsbench.core.extensions import find_entry_points, origin, package_of
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
@@ -74,9 +74,9 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         out.json(data, indent=None)
     elif options.name:
         for preset in chosen:
-            out.lines(_everything(preset))
+            out.lines(_describe_preset(preset))
         for name, option_names in others.items():
-            out.lines([f"{printable(name)}: {_listed(option_names)}"])
+            out.lines([f"{printable(name)}: {_format_value(option_names)}"])
             out.lines([f"  default model: {models[name]}"] if name in models else [])
         if problems:
             raise EngineError("; ".join(problems.values()), found=sorted(problems))
@@ -102,11 +102,11 @@ def _tables(
     others: dict[str, list[str] | None], models: dict[str, str], chosen: list[ProviderPreset]
 ) -> Iterator[Block]:
     engines: list[Row] = [
-        (name, (models.get(name, "-"), _listed(option_names))) for name, option_names in others.items()
+        (name, (models.get(name, "-"), _format_value(option_names))) for name, option_names in others.items()
     ]
     yield TableBlock.of_texts("Engine", ("Default model", "Options"), engines)
     rows: list[Row] = [
-        (each.name, (structured(each), streams(each), each.key or "-", each.subset or "-", each.date))
+        (each.name, (describe_format(each), streams(each), each.key or "-", each.subset or "-", each.date))
         for each in chosen
     ]
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
@@ -122,10 +122,10 @@ def _tables(
 
 def _extensions() -> dict[str, dict[str, EntryPoint]]:
     """Return the extensions of installed packages, by kind and name."""
-    return {kind: installed(kind, error=JSBenchError) for kind in KINDS}
+    return {kind: find_entry_points(kind, error=JSBenchError) for kind in KINDS}
 
 
-def structured(preset: ProviderPreset) -> str:
+def describe_format(preset: ProviderPreset) -> str:
     """Describe how the schema is sent by default, and whether strict enforcement is requested."""
     strongest = preset.formats[preset.apis[0]][0]
     strict = preset.strict
@@ -142,24 +142,24 @@ def streams(preset: ProviderPreset) -> str:
     return f"not {', '.join(preset.unstreamed)}" if preset.unstreamed else "yes"
 
 
-def _everything(preset: ProviderPreset) -> Iterator[str]:
+def _describe_preset(preset: ProviderPreset) -> Iterator[str]:
     yield f"{preset.name}: {preset.title}, as of {preset.date}"
     for field in preset.__struct_fields__:
         value = getattr(preset, field)
         if field not in ("name", "title", "date", "traps") and value not in (None, (), {}):
-            yield f"  {field}: {_listed(value)}"
+            yield f"  {field}: {_format_value(value)}"
     for trap in preset.traps:
         yield f"  ! {trap}"
 
 
-def _listed(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case None:
             return "-"
         case bool():
             return str(value).lower()
         case dict():
-            return "; ".join(f"{name}: {_listed(each)}" for name, each in value.items())
+            return "; ".join(f"{name}: {_format_value(each)}" for name, each in value.items())
         case list() | tuple():
             return ", ".join(map(str, value)) or "none"
         case _:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.arguments import reading
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.arguments import to_argparse_type
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports import history, markdown, run_json
@@ -27,7 +27,7 @@ def add_history(commands: Any) -> None:
     )
     showing.add_argument("--file", type=Path, metavar="F", help="history file, such as history.jsonl (required)")
     showing.add_argument("--label", metavar="L", help="show only runs with this label")
-    count = reading(BY_NAME["limit"].of_text)
+    count = to_argparse_type(BY_NAME["limit"].of_text)
     last = f"number of newest runs to show per label (default: {_LAST})"
     showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)
     showing.add_argument(
@@ -56,11 +56,11 @@ def add_history(commands: Any) -> None:
 
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
-    runs = [warned(run_json.read(path)) for path in options.runs]
+    runs = [print_warnings(run_json.read(path)) for path in options.runs]
     every = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
     lines = list({line.identity: line for line in every}.values())
     added, before = history.add(options.file, lines)
-    warned(before)
+    print_warnings(before)
     for line in lines:
         name = line.run["run_id"] + (f", variant {line.variant}" if line.variant else "")
         words = f"added a line for {line.label}: {name}" if line in added else f"already has {name}: nothing added"
@@ -73,7 +73,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
         raise ExportError("--file is missing: add the history file, such as --file history.jsonl", option="file")
     if options.metric is not None and options.plot is None:
         raise ExportError("--metric affects only a plot: add --plot PICTURE, or omit --metric", option="metric")
-    every = warned(history.History.read(options.file)).series if options.file.exists() else ()
+    every = print_warnings(history.History.read(options.file)).series if options.file.exists() else ()
     if not every:
         problem = "the file has no readable line" if options.file.exists() else "no such file"
         message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds a run"

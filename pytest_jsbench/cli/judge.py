@@ -96,7 +96,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
                 f"warning: values were not compared again, since the run's comparison functions "
                 f"are not loaded: add {wanted}"
             )
-        out.lines([*notes, *_changed(before, run)])
+        out.lines([*notes, *_list_changes(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
             out.lines(detail("written", str(output)))
@@ -159,7 +159,7 @@ def _schema_of(data: Mapping[str, Any]) -> object:
         return schema
 
 
-def _changed(before: Run, after: Run) -> Iterator[str]:
+def _list_changes(before: Run, after: Run) -> Iterator[str]:
     for old, new in zip(before.outcomes, after.outcomes, strict=True):
         if old.failure_type != new.failure_type:
             was, now = (outcome.failure_type or "passed" for outcome in (old, new))

@@ -19,9 +19,9 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
-from pytest_jsbench.core.extensions import FIX_PACKAGE, installed, origin, reinstall_hint
+from pytest_jsbench.core.extensions import FIX_PACKAGE, find_entry_points, origin, reinstall_hint
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.core.version import __version__
 
 
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
     command = getattr(options, "command", None)
     if callable(command) and getattr(command, "__module__", "").startswith("pytest_jsbench."):
         return bool(command(options, out))
-    point = installed("command", error=JSBenchError)[name]
+    point = find_entry_points("command", error=JSBenchError)[name]
     if not callable(command):
         message = (
             f"command '{name}': {origin(point)} does not call parser.set_defaults(command=FUNCTION); {FIX_PACKAGE}"
@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
     except (JSBenchError, BrokenPipeError):
         raise
     except THIRD_PARTY_ERRORS as error:
-        message = f"command '{name}': {origin(point)} raised {one_line(described(error))}; {FIX_PACKAGE}"
+        message = f"command '{name}': {origin(point)} raised {one_line(describe_error(error))}; {FIX_PACKAGE}"
         raise JSBenchError(message, found=name) from error
 
 
@@ -110,7 +110,7 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def _add_installed(commands: Any, named: str) -> None:
     """Add the third-party command with this name, or all if the name is empty; built-in commands take precedence."""
-    points = installed("command", error=JSBenchError)
+    points = find_entry_points("command", error=JSBenchError)
     if named and named not in points:
         message = f"unknown command '{printable(named)}': {nearest(named, {*commands.choices, *points})}"
         raise JSBenchError(message + reinstall_hint(), found=named)
@@ -119,7 +119,7 @@ def _add_installed(commands: Any, named: str) -> None:
             points[name].load()(commands)
         except THIRD_PARTY_ERRORS as error:
             message = (
-                f"command '{name}': cannot add {origin(points[name])}: {one_line(described(error))}; {FIX_PACKAGE}"
+                f"command '{name}': cannot add {origin(points[name])}: {one_line(describe_error(error))}; {FIX_PACKAGE}"
             )
             if named:
                 raise JSBenchError(message, found=named) from error

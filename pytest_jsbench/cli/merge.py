@@ -17,7 +17,7 @@ from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.stores import at_hand, originally
+from pytest_jsbench.records.stores import fetch_runs, restore_urls
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import write_files
 from pytest_jsbench.reports.run_json import load
@@ -57,7 +57,7 @@ def add_merge(commands: Any) -> None:
 def _merge(options: argparse.Namespace, out: Output) -> bool:
     with flag_names_in_errors(options):
         gates = gates_of(vars(options))
-        with at_hand(options.runs) as (paths, originals):
+        with fetch_runs(options.runs) as (paths, originals):
             form: dict[str, Any] = {"as_json": options.json, "originals": originals}
             return merge_runs(paths, options.output, out, gates=gates, baseline=options.baseline, **form)
 
@@ -90,14 +90,14 @@ def merge_runs(
         repeats=None if own_tests else run.metadata.repeats,
     )
     decision = expectations.decide(run.metadata, summary)
-    verdict = decide(_ending(merged, summary), summary.total, decision.gates)
+    verdict = decide(_build_ending(merged, summary), summary.total, decision.gates)
     run = replace(run, verdict=verdict)
     make_folder(output, merged.parts, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     if problems := write_files(output, run, summary, decision, config_path="unknown"):
         raise MergeError("; ".join(problems), where=output)
     warnings = [f"warning: {warning}" for warning in expectations.warnings]
-    notes = [printable(originally(note, originals or {})) for note in (*merged.notes, *warnings)]
+    notes = [printable(restore_urls(note, originals or {})) for note in (*merged.notes, *warnings)]
     if as_json:
         disagreeing = [attempt.name(several=attempt.repeat > 0) for attempt in merged.disagreeing]
         parts = {"notes": notes, "absent": merged.absent, "twice": merged.twice, "disagreeing": disagreeing}
@@ -111,7 +111,7 @@ def merge_runs(
     return verdict.passed
 
 
-def _ending(merged: Merged, summary: Summary) -> Ending:
+def _build_ending(merged: Merged, summary: Summary) -> Ending:
     """
     Return the end of a pytest session that ran all shards, as input for the run verdict; each case that did not
     pass counts as a failed test.

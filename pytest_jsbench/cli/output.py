@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import counted, json_text, printable
+from pytest_jsbench.core.text import format_count, json_text, printable
 from pytest_jsbench.records.journal import find_runs, read_header
 from pytest_jsbench.reports.terminal import report_lines, width_of
 
@@ -54,7 +54,7 @@ class Output(io.TextIOBase):
         self.lines(report_lines(blocks, self.width))
 
 
-def warned(content: Read) -> Read:
+def print_warnings(content: Read) -> Read:
     """Print to stderr the warnings that arose when a file was read, and return the file's content."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
     return content
@@ -69,7 +69,7 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
     """
     runs = find_runs(folder) if folder.is_dir() else []
     if runs and runs != [folder]:  # a run written here would hide the runs in the subdirectories
-        message = f"{folder} contains {counted(len(runs), 'run')}: choose a new directory, there or elsewhere"
+        message = f"{folder} contains {format_count(len(runs), 'run')}: choose a new directory, there or elsewhere"
         raise error(message, where=folder)
     has_records = bool(runs)
     kept = None

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.core.text import dollars, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.reports import run_json
@@ -51,7 +51,7 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
-    run = None if options.run is None else warned(run_json.read(options.run))
+    run = None if options.run is None else print_warnings(run_json.read(options.run))
     figures = {} if run is None else run.figures
     parts = () if run is None else run.each
     rate = options.rate
@@ -100,14 +100,14 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         return True
     rate_text = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
     no_worse = f"that an equal run is at most {difference:g} worse"
-    attempts = counted(design.repeats, "attempt")
+    attempts = format_count(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
     warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case are identical: "
     out.report(
         [
             [
-                ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
+                ("calls", f"{format_count(calls, 'call')}: {format_count(design.cases, 'case')}, {attempts} each"),
                 ("repeats", f"correlation between attempts at a case: {design.correlation:.2f}, {origin}"),
                 *(
                     [("warning", f"{warning}more attempts add little information")]
@@ -116,7 +116,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ),
                 ("interval", f"95 % confidence interval for {rate_text}: {low:.3f} to {high:.3f}"),
                 ("power", f"a difference of {difference:g} is detected with {100 * power:.0f} % power"),
-                ("needed", f"{counted(needed, 'case')} with {attempts} each, for {required_power} power"),
+                ("needed", f"{format_count(needed, 'case')} with {attempts} each, for {required_power} power"),
                 (
                     "no worse",
                     f"as many cases show with {required_power} power {no_worse}",

@@ -21,7 +21,7 @@ from pytest_jsbench.cli.engines import default_model
 from pytest_jsbench.cli.project_sources import Source
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.files import FileReader, inside, real, write_atomically
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.presets import KEYS
 
@@ -294,7 +294,7 @@ def write_files(files: Sequence[NewFile]) -> None:
                 _write(path, file.text)
     except (JSBenchError, OSError) as error:
         _undo(undo, made)
-        reason = str(error) if isinstance(error, JSBenchError) else described(error)
+        reason = str(error) if isinstance(error, JSBenchError) else describe_error(error)
         raise DatasetError(f"nothing was written: {reason}", found=reason) from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import FileReader, inside, parse_json
-from pytest_jsbench.core.text import counted, described, printable
+from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.folders import has_tool_schemas
 from pytest_jsbench.datasets.registry import BUNDLED, open_dataset
@@ -68,7 +68,7 @@ def find_sources(root: Path) -> tuple[list[Source], list[str]]:
         except (RecursionError, MemoryError):  # raised by the parser or the search, mostly for generated code
             fault = "nested too deeply"
         except (JSBenchError, OSError, ValueError) as error:
-            fault = str(error) if isinstance(error, JSBenchError) else described(error)
+            fault = str(error) if isinstance(error, JSBenchError) else describe_error(error)
         else:
             if isinstance(content, ast.Module):
                 sources += models
@@ -148,7 +148,7 @@ def _find_source(root: Path, path: Path, words: str) -> Iterator[Source]:
         yield Source(
             # without the leading ./, this path would be read as the name of a bundled dataset, as ~ or as an option
             dataset=f"./{place}" if place in BUNDLED or place.startswith(("~", "-")) else place,
-            words=f"{words}, {counted(len(cases), 'schema')}",
+            words=f"{words}, {format_count(len(cases), 'schema')}",
             cases=len(cases),
             imports=f"from pathlib import Path\n\nimport pytest\n\nfrom pytest_jsbench import Dataset\n\n"
             f"CASES = Dataset.load(Path(__file__).resolve().parents[1] / {place!r})",
@@ -220,7 +220,7 @@ def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
         top = names[_find_root(names, [_names_in(node) for node in models.values()])]
         yield Source(
             dataset=f"{module}:*",
-            words=counted(len(models), "Pydantic model"),
+            words=format_count(len(models), "Pydantic model"),
             cases=len(models),
             imports=f"import pytest\n\nfrom {module} import {top}",
             schema=top,

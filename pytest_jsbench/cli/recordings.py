@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.records.journal import find_runs
 
@@ -53,5 +53,5 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
     ending = ""
     if paths:
         ending = ": deleted" if options.prune else ": --prune deletes them"
-    out.write(f"{counted(len(paths), 'recording')} not used by any test{ending}\n")
+    out.write(f"{format_count(len(paths), 'recording')} not used by any test{ending}\n")
     return True

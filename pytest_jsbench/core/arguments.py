@@ -45,7 +45,7 @@ def arguments(
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
         @functools.wraps(function)
-        def called(*args: Any, **named: Any) -> Any:
+        def call_checked(*args: Any, **named: Any) -> Any:
             __tracebackhide__ = True  # keeps this wrapper out of the traceback of a failing test
             if not open_ended:
                 for unknown in named.keys() - parameters.keys():
@@ -54,7 +54,7 @@ def arguments(
             values = {at: _read(value, parameters.get(at), readers, name) for at, value in named.items()}
             return function(*placed, *args[len(placed) :], **values)
 
-        return called  # type: ignore[return-value]
+        return call_checked  # type: ignore[return-value]
 
     return decorate
 
@@ -151,7 +151,7 @@ def names(value: object) -> tuple[str, ...]:
     return texts
 
 
-def joined(value: object) -> str:
+def join_names(value: object) -> str:
     """Return a list of names as a comma-separated string; return a string unchanged."""
     if isinstance(value, str):
         return value

@@ -158,7 +158,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"
 
 
-def exhausted(error: BaseException) -> str:
+def describe_exhaustion(error: BaseException) -> str:
     """Return a message if the error, or its cause, means that a resource is exhausted; otherwise an empty string."""
     seen: BaseException | None = error
     while seen is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, ImportFailed, JSBenchError, nearest
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described, kind_of, printable
+from pytest_jsbench.core.text import describe_error, kind_of, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
@@ -34,7 +34,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
         target: object = importlib.import_module(module_name)
     except THIRD_PARTY_ERRORS as reason:
         # The message may contain an API key, for example if an SDK raised the error.
-        message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
+        message = f"{purpose}: cannot import {module_name}: {one_line(describe_error(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
         if not hasattr(target, name):
@@ -59,7 +59,7 @@ _LONGEST = 160
 FIX_PACKAGE = "update that package, or uninstall it"
 
 
-def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
+def find_entry_points(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
     """
     Return the entry points of a kind by name; a third party's entry point replaces this package's own. Raise an error
     if two third-party packages provide the same name.
@@ -84,7 +84,7 @@ def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
     Load the extension with this name, whether a third party or this package provides it; the error for an unknown name
     suggests a similar name.
     """
-    points = installed(kind, error=error)
+    points = find_entry_points(kind, error=error)
     if name not in points:
         message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall_hint()}"
         raise error(message, found=name, expected=sorted(points))
@@ -107,7 +107,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
     try:
         return point.load()
     except THIRD_PARTY_ERRORS as reason:
-        words = one_line(described(reason, _LONGEST))
+        words = one_line(describe_error(reason, _LONGEST))
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {FIX_PACKAGE}"
         raise error(message, found=point.value) from reason
 

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
 
 import msgspec
 
-from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import JournalError, JSBenchError, describe_exhaustion
 from pytest_jsbench.core.json_values import structure, too_deep
 from pytest_jsbench.core.text import printable
 
@@ -208,7 +208,7 @@ class FileReader:
         except Unreadable as unreadable:
             raise self._error(place, unreadable) from None
         except OSError as error:
-            if why := exhausted(error):  # the file is not at fault, so its cases are not invalid
+            if why := describe_exhaustion(error):  # the file is not at fault, so its cases are not invalid
                 raise JSBenchError(f"{place} cannot be read: {why}", where=place) from error
             problem = f"cannot be read: {error.strerror or error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
@@ -470,7 +470,7 @@ def append_whole(file: FileIO, data: bytes, size: int) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[FileIO]:
+def open_locked(path: Path) -> Iterator[FileIO]:
     """Open the file for reading and appending, with an exclusive lock; create the file if it is missing."""
     with path.open("a+b", buffering=0) as file:
         if sys.platform == "win32":

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.json_values import Count, Seconds, written
+from pytest_jsbench.core.json_values import Count, Seconds, write_always
 
 
 class ResponseFormat(StrEnum):
@@ -82,7 +82,7 @@ class GenerationParams:
     #: Time limit for the whole call, without retries, in seconds.
     timeout: float = 120.0
 
-    def for_repeat(self, repeat: int) -> GenerationParams:
+    def with_repeat(self, repeat: int) -> GenerationParams:
         """
         Return the parameters for attempt number `repeat`, from 0; add the number to the seed, because the same seed
         would repeat the answer.
@@ -233,7 +233,7 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Way in which the schema was sent to the engine.
     response_format: ResponseFormat
     #: The schema that was sent, if it differs from the case's schema; otherwise None.
-    schema: Schema | None = written(None)
+    schema: Schema | None = write_always(None)
     #: The provider's batch that contained the request; None for a single call.
     batch: str | None = None
     #: Sampling parameters that were sent, if they differ from those of the request; otherwise None.
@@ -306,9 +306,9 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     #: Times of the call; None if they were not measured, as for an answer from a provider's batch.
     timing: Timing | None
     #: Token counts of the call.
-    usage: Usage = written(Usage())
+    usage: Usage = write_always(Usage())
     #: The request that was sent; None if the engine does not report it.
-    sent: Sent | None = written(None)
+    sent: Sent | None = write_always(None)
     #: Whether the text contained a secret of the run, which was replaced by the same number of `*`.
     secret_replaced: bool = False
     #: The model's reasoning, if the provider sent it separately from the text; the judge never sees it.
@@ -337,11 +337,11 @@ class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decli
     #: The engine's message.
     message: str
     #: Times of the call; None if nothing was sent.
-    timing: Timing | None = written(None)
+    timing: Timing | None = write_always(None)
     #: Token counts of the call.
-    usage: Usage = written(Usage())
+    usage: Usage = write_always(Usage())
     #: The request that was sent; None if the engine does not report it.
-    sent: Sent | None = written(None)
+    sent: Sent | None = write_always(None)
     #: The server's answer as received, if an application made the call; otherwise None.
     server: ServerAnswer | None = None
 
@@ -354,7 +354,7 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
     #: Message about the failure, on one line.
     message: str
     #: HTTP status; None if there was no response.
-    status: int | None = written(None)
+    status: int | None = write_always(None)
 
 
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -455,13 +455,13 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Total generation time: from sending the request to the complete response.
     tgt: Seconds
     #: Time to first token: from sending the request to the first content token; None without streaming.
-    ttft: Seconds | None = written(None)
+    ttft: Seconds | None = write_always(None)
     #: Generation completion time: from the first content token to the last; None without streaming, or if all content
     #: arrived at once.
-    gct: Seconds | None = written(None)
+    gct: Seconds | None = write_always(None)
     #: Time from receiving the schema to the first mask of its grammar; None unless the engine compiles the grammar
     #: locally.
-    grammar_compilation: Seconds | None = written(None)
+    grammar_compilation: Seconds | None = write_always(None)
     #: Part of `grammar_compilation` before the first mask is computed; None if the library does not separate the two
     #: parts.
     compile_time: Seconds | None = None
@@ -488,10 +488,11 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Stopwatch:
     """Measures one call from the creation of this object: the times of reasoning, of content tokens, and of the end."""
 
-    __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
+    __slots__ = ("_clock", "_first", "_last", "_piece", "_reasoning", "_start")
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
+    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._start = clock()
         self._first: float | None = None
         self._last: float | None = None
         self._piece: object = None
@@ -505,7 +506,7 @@ class Stopwatch:
         """
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
-        self._last = time.perf_counter()
+        self._last = self._clock()
         self._piece = piece
         if self._first is None:
             self._first = self._last
@@ -516,14 +517,14 @@ class Stopwatch:
     def reasoning(self, *, piece: object = None) -> None:
         """Record the arrival of reasoning, which is not content; only reasoning before the first content counts."""
         if self._reasoning is None and self._first is None:
-            self._reasoning = time.perf_counter(), piece
+            self._reasoning = self._clock(), piece
 
     def stop(self, *, answer: float | None = None) -> Timing:
         """
         Return the times up to now; `answer` is the time at which the answer itself began, if the content begins with
         reasoning.
         """
-        tgt = time.perf_counter() - self._start
+        tgt = self._clock() - self._start
         first, last = self._first, self._last
         begun = first if self._reasoning is None else self._reasoning[0]
         ended = first if answer is None else answer

@@ -433,13 +433,13 @@ class GuardedCalls:
 _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
+def _renew_locks() -> None:
     for calls in list(_calls):
         calls.renew_lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @functools.cache

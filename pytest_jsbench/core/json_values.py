@@ -105,7 +105,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
 Digest = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
 
 
-def written(default: T) -> T:
+def write_always(default: T) -> T:
     """
     Return the default for a Struct field that is always written to JSON; other fields are omitted if they have their
     default.

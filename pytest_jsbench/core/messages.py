@@ -43,7 +43,7 @@ class ToolCall:
         kind = call.get("type", "function")
         function = _fields_of(call.get("function"))
         if kind != "function":
-            raise ValueError(f"type is {_shown(kind)}; expected 'function'")
+            raise ValueError(f"type is {_format_value(kind)}; expected 'function'")
         made = cls(
             id=_text(call.get("id"), "id"),
             name=_text(function.get("name"), "function.name"),
@@ -91,7 +91,7 @@ class Message:
         turn = _fields_of(value)
         role = turn.get("role")
         if role not in _ROLES:
-            raise ValueError(f"role is {_shown(role)}; expected one of {', '.join(_ROLES)}")
+            raise ValueError(f"role is {_format_value(role)}; expected one of {', '.join(_ROLES)}")
         if turn.get("function_call"):
             raise ValueError("function_call is an older form; expected tool_calls")
         calls = tuple(_calls(turn.get("tool_calls")))
@@ -157,7 +157,7 @@ def check_calls(turns: Sequence[Message]) -> None:
     for number, turn in enumerate(turns):
         if turn.role == "tool":
             if turn.tool_call_id not in open_calls:
-                shown_id = _shown(turn.tool_call_id)
+                shown_id = _format_value(turn.tool_call_id)
                 ids = ", ".join(open_calls)
                 expected = f"the id of a call without a result ({ids})" if ids else "a call before this result"
                 message = f"messages[{number}].tool_call_id is {shown_id}; expected {expected}"
@@ -172,7 +172,9 @@ def check_calls(turns: Sequence[Message]) -> None:
                 f"messages[{number}].tool_calls contains a duplicate id; expected a different id for each call"
             )
     for name, place in open_calls.items():
-        message = f"{place} has no result; expected a message of role tool after it, with tool_call_id {_shown(name)}"
+        message = (
+            f"{place} has no result; expected a message of role tool after it, with tool_call_id {_format_value(name)}"
+        )
         raise ValueError(message)
 
 
@@ -214,7 +216,7 @@ def _content(value: object, *, may_be_none: bool) -> str:
     for number, part in enumerate(value):
         fields = _fields_of(part)
         if fields.get("type") != "text":
-            raise ValueError(f"content[{number}].type is {_shown(fields.get('type'))}; expected 'text'")
+            raise ValueError(f"content[{number}].type is {_format_value(fields.get('type'))}; expected 'text'")
         parts.append(_text(fields.get("text"), f"content[{number}].text", may_be_empty=True))
     return "\n".join(parts)
 
@@ -232,5 +234,5 @@ def _kind(value: object) -> str:
     return f"a JSON {json_type(value)}"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return printable(repr(value), 60)

@@ -40,10 +40,10 @@ def printable(
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
     shown = _visible(text, _code, "\n\t" if lines else "")
-    return shortened(_without_commands(shown, _disarm), limit, cut=cut)
+    return shorten(_without_commands(shown, _disarm), limit, cut=cut)
 
 
-def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
+def shorten(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
     """Return the text, with its end or its middle replaced by `…` if it is too long; other characters are unchanged."""
     if limit is None or len(text) <= limit:
         return text
@@ -69,7 +69,9 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
                 # Cut no more of the common start than necessary.
                 kept = min(start, max(len(names[at]) - limit + 1, 0))
                 rest = f"…{names[at][kept:]}" if kept else names[at]
-                shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
+                shown[at] = (
+                    _append_number(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
+                )
     return shown
 
 
@@ -79,7 +81,7 @@ def _common_start(names: Sequence[str]) -> int:
     return len(re.sub(r"[^\W_]*\Z", "", "".join(letter for letter, _ in same)))
 
 
-def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
+def _append_number(shown: Sequence[str], at: int, limit: int) -> str:
     """Return the text at index `at` with a number appended, which makes the text unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
@@ -98,7 +100,7 @@ def dollars(amount: float) -> str:
     return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.{2 if amount >= 1 else 4}f}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a number with its noun: `1 case`, `2 cases`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
@@ -122,7 +124,7 @@ def plain_value(value: object, limit: int = 80) -> str:
         return kind_of(value)
 
 
-def described(error: BaseException, limit: int = LONGEST) -> str:
+def describe_error(error: BaseException, limit: int = LONGEST) -> str:
     """Return an exception as one line, or only the exception's type if its message cannot be formatted."""
     name = type(error).__name__
     try:
@@ -162,7 +164,7 @@ def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
     if text.isascii() and not text.encode("ascii").translate(None, _SEEN).strip(b"\n" if "\n" in kept else b""):
         return text
 
-    def escaped(run: re.Match[str]) -> str:
+    def escape(run: re.Match[str]) -> str:
         characters = run.group()
         if characters.isprintable() and not _BLANK.search(characters):
             return characters
@@ -173,7 +175,7 @@ def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
             for letter in characters
         )
 
-    return (_NOT_ASCII_LINES if "\n" in kept else _NOT_ASCII).sub(escaped, text)
+    return (_NOT_ASCII_LINES if "\n" in kept else _NOT_ASCII).sub(escape, text)
 
 
 def _disarm(command: re.Match[str]) -> str:

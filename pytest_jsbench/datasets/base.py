@@ -13,7 +13,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
-from pytest_jsbench.values import expecting, without_comparers
+from pytest_jsbench.values import extract_comparers, without_comparers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class Listing:
         try:
             return entry.read(key)
         except Unreadable as error:
-            return broken(key, entry.where, error)
+            return build_broken_case(key, entry.where, error)
 
     def texts(self) -> Iterator[tuple[CaseKey, str]]:
         """Yield the key and the schema's text of each case that consists only of its schema."""
@@ -229,7 +229,7 @@ def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbe
     return key
 
 
-def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
+def build_broken_case(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
     """Return a BrokenCase for a case that could not be read, with the place in the source."""
     return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
 
@@ -256,7 +256,7 @@ def with_comparers(case: Case) -> Case:
         if case.expected is None:
             schema = without_comparers(case.schema)
             return case if schema is case.schema else replace(case, schema=schema)
-        schema, expected = expecting(case.schema, case.expected.value)
+        schema, expected = extract_comparers(case.schema, case.expected.value)
     except ValueError as error:
         raise Unreadable(str(error), reason="bad_comparer") from None
     return replace(case, schema=schema, expected=expected)

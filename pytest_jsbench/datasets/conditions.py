@@ -182,7 +182,7 @@ class _Parser:
             message = f"the condition has {len(self._text):,} characters; expected at most {_LONGEST:,}"
             raise ConditionError(message, found=len(self._text), expected=_LONGEST)
         condition = self._parse_any_of()
-        if not self._at_end():
+        if not self._is_at_end():
             raise self._error("expected 'and', 'or' or the end")
         return condition
 
@@ -214,7 +214,7 @@ class _Parser:
             return None
         condition = self._parse_any_of()
         if not self._skip(")"):
-            if not self._at_end():
+            if not self._is_at_end():
                 raise self._error("expected 'and', 'or' or ')'")
             raise self._error("'(' is not closed", at=opened)
         return condition
@@ -254,7 +254,7 @@ class _Parser:
             raise self._error(f"unknown {field} '{word}': {nearest(word, words)}", at=start, found=word, expected=words)
         return _word_condition(field, word)
 
-    def _at_end(self) -> bool:
+    def _is_at_end(self) -> bool:
         return self._position == len(self._text)
 
     def _skip(self, word: str) -> bool:

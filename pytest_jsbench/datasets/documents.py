@@ -24,7 +24,7 @@ from pytest_jsbench.datasets.base import as_schema
 from pytest_jsbench.datasets.folders import files_below
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.keywords import DATA, NAMED
-from pytest_jsbench.schemas.references import joined, pointer_of
+from pytest_jsbench.schemas.references import join_uris, pointer_of
 
 #: Maximum size of a schema in bytes; the largest schema of JSONSchemaBench has 938,058.
 LARGEST_SCHEMA = 10_000_000
@@ -120,7 +120,7 @@ class DocumentFolder:
             if isinstance(document, dict):
                 for keyword in ("$id", "id"):
                     if isinstance(name := document.get(keyword), str):
-                        paths.setdefault(joined(self.uri(path), name).partition("#")[0], path)
+                        paths.setdefault(join_uris(self.uri(path), name).partition("#")[0], path)
         return paths
 
     def _parse(self, path: Path) -> object:
@@ -203,7 +203,7 @@ class _Bundle:
             self._resolver = self._resolver_inside(place.document, self._resolver)
         self._own = {id(part): path for part, path in _paths(place.schema)}
         self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
-        self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
+        self._taken = set(_as_mapping(_as_mapping(place.schema).get(self._container)))
         #: Name and contents of each copied schema by its id(). The contents are kept, so that the id() stays unique.
         self._copied: dict[object, tuple[str, Any]] = {}
         #: Documents of other dialects by URI. They are copied as a whole, and references to them keep their URI.
@@ -223,7 +223,7 @@ class _Bundle:
             name, contents, resolver = self._pending.popleft()
             definitions[name] = self._rewrite(contents, resolver, top=True)
             for keyword in (*_NAMES, "$schema"):
-                if isinstance(_mapping(definitions[name]).get(keyword), str):
+                if isinstance(_as_mapping(definitions[name]).get(keyword), str):
                     del definitions[name][keyword]
         if not self._is_inner:
             definitions |= self._foreign_definitions()
@@ -232,7 +232,7 @@ class _Bundle:
         if definitions:
             if not isinstance(rewritten, dict):
                 raise Unreadable("is a list with references, not a schema", reason="not_a_schema")
-            rewritten[self._container] = {**_mapping(rewritten.get(self._container)), **definitions}
+            rewritten[self._container] = {**_as_mapping(rewritten.get(self._container)), **definitions}
         return rewritten
 
     def _foreign_definitions(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class _Bundle:
             # bundling a document may add other documents to `_foreign`
             whole = _Bundle(place, self._retrieve, self._foreign).schema()
             identifier = "id" if "draft-04" in whole["$schema"] else "$id"
-            definitions[self._unused_name(uri)] = {**whole, identifier: uri}
+            definitions[self._reserve_name(uri)] = {**whole, identifier: uri}
         return definitions
 
     def _retrieve_resource(self, uri: str) -> Any:
@@ -267,7 +267,7 @@ class _Bundle:
 
     def _resolver_inside(self, schema: Any, resolver: Any) -> Any:
         """Return the resolver for references inside a schema, which may declare its own base URI."""
-        named = any(isinstance(_mapping(schema).get(name), str) for name in ("$id", "id"))
+        named = any(isinstance(_as_mapping(schema).get(name), str) for name in ("$id", "id"))
         return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
 
     def _rewrite(self, value: Any, resolver: Any, *, top: bool = False, foreign: bool = False) -> Any:
@@ -296,7 +296,7 @@ class _Bundle:
     def _rewrite_reference(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """Return the reference as a pointer from the root; unchanged if it cannot be resolved here."""
         target = self._resolve(reference, resolver)
-        full = joined(_base_of(resolver), reference) if target else ""
+        full = join_uris(_base_of(resolver), reference) if target else ""
         if full.partition("#")[0] in self._foreign:
             return full
         if target is None and self._opaque and reference.startswith("#") and not foreign:
@@ -310,14 +310,14 @@ class _Bundle:
             return "#" + quote(pointer_of(path).encode("utf-8", "surrogatepass"), safe="/~$@:+;,!*'()=&-._")
         identity = contents if isinstance(contents, bool) else id(contents)
         if identity not in self._copied:
-            name = self._unused_name(reference)
+            name = self._reserve_name(reference)
             self._copied[identity] = (name, contents)
             self._pending.append((name, contents, resolver))
         return f"#/{self._container}/{self._copied[identity][0]}"
 
     def _resolve(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
         """Return the target of the reference, with the resolver for references inside of the target."""
-        full = joined(_base_of(resolver), reference)
+        full = join_uris(_base_of(resolver), reference)
         if full not in self._targets:
             contents, resolver = self._look_up(reference, resolver)
             is_schema = isinstance(contents, bool) or (
@@ -345,7 +345,7 @@ class _Bundle:
             return None, resolver
         return resolved.contents, resolved.resolver
 
-    def _unused_name(self, reference: str) -> str:
+    def _reserve_name(self, reference: str) -> str:
         path, _, fragment = reference.partition("#")
         last = fragment.rpartition("/")[2] or path.rstrip("/").rpartition("/")[2].partition(".")[0]
         wanted = _UNNAMED.sub("_", last)[:60] or "schema"
@@ -376,7 +376,7 @@ def _dialect(document: object) -> str | None:
     return DRAFT_2020_12.uri if find_dialect(uri) is DRAFT_2020_12 else uri.rstrip("#")
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 

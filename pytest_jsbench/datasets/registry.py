@@ -18,8 +18,8 @@ from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
-from pytest_jsbench.core.extensions import installed, is_reference, load, origin
-from pytest_jsbench.core.text import described, kind_of, printable
+from pytest_jsbench.core.extensions import find_entry_points, is_reference, load, origin
+from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, Selection, SkippedPart
 from pytest_jsbench.datasets.folders import files_below, is_user_file
 
@@ -78,7 +78,7 @@ def _open_several(selection: Selection) -> Listing:
     for source, listing in listings.items():
         entries += map(SkippedPart, listing.notes)
         for key, entry in listing.entries.items():
-            task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
+            task = key.task if sources_with[key.task] == 1 else _prefix_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
     return Listing.from_entries(selection, entries)
 
@@ -94,7 +94,7 @@ def _label_sources(sources: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def _prefixed_task(label: str, task: str) -> str:
+def _prefix_task(label: str, task: str) -> str:
     if label == task or label.endswith(f".{task}"):
         return label
     return f"{label}.{task}"
@@ -240,7 +240,7 @@ def _reject_split(selection: Selection) -> None:
 
 
 def _installed_datasets() -> dict[str, EntryPoint]:
-    return installed("dataset", error=DatasetError)
+    return find_entry_points("dataset", error=DatasetError)
 
 
 def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
@@ -284,7 +284,7 @@ def _dataset_errors_about(subject: str) -> Iterator[None]:
     except JSBenchError:
         raise
     except THIRD_PARTY_ERRORS as error:
-        raise DatasetError(f"{subject}: {described(error)}") from error
+        raise DatasetError(f"{subject}: {describe_error(error)}") from error
 
 
 def _unknown_source_message(source: str, path: Path) -> str:

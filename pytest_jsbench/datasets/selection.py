@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
@@ -44,7 +44,7 @@ def open_selected(selection: Selection, objects: object = None) -> Listing:
         matching = find_matching(condition, dataset, default_dialect=selection.default_dialect)
         if not matching:
             conditions = "', '".join(selection.where)
-            total = counted(len(keys), "case")
+            total = format_count(len(keys), "case")
             raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; the dataset has {total}")
         keys = [key for group in group_by_task(matching).values() for key in group[: selection.limit]]
     if selection.sample is not None:

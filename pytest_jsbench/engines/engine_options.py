@@ -60,21 +60,21 @@ class Options:
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a boolean option; the default if not given."""
-        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
+        return bool(self._check_value(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def text(self, name: str, *, default: Text) -> str | Text:
         """Return a string option, which must not be empty; the default if not given."""
-        text: str | Text = self._checked(name, default, _is_word, "a non-empty string")
+        text: str | Text = self._check_value(name, default, _is_word, "a non-empty string")
         return text
 
-    def required(self, name: str, what: str, remedy: str) -> str:
+    def required_text(self, name: str, what: str, remedy: str) -> str:
         """
         Return a required string option; if it is not given, raise MissingRequirement with `what` and `remedy` in the
         message.
         """
         text = self.text(name, default=None)
         if text is None:
-            raise missing(self.engine, what, remedy, where=name)
+            raise requirement_error(self.engine, what, remedy, where=name)
         return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
@@ -103,12 +103,12 @@ class Options:
         parameter is not sent.
         """
         expected = "the name of a parameter, or false"
-        return self._checked(name, default, lambda value: value is False or _is_word(value), expected) or None
+        return self._check_value(name, default, lambda value: value is False or _is_word(value), expected) or None
 
     def count(self, name: str, *, default: Count, least: int = 1) -> int | Count:
         """Return an integer option, which must be at least `least`; the default if not given."""
         expected = "a whole number above 0" if least else "a whole number"
-        number: int | Count = self._checked(
+        number: int | Count = self._check_value(
             name, default, lambda value: type(value) is int and value >= least, expected
         )
         return number
@@ -116,12 +116,12 @@ class Options:
     def share(self, name: str) -> float | None:
         """Return a number option, which must be greater than 0 and at most 1; None if not given."""
         expected = "a number above 0 and up to 1"
-        number = self._checked(name, None, _is_share, expected)
+        number = self._check_value(name, None, _is_share, expected)
         return None if number is None else float(number)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """Return a JSON object option, with `env:VAR` replaced by the variable's value; empty if not given."""
-        value = self._checked(name, {}, lambda value: isinstance(value, dict), "a JSON object")
+        value = self._check_value(name, {}, lambda value: isinstance(value, dict), "a JSON object")
         resolved: Mapping[str, Any] = self._with_environment(value, name)
         return resolved
 
@@ -138,7 +138,7 @@ class Options:
         expected = "1 to 64 characters from A-Z a-z 0-9 _ -"
         return value if _IDENTIFIER.fullmatch(value) else str(self._reject(name, expected))
 
-    def _checked(self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str) -> Any:
+    def _check_value(self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str) -> Any:
         """Return the value if it is valid; the default if not given."""
         if name not in self._values:
             return default
@@ -315,21 +315,21 @@ def require_package_for(
     """Raise MissingRequirement unless the package is installed and new enough; `user` is the subject of the message."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
-        raise missing_for(user, f"the package {package}", install, expected=package, where=install)
+        raise user_requirement_error(user, f"the package {package}", install, expected=package, where=install)
     installed = package_version(package)
     if minimum and tuple(map(int, _NUMBER.findall(installed)[: len(minimum)])) < minimum:
         wanted = ".".join(map(str, minimum))
         needed = f"{package}>={wanted}"
         found = f"{needed}, found {installed}"
-        raise missing_for(user, found, install, found=installed, expected=needed, where=install)
+        raise user_requirement_error(user, found, install, found=installed, expected=needed, where=install)
 
 
-def missing(engine: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
+def requirement_error(engine: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
     """Return the error for a missing requirement of an engine; `remedy` states how to provide the requirement."""
-    return missing_for(f"engine '{engine}'", what, remedy, **facts)
+    return user_requirement_error(f"engine '{engine}'", what, remedy, **facts)
 
 
-def missing_for(user: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
+def user_requirement_error(user: str, what: str, remedy: str, **facts: Any) -> MissingRequirement:
     """Return the error for a missing requirement; `user` is the subject of the message."""
     return MissingRequirement(f"{user} needs {what}: {remedy}", **{"expected": what, **facts})
 
@@ -363,7 +363,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
     wanted = (config.api_key_env,) if config.api_key_env else variables
     for variable in wanted:
         if value := os.environ.get(variable, "").strip():
-            return Key(value=_checked_key(config.name, variable, value), variable=variable)
+            return Key(value=_check_key(config.name, variable, value), variable=variable)
     if config.api_key_env:
         message = (
             f"engine '{config.name}' has no key: the environment variable {config.api_key_env}, named by"
@@ -373,7 +373,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
     if optional:
         return Key(value="")
     remedy = f"set {' or '.join(variables)}, or name another variable with --jsbench-api-key-env"
-    raise missing(config.name, "a key", remedy, where=variables[0])
+    raise requirement_error(config.name, "a key", remedy, where=variables[0])
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -387,7 +387,7 @@ def headers_of_environment(variable: str, named: Mapping[str, str] | None = None
     return {name: value for name, value in {**headers, **own}.items() if value}
 
 
-def _checked_key(engine: str, variable: str, value: str) -> str:
+def _check_key(engine: str, variable: str, value: str) -> str:
     if value.isascii() and value.isprintable():
         return value
     message = (

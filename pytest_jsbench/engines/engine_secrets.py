@@ -20,7 +20,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from msgspec import structs
 
-from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, describe_exhaustion
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -33,7 +33,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secret_masking import Secrets, key_like_hidden
-from pytest_jsbench.core.text import LONGEST, described, sentence
+from pytest_jsbench.core.text import LONGEST, describe_error, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import KEYS, preset_of
 from pytest_jsbench.settings.option import HiddenPart
@@ -130,7 +130,7 @@ def mark(value: Any) -> str:
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
 
 
-def shown_option(name: str, value: Any) -> Any:
+def outline_option(name: str, value: Any) -> Any:
     """Return an engine option's value for printing, without texts that may be secret."""
     return value if name in _PUBLIC_OPTIONS else outline(value, name)
 
@@ -144,7 +144,7 @@ def shown_text(option: Option, text: str) -> str:
             return without_credentials(text)
         case HiddenPart.VALUE:
             key, value = assignment(text)
-            return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
+            return text if outline_option(key, value) == value else f"{key}={HIDDEN}"
         case _:
             assert_never(option.hidden)
 
@@ -184,7 +184,7 @@ def public(config: EngineConfig) -> dict[str, Any]:
         "base_url": config.base_url and without_credentials(config.base_url),
         "api_key_env": config.api_key_env,
         "response_format": config.response_format and config.response_format.value,
-        "options": {name: shown_option(name, value) for name, value in config.options.items()},
+        "options": {name: outline_option(name, value) for name, value in config.options.items()},
         "mark": mark(
             {name: value for name, value in config.options.items() if name not in _PUBLIC_OPTIONS | {"extra_headers"}}
         ),
@@ -296,7 +296,7 @@ class RedactingEngine:
         except JSBenchError:
             raise
         except THIRD_PARTY_ERRORS as error:
-            if exhausted(error):  # the message contains no third-party text
+            if describe_exhaustion(error):  # the message contains no third-party text
                 raise
             # Any other error is a bug in the engine; the runner uses the same form of message for such errors.
             message = self._secrets.mask_message(f"{type(error).__name__}: {error}")
@@ -430,5 +430,5 @@ def errors_without_secrets(config: EngineConfig, *others: EngineConfig) -> Itera
     except JSBenchError:
         raise
     except THIRD_PARTY_ERRORS as error:
-        message = f"engine '{config.name}' cannot be used: {described(error, 10 * LONGEST)}"
+        message = f"engine '{config.name}' cannot be used: {describe_error(error, 10 * LONGEST)}"
         raise EngineError(sentence(secrets.mask_message(message))) from None

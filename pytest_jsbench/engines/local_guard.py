@@ -118,7 +118,7 @@ class SharedState:
         return self.folder / f"stuck-{starts}"
 
     @contextmanager
-    def in_flight(self, *, alone: bool) -> Iterator[InFlight]:
+    def register_call(self, *, alone: bool) -> Iterator[InFlight]:
         """
         Count a call as in flight during the block; if `alone`, make sure that no other call is in flight at the same
         time.
@@ -206,14 +206,14 @@ class RestartGuard:
         alone.
         """
         if test not in self._suspects:
-            with self._shared.in_flight(alone=False) as call:
+            with self._shared.register_call(alone=False) as call:
                 starts = self._wait_until_ready().starts
                 try:
                     return make()
                 except CallError as error:
                     # Other interrupted calls count as in flight until they notice the next start.
                     is_only = error.kind in _OF_STOPPED_SERVER and call.is_only() and self.starts() == starts
-                    if not self._stopped_server(error, starts, timeout):
+                    if not self._has_server_stopped(error, starts, timeout):
                         raise
                     if is_only:
                         raise self._blame(error) from None
@@ -221,12 +221,12 @@ class RestartGuard:
                 self._suspects.add(test)
                 message = "the local server was restarted during this call; repeat the call"
                 raise CallError(FaultKind.CONNECTION, message)
-        with self._shared.in_flight(alone=True):
+        with self._shared.register_call(alone=True):
             starts = self._wait_until_ready().starts
             try:
                 return make()
             except CallError as error:
-                if not self._stopped_server(error, starts, timeout):
+                if not self._has_server_stopped(error, starts, timeout):
                     raise
                 raise self._blame(error) from None
 
@@ -234,11 +234,11 @@ class RestartGuard:
         """Return the number of the server's starts so far."""
         return self._shared.read().starts
 
-    def interrupted(self, since: int) -> bool:
+    def has_restarted(self, since: int) -> bool:
         """Return whether the server was restarted after start number `since`; wait until the server is ready."""
         return self._wait_until_ready().starts != since
 
-    def _stopped_server(self, error: CallError, starts: int, timeout: float) -> bool:
+    def _has_server_stopped(self, error: CallError, starts: int, timeout: float) -> bool:
         """Return whether the server stopped during a failed call; if so, wait until the server is ready again."""
         if error.kind not in _OF_STOPPED_SERVER:
             return False
@@ -246,7 +246,7 @@ class RestartGuard:
         while time.monotonic() < end:
             if self.starts() == starts and self._answers():
                 # The server may have answered after a restart that began in the meantime.
-                return self.interrupted(starts)
+                return self.has_restarted(starts)
             if self.starts() != starts:
                 break
             time.sleep(_PAUSE)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import Meta, Struct, field
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError
-from pytest_jsbench.core.extensions import installed, load, origin
+from pytest_jsbench.core.extensions import find_entry_points, load, origin
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.json_values import from_json, to_json
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -124,7 +124,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def is_preset(engine: str) -> bool:
     """Return whether the engine is a preset in this package or in another installed package."""
-    return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
+    return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _find_installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:
@@ -133,12 +133,14 @@ def preset_of(engine: str) -> ProviderPreset | None:
         return _presets()[engine]
     if not is_preset(engine):
         return None
-    point = _installed()[engine]
+    point = _find_installed()[engine]
     entry = load(point, kind="preset", error=EngineError)
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
     except THIRD_PARTY_ERRORS as error:
-        message = f"preset '{engine}': {origin(point)} is not a table in the form of presets.toml: {described(error)}"
+        message = (
+            f"preset '{engine}': {origin(point)} is not a table in the form of presets.toml: {describe_error(error)}"
+        )
         raise EngineError(message, found=point.value, where=engine) from error
 
 
@@ -164,7 +166,7 @@ def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, without reading them."""
-    return tuple(sorted({*PRESET_NAMES, *_installed()}))
+    return tuple(sorted({*PRESET_NAMES, *_find_installed()}))
 
 
 def subset_of(engine: str) -> str | None:
@@ -194,15 +196,15 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
     return f"{mode}:{subset if profile is None else profile.version}"
 
 
-def _installed() -> Mapping[str, EntryPoint]:
+def _find_installed() -> Mapping[str, EntryPoint]:
     """Return the presets of other packages; they cannot replace an engine of this package."""
-    return _installed_at(tuple(sys.path))
+    return _find_entry_points(tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=1)
-def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+def _find_entry_points(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     # Cached, because each lookup of an engine that is not a preset would read the metadata of all installed packages.
-    points = installed("preset", error=EngineError)
+    points = find_entry_points("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 
 

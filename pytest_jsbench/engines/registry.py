@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, UnknownEngine, nearest
-from pytest_jsbench.core.extensions import import_object, installed, load, reinstall_hint
+from pytest_jsbench.core.extensions import find_entry_points, import_object, load, reinstall_hint
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described, kind_of, plain_value
+from pytest_jsbench.core.text import describe_error, kind_of, plain_value
 from pytest_jsbench.engines.base import BatchFactory, GrammarMatcherFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.engine_secrets import public_options
@@ -54,7 +54,7 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """Return the names of all engines: built-in engines, presets, and installed engines."""
-    return tuple(sorted(installed("engine", error=EngineError).keys() | _BUILT_IN.keys() | {*preset_names()}))
+    return tuple(sorted(find_entry_points("engine", error=EngineError).keys() | _BUILT_IN.keys() | {*preset_names()}))
 
 
 def find(name: str) -> EngineFactory:
@@ -66,7 +66,7 @@ def find(name: str) -> EngineFactory:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
-    if (point := installed("engine", error=EngineError).get(name)) is not None:
+    if (point := find_entry_points("engine", error=EngineError).get(name)) is not None:
         return _to_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
         return _to_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
@@ -79,7 +79,7 @@ def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
     if isinstance(factory, GrammarMatcherFactory):
         return factory
     problem = f"engine '{name}' has no grammar to test with labelled answers"
-    raise _unsupported(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
+    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
@@ -87,7 +87,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     if isinstance(factory, BatchFactory) and not is_preset(name):
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
-    raise _unsupported(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
+    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
 
 
 def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
@@ -97,10 +97,10 @@ def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
         problem = f"engine '{name}' does not forward an application's calls to {path}"
         if apis:
             problem += f", only to {' and '.join(apis)}"
-        raise _unsupported(problem, name, lambda other: path in getattr(other, "passes_on", ()))
+        raise _unsuitable_engine_error(problem, name, lambda other: path in getattr(other, "passes_on", ()))
 
 
-def _unsupported(
+def _unsuitable_engine_error(
     problem: str, name: str, is_suitable: Callable[[EngineFactory], bool], *, option: str | None = None
 ) -> EngineError:
     suitable = []
@@ -113,7 +113,7 @@ def _unsupported(
     )
 
 
-def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+def resolve_sampling(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
     """
     Return the sampling parameters that the engine applies if `params` is requested; if the engine does not report them,
     return `params`.
@@ -128,8 +128,8 @@ def _to_factory(value: object, name: str) -> EngineFactory:
     except JSBenchError:
         raise
     except THIRD_PARTY_ERRORS as error:  # the constructor of a third-party class failed
-        message = f"engine '{name}' cannot be used: {one_line(described(error))}"
-        raise EngineError(message, found=described(error), where=name) from error
+        message = f"engine '{name}' cannot be used: {one_line(describe_error(error))}"
+        raise EngineError(message, found=describe_error(error), where=name) from error
     if factory is not None:
         return factory
     if callable(value):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import EngineError, exhausted, nearest
+from pytest_jsbench.core.errors import EngineError, describe_exhaustion, nearest
 from pytest_jsbench.core.extensions import find_function
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
@@ -257,7 +257,7 @@ class ScriptedEngine:
         except CallError:
             raise
         except Exception as error:
-            if exhausted(error):  # the function is not at fault: the run stops making calls
+            if describe_exhaustion(error):  # the function is not at fault: the run stops making calls
                 raise
             message = one_line(f"the answers function raised {type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from error
@@ -316,7 +316,7 @@ class ScriptedFactory(UnsharedFactory):
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
         remedy = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
-        answers = Options(config, self.options).required("answers", "answers", remedy)
+        answers = Options(config, self.options).required_text("answers", "answers", remedy)
         if not Path(answers).exists():
             kind = f"engine '{config.name}': answers"
             if function := find_function(answers, {}, kind=kind, takes="a request", error=EngineError):

@@ -68,7 +68,7 @@ METRICS = Format("run", ("$defs", "metrics"))
 def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
     import jsonschema_rs  # slow to import, and most runs check no file
 
-    whole = published(form.name)
+    whole = load_format_schema(form.name)
     schema: Any = whole
     for step in form.part:
         schema = schema[step]
@@ -77,7 +77,7 @@ def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
 
 
 @functools.cache
-def published(name: str) -> dict[str, Any]:
+def load_format_schema(name: str) -> dict[str, Any]:
     """Return the published JSON Schema with this name, such as `run`."""
     schema: dict[str, Any] = json.loads(
         files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text("utf-8")

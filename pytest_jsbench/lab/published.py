@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import distinct, format_count, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.records.setting_differences import UNKNOWN, Setting, SettingDifference, differences, settings_of
@@ -65,7 +65,7 @@ def published_coverage() -> Publication:
     Return the table in the JSONSchemaBench paper; `empirical` is a share of all schemas, and `compliance` a share of
     the declared schemas.
     """
-    data = _published("coverage")
+    data = _read_table("coverage")
     names = ("declared", "empirical", "compliance")
     tasks = {
         task: {
@@ -102,7 +102,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
 @functools.cache
 def published_masks() -> Publication:
     """Return MaskBench's table: the times of masks, and the shares of schemas that are declared and that pass."""
-    data = _published("masks")
+    data = _read_table("masks")
     return Publication(
         **{name: value for name, value in data.items() if name != "engines"},
         tasks={"all": {name: _masks_of_publication(**row) for name, row in data["engines"].items()}},
@@ -142,7 +142,7 @@ def _published_rate(value: float) -> Rate:
     return Rate(value=value, ci_low=None, ci_high=None)
 
 
-def _published(name: str) -> dict[str, Any]:
+def _read_table(name: str) -> dict[str, Any]:
     data = tomllib.loads(files("pytest_jsbench.lab").joinpath("published.toml").read_text("utf-8"))[name]
     return {**data, "notes": tuple(data["notes"])}
 
@@ -173,7 +173,7 @@ class RunCases:
         cases = metrics.get("cases")
         return cls(cases=None if cases is None else int(cases), excluded=int(metrics.get("excluded") or 0))
 
-    def beside(self, published: int) -> str | None:
+    def format_count(self, published: int) -> str | None:
         """Return the number of cases as text, such as `50 of 1,707` if fewer cases were run than published."""
         if self.cases is None:
             return None
@@ -209,7 +209,7 @@ class BesidePublished:
             rows = tuple((name, tuple(row.values())) for name, row in zip(names, figures.values(), strict=True))
             table = TableBlock(head=task, columns=self.table.columns, rows=rows)
             runs, published = self.cases[task], self.table.cases[task]
-            cells = (runs[name].beside(published) if name in runs else f"{published:,}" for name in figures)
+            cells = (runs[name].format_count(published) if name in runs else f"{published:,}" for name in figures)
             yield table.beside(Column.of(FIGURES["cases"]), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
@@ -217,7 +217,7 @@ class BesidePublished:
         if left_out := ", ".join(map(printable, self.left_out)):
             facts.append(("left out", f"tasks without published figures: {left_out}"))
         if self.settings:
-            differing = f"{counted(len(self.settings), 'difference')} between the publication and the runs"
+            differing = f"{format_count(len(self.settings), 'difference')} between the publication and the runs"
             facts.append(("settings", differing))
         for setting in self.settings:
             theirs, *ours = setting.shown
@@ -232,7 +232,7 @@ class BesidePublished:
         for task, runs in self.cases.items():
             for name, cases in runs.items():
                 if cases.excluded:
-                    attempts = counted(cases.excluded, "attempt")
+                    attempts = format_count(cases.excluded, "attempt")
                     facts.append(
                         (
                             "excluded",
@@ -261,7 +261,7 @@ class BesidePublished:
         }
 
 
-def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
+def compare_with_published(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
     """
     Compare the runs with each published table that contains a task of the runs; raise RecordError if there is no such
     table.
@@ -275,8 +275,8 @@ def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Besi
     }
     of_masks = {"all": {name: _masks_of_run(run) for name, run in timed.items()}}
     tables = [
-        *_beside("published", coverage, ours, runs),
-        *_beside("published_masks", masks, of_masks, timed),
+        *_compare_with_table("published", coverage, ours, runs),
+        *_compare_with_table("published_masks", masks, of_masks, timed),
     ]
     if not tables:
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
@@ -289,7 +289,7 @@ def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Besi
     return tables
 
 
-def _beside(
+def _compare_with_table(
     name: str,
     table: Publication,
     ours: Mapping[str, Mapping[str, PublishedRow]],
@@ -312,7 +312,7 @@ def _beside(
         settings = settings_of({**table.settings, "dataset": {**_WHOLE, **table.settings["dataset"]}})
         of_runs = [run.settings for run in runs.values()]
         differing = tuple(setting for setting in differences([settings, *of_runs]) if setting.name in settings)
-        unstated = tuple(_unstated(name, of_runs) for name in _DECIDING if name not in settings)
+        unstated = tuple(_find_unstated(name, of_runs) for name in _DECIDING if name not in settings)
         every = dict.fromkeys(task for run in runs.values() for task in run.tasks)
         measured = ((task, run.tasks.get(task, {}).get("floor")) for task in tasks for run in runs.values())
         floors = {task: floor for task, floor in measured if floor is not None}
@@ -329,7 +329,7 @@ def _beside(
         )
 
 
-def _unstated(name: str, runs: Sequence[Mapping[str, Setting]]) -> SettingDifference | None:
+def _find_unstated(name: str, runs: Sequence[Mapping[str, Setting]]) -> SettingDifference | None:
     """Return a setting's values in the runs; None if all runs use the engine's default."""
     settings = [run.get(name) for run in runs]
     if all(setting is None or setting.value is None for setting in settings):

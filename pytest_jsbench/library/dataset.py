@@ -13,7 +13,7 @@ from pytest_jsbench.core.arguments import arguments, flag, names, one_of, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, prompt_of
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.text import described, kind_of, printable
+from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import draw_sample, find_matching, open_selected
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors
@@ -284,7 +284,7 @@ def _call(function: Callable[[Case], Any], case: Case) -> Any:
     try:
         return function(case)
     except Exception as error:
-        message = f"function {_name(function)} raised {described(error)} for {case.key}"
+        message = f"function {_name(function)} raised {describe_error(error)} for {case.key}"
         raise DatasetError(message, where=_name(function)) from error
 
 

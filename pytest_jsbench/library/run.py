@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.text import counted, kind_of, printable
+from pytest_jsbench.core.text import format_count, kind_of, printable
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors, with_argument_names
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
@@ -152,7 +152,7 @@ class EvaluatedRun(Run):
         rate = self.summary.total.pass_rate
         passed = f"{figure.title.lower()} {'n/a' if rate.value is None else figure.text_of(rate.value)}"
         where = "in memory" if self.folder is None else f"in {self.folder}"
-        return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, {passed}, {where}>"
+        return f"<run of {self._title}: {format_count(len(self.planned), 'attempt')}, {passed}, {where}>"
 
     @property
     def _lines(self) -> list[str]:
@@ -169,11 +169,11 @@ class EvaluatedRun(Run):
             record = broken[0].read()
             assert isinstance(record.generation, Failed)
             why = f"{record.generation.kind}: {record.generation.message}"
-            yield f"{counted(len(broken), 'attempt')} with a failed call; {record.key}: {why}"
+            yield f"{format_count(len(broken), 'attempt')} with a failed call; {record.key}: {why}"
         unrecorded = self.unrecorded()
         for attempt, missing in itertools.islice(unrecorded.items(), 1):
             why = "unknown reason" if missing is None else f"{missing.reason} {missing.message}".rstrip()
-            yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
+            yield f"{format_count(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, "", *report_lines(run_report.report(self, self.summary))])

@@ -59,7 +59,7 @@ class AttemptGroups:
     @cached_property
     def plan(self) -> Counter[CaseKey]:
         """Number of planned or, if larger, of recorded attempts for each case that is not excluded."""
-        plan = Counter(self.planned) | by_case(self.attempts)
+        plan = Counter(self.planned) | count_by_case(self.attempts)
         for attempt in self.excluded:
             plan.pop(attempt.key, None)
         plan.subtract(attempt.key for attempt in self.attempts if attempt.called_again)
@@ -68,17 +68,17 @@ class AttemptGroups:
     @cached_property
     def reached(self) -> Counter[CaseKey]:
         """Number of attempts per case whose call did not fail."""
-        return by_case(self.counted) - self.failed
+        return count_by_case(self.counted) - self.failed
 
     @cached_property
     def failed(self) -> Counter[CaseKey]:
         """Number of failed calls per case."""
-        return by_case(attempt for attempt in self.counted if attempt.failed)
+        return count_by_case(attempt for attempt in self.counted if attempt.failed)
 
     @cached_property
     def passed(self) -> Counter[CaseKey]:
         """Number of passed attempts per case."""
-        return by_case(attempt for attempt in self.counted if attempt.passed)
+        return count_by_case(attempt for attempt in self.counted if attempt.passed)
 
     @cached_property
     def informative_plan(self) -> Counter[CaseKey]:
@@ -164,13 +164,13 @@ class AttemptGroups:
             if attempt.usage is not None and attempt.usage.output_tokens is not None
         ]
 
-    def compared_counts(self, counts: Callable[[Match], tuple[int, int]], *, conforming: bool = False) -> Proportion:
+    def cluster_matches(self, counts: Callable[[Match], tuple[int, int]], *, conforming: bool = False) -> Proportion:
         """Return the proportion of two counts of the compared values, over all or only over conforming answers."""
         chosen = [(attempt, match) for attempt, match in self.compared if attempt.valid or not conforming]
-        return clustered_by_case((attempt.key, *counts(match)) for attempt, match in chosen)
+        return cluster_by_case((attempt.key, *counts(match)) for attempt, match in chosen)
 
 
-def by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
+def count_by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
     """Return the number of attempts per case."""
     return Counter(attempt.key for attempt in attempts)
 
@@ -185,7 +185,7 @@ def is_decided(attempt: AttemptOutcome) -> bool:
     return is_informative(attempt) and attempt.failure_type is not FailureType.UNJUDGED
 
 
-def clustered_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
+def cluster_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
     """Return the proportion with cases as clusters, since the values and answers in one case are not independent."""
     totals: dict[CaseKey, tuple[int, int]] = {}
     for key, right, expected in counts:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import tpot_ms
-from pytest_jsbench.core.json_values import from_json, to_json, written
+from pytest_jsbench.core.json_values import from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.values import Match
@@ -55,7 +55,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Outcomes of the attempts at one case, in order."""
 
     #: First hex digits of the schema's digest; empty if no attempt was recorded.
-    schema: str = written("")
+    schema: str = write_always("")
     #: Outcome of each attempt: passed, missing or a failure type.
     attempts: Annotated[tuple[End, ...], msgspec.Meta(min_length=1)]
     #: For each attempt, the number of right values per field: `match` of records.jsonl without `differences`. Null if
@@ -68,7 +68,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
 
-    def measured(self, name: str) -> list[float]:
+    def find_measurements(self, name: str) -> list[float]:
         """Return the measurements with this name; attempts without one are left out."""
         return [value for value in self.measures.get(name, ()) if value is not None]
 

@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import CaseKey
 
 # Natural is the type of inherited fields, which msgspec resolves in this module on Python 3.14.
 from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: F401
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.statistics import (
     DifferenceFigures,
@@ -20,7 +20,7 @@ from pytest_jsbench.metrics.statistics import (
     PairedDifference,
     PairedRatio,
     Share,
-    adjusted,
+    adjust_p_values,
     paired_difference,
     paired_ratio,
 )
@@ -298,7 +298,7 @@ def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
     else:
         title = name.replace("_", " ")
         words = {1: ": more", -1: ": less", 0: ""}
-    interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}"
+    interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {format_count(ratio.n, 'case')}"
     return f"{title} {ratio.value:.2f} ({interval}){words[beyond_drift(ratio)]}"
 
 
@@ -306,7 +306,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
     """Return the difference in one sentence; `does` is the verb for success, `same` the words for no change."""
     if change.value is None:
         return "no case was decided on both sides: nothing can be compared"
-    cases = counted(change.n, "case")
+    cases = format_count(change.n, "case")
     if not (change.fell or change.rose):
         return f"the same number of attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
     ups = ""
@@ -315,7 +315,7 @@ def difference_sentence(change: PairedDifference, *, does: str = "pass", same: s
         if change.value:
             more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
         words = f"the share of attempts that {does} is {more} over {cases}"
-        ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
+        ups = f"; {format_count(change.rose, 'case')} up, {change.fell} down"
     elif change.value == 0:
         words = f"equally many of {cases} {does}"
     else:
@@ -380,7 +380,11 @@ def compare(
         ratios={
             name: ratio
             for name in MEASURES
-            if (ratio := paired_ratio((was.measured(name), now.measured(name)) for was, now in pairs.values())).n
+            if (
+                ratio := paired_ratio(
+                    (was.find_measurements(name), now.find_measurements(name)) for was, now in pairs.values()
+                )
+            ).n
         },
         cached=_cached_shares(pairs.values()),
     )
@@ -390,7 +394,7 @@ def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[
     """Return the share of input tokens that came from a cache in each run; None if a run does not report it."""
     shares = []
     for run in (0, 1):
-        tokens = [(sum(pair[run].measured(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
+        tokens = [(sum(pair[run].find_measurements(name)) for name in (CACHED, "input_tokens")) for pair in pairs]
         cached, whole = map(sum, zip(*tokens, strict=True)) if tokens else (0, 0)
         shares.append(cached / whole if whole and any(CACHED in pair[run].measures for pair in pairs) else None)
     first, second = shares
@@ -411,7 +415,7 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
         for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):
             fields.setdefault(name, []).append((_count_right(was, name), _count_right(now, name)))
     exact = [(_count_exact(was), _count_exact(now)) for was, now in shared.values()]
-    first, *rest = adjusted([paired_difference(shares) for shares in (exact, *fields.values())])
+    first, *rest = adjust_p_values([paired_difference(shares) for shares in (exact, *fields.values())])
     gained: Counter[CaseKey] = Counter()
     for key, pair in shared.items():
         for before, after in zip(*pair, strict=True):
@@ -462,10 +466,12 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Adjust the p-values of several comparisons, separately for verdicts, values and the project's own tests."""
-    by_cases = adjusted([comparison.difference for comparison in comparisons])
+    by_cases = adjust_p_values([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
-    tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
-    ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
+    tests = iter(adjust_p_values([test for values in valued for test in (values.difference, *values.fields.values())]))
+    ends = iter(
+        adjust_p_values([comparison.tests.difference for comparison in comparisons if comparison.tests is not None])
+    )
     adjusted_comparisons = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
         values = comparison.values
@@ -523,7 +529,7 @@ def pairs(*groups: Sequence[RunOutcomes]) -> list[Pair]:
     return [replace(pair, comparison=comparison) for pair, comparison in zip(unadjusted, compared, strict=True)]
 
 
-def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
+def find_differing_cases(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
     """Return the cases that some of the runs pass and others fail, the most evenly divided ones first."""
     passed: Counter[CaseKey] = Counter()
     decided: Counter[CaseKey] = Counter()

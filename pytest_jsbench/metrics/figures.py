@@ -24,7 +24,7 @@ def columns(table: Shown) -> tuple[Figure, ...]:
     return tuple(row for row in FIGURES.values() if table in row.tables | row.wide_only)
 
 
-def named(metric: str) -> Figure | None:
+def find_figure(metric: str) -> Figure | None:
     """Return the figure with this name, including fields and custom metrics; None for another tool's metric."""
     if metric in FIGURES:
         return FIGURES[metric]
@@ -37,6 +37,6 @@ def named(metric: str) -> Figure | None:
     return Figure(metric, row.kind, member if row.kind is VALUES else "")
 
 
-def bounded(names: Iterable[str]) -> tuple[str, ...]:
+def names_with_bounds(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of these rates and of their bounds, as in run.json."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_ci_low", "_ci_high"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 
@@ -136,7 +136,7 @@ def check_all(
         check(resolved, summary, by_variant)
         for gate in gates
         for resolved in (
-            [replace(gate, name=gate.name.for_variant(name)) for name in by_variant]
+            [replace(gate, name=gate.name.with_variant(name)) for name in by_variant]
             if gate.name.baseline and gate.name.variant is None and by_variant and "" not in by_variant
             else [gate]
         )
@@ -229,11 +229,11 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
         )
     if not gates:
         if total.errors:
-            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} without an answer")
+            lacking.append(f"{format_count(total.errors, 'attempt')} of {total.planned:,} without an answer")
         if total.unjudged:
-            lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
+            lacking.append(f"{format_count(total.unjudged, 'attempt')} could not be judged")
         if total.planned and not (total.passed or wrong or lacking):  # each failure was excused by xfail or check=False
-            none = f"0 of {counted(total.planned, 'attempt')} passed, though no test failed"
+            none = f"0 of {format_count(total.planned, 'attempt')} passed, though no test failed"
             lacking.append(f"{none}; to allow this, set a gate such as pass_rate>=0")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
@@ -278,7 +278,7 @@ def _describe_failures(ending: Ending) -> Iterator[str]:
 
 def _list_tests(tests: Sequence[str], what: str) -> str:
     more = f" and {len(tests) - _MOST_TESTS:,} more" if len(tests) > _MOST_TESTS else ""
-    return f"{counted(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
+    return f"{format_count(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
 
 
 def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:
@@ -292,6 +292,6 @@ def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Endin
     elif total.passed == total.planned:
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:
-        yield f"{total.passed:,} of {counted(total.planned, 'attempt')} passed, and no test failed"
+        yield f"{total.passed:,} of {format_count(total.planned, 'attempt')} passed, and no test failed"
     if deselected:
         yield f"{deselected:,} more {'test was' if deselected == 1 else 'tests were'} deselected"

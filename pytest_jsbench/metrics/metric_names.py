@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
-from pytest_jsbench.metrics.figures import FIGURES, SCORES, named
+from pytest_jsbench.metrics.figures import FIGURES, SCORES, find_figure
 from pytest_jsbench.metrics.metrics import MOST_K, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -124,7 +124,7 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether the metric is a rate, or a difference between rates, with an interval."""
-        if (row := named(self.metric)) is not None:
+        if (row := find_figure(self.metric)) is not None:
             return row.is_rate
         return self.metric in {"difference", "values.difference", "tests.difference", *RATES_OF_FIELD}
 
@@ -160,7 +160,7 @@ class MetricName:
         inner = MetricName.parse(before.removeprefix(f"{variant}."))
         return replace(inner.resolve(tasks, ()), text=self.text, variant=variant)
 
-    def for_variant(self, variant: str) -> MetricName:
+    def with_variant(self, variant: str) -> MetricName:
         """Return the name of the same metric for one variant."""
         return replace(self, text=f"{variant}.{self.text}", variant=variant)
 
@@ -231,7 +231,7 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
 def _read_figure(name: MetricName, metrics: Metrics) -> Reading:
     if name.metric == "n":
         return _read_count(metrics.judged)
-    row = named(name.metric)
+    row = find_figure(name.metric)
     assert row is not None
     value = metrics.figure(row.name)
     counted_open = sum(getattr(metrics, count) for count in row.counted_open)
@@ -296,7 +296,7 @@ def _read_time(spread: Distribution, part: str, errors: int) -> Reading:
     if spread.count < needed:
         return _no_value(f"a {SPREAD[part]} needs {needed} values, found {spread.count}; use the median (_p50) instead")
     low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(spread.count, 'value')}")
 
 
 def _read_sum(value: float | None, *, complete: bool) -> Reading:
@@ -370,4 +370,4 @@ def _read_ratio(name: MetricName, comparison: Comparison) -> Reading:
     if ratio is None or value is None:
         return _no_value("nothing to compare" if ratio is None else f"too few cases for an interval: {ratio.n}")
     low, high = (0.0, _NEVER) if comparison.undecided_now else (value, value)
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(ratio.n, 'case')}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {format_count(ratio.n, 'case')}")

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
-from pytest_jsbench.metrics.attempt_groups import by_case, clustered_by_case
+from pytest_jsbench.metrics.attempt_groups import cluster_by_case, count_by_case
 from pytest_jsbench.metrics.figure import (
     COUNT,
     GRAMMAR_RUNS,
@@ -161,8 +161,8 @@ class Metrics(Measurements):
     def empirical_coverage(self) -> Proportion:
         """Answers that conform to their schema / answers."""
         completions = self._groups.completions
-        valid = by_case(attempt for attempt in completions if attempt.valid is True)
-        return clustered((valid[key], n) for key, n in by_case(completions).items())
+        valid = count_by_case(attempt for attempt in completions if attempt.valid is True)
+        return clustered((valid[key], n) for key, n in count_by_case(completions).items())
 
     @metric(RATE, better_when=_LOWER, of="planned")
     def error_rate(self) -> Proportion:
@@ -177,8 +177,8 @@ class Metrics(Measurements):
         at least two properties of the schema; does not affect verdicts.
         """
         completions = self._groups.completions
-        kept = by_case(attempt for attempt in completions if attempt.order_kept)
-        ordered = by_case(attempt for attempt in completions if attempt.order_kept is not None)
+        kept = count_by_case(attempt for attempt in completions if attempt.order_kept)
+        ordered = count_by_case(attempt for attempt in completions if attempt.order_kept is not None)
         return clustered((kept[key], n) for key, n in ordered.items())
 
     @metric(
@@ -194,7 +194,7 @@ class Metrics(Measurements):
     )
     def over_constraint(self) -> Proportion:
         """Valid labelled answers that the grammar rejects / valid labelled answers with a decision."""
-        return clustered_by_case((key, made.valid_rejected, made.valid) for key, made in self._groups.decisions)
+        return cluster_by_case((key, made.valid_rejected, made.valid) for key, made in self._groups.decisions)
 
     @metric(
         RATE,
@@ -209,17 +209,17 @@ class Metrics(Measurements):
     )
     def under_constraint(self) -> Proportion:
         """Invalid labelled answers that the grammar accepts / invalid labelled answers with a decision."""
-        return clustered_by_case((key, made.invalid_accepted, made.invalid) for key, made in self._groups.decisions)
+        return cluster_by_case((key, made.invalid_accepted, made.invalid) for key, made in self._groups.decisions)
 
     @metric(VALUES, is_main=True, heading="Values right", tables=TASKS | VARIANTS | RUNS)
     def value_accuracy(self) -> Proportion:
         """Right values / expected values; None if no values are expected."""
-        return self._groups.compared_counts(lambda match: (match.right, match.expected))
+        return self._groups.cluster_matches(lambda match: (match.right, match.expected))
 
     @metric(VALUES, is_main=True)
     def value_accuracy_conforming(self) -> Proportion:
         """Right values / expected values, over the answers that conform."""
-        return self._groups.compared_counts(lambda match: (match.right, match.expected), conforming=True)
+        return self._groups.cluster_matches(lambda match: (match.right, match.expected), conforming=True)
 
     @metric(VALUES)
     def value_accuracy_mean(self) -> Rate:
@@ -233,22 +233,22 @@ class Metrics(Measurements):
     @metric(VALUES)
     def value_precision(self) -> Proportion:
         """Right values / values in the answers."""
-        return self._groups.compared_counts(lambda match: (match.right, match.given))
+        return self._groups.cluster_matches(lambda match: (match.right, match.given))
 
     @metric(VALUES, words="Value F1")
     def value_f1(self) -> Proportion:
         """Harmonic mean of `value_precision` and `value_accuracy`."""
-        return self._groups.compared_counts(lambda match: (2 * match.right, match.expected + match.given))
+        return self._groups.cluster_matches(lambda match: (2 * match.right, match.expected + match.given))
 
     @metric(VALUES, is_main=True)
     def exact_match(self) -> Proportion:
         """Answers with every value right and no invented value / answers with expected values."""
-        return self._groups.compared_counts(lambda match: (int(match.exact), 1))
+        return self._groups.cluster_matches(lambda match: (int(match.exact), 1))
 
     @metric(RATE, left_out=("errors",))
     def tests_passed(self) -> Proportion:
         """Project's own tests that passed / own tests that ended, without tests whose calls all failed."""
-        return clustered_by_case((key, int(passed), 1) for key, passed in self._groups.test_results)
+        return cluster_by_case((key, int(passed), 1) for key, passed in self._groups.test_results)
 
     # Counts.
 
@@ -412,9 +412,7 @@ class Metrics(Measurements):
         """
         counted = self._groups.counted
         return {
-            name: clustered_by_case(
-                (attempt.key, *attempt.scores[name]) for attempt in counted if name in attempt.scores
-            )
+            name: cluster_by_case((attempt.key, *attempt.scores[name]) for attempt in counted if name in attempt.scores)
             for name in dict.fromkeys(name for attempt in counted for name in attempt.scores)
         }
 
@@ -463,7 +461,7 @@ class Metrics(Measurements):
     @cached_property
     def _answered(self) -> Counter[CaseKey]:
         """Number of answered attempts per case."""
-        return by_case(self._groups.answered)
+        return count_by_case(self._groups.answered)
 
     def _mean_for_each_k(self, chance: Callable[[int, int, int], float]) -> dict[int, Rate]:
         """Return, for each k, the mean over cases of `chance` for k attempts at a case; empty without repeats."""
@@ -487,9 +485,9 @@ def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Field
             by_field.setdefault(name, []).append((attempt.key, right, expected, given))
     return {
         name: FieldMetrics(
-            accuracy=clustered_by_case((key, right, expected) for key, right, expected, _ in counts),
-            precision=clustered_by_case((key, right, given) for key, right, _, given in counts if given is not None),
-            f1=clustered_by_case(
+            accuracy=cluster_by_case((key, right, expected) for key, right, expected, _ in counts),
+            precision=cluster_by_case((key, right, given) for key, right, _, given in counts if given is not None),
+            f1=cluster_by_case(
                 (key, 2 * right, expected + given) for key, right, expected, given in counts if given is not None
             ),
         )

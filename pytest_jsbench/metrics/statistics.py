@@ -248,7 +248,7 @@ class PairedDifference:
     ci_high: float | None
     #: Two-sided p-value; 1 if no share differs.
     p_value: float
-    #: p-value adjusted for the number of comparisons by `adjusted`.
+    #: p-value adjusted for the number of comparisons by `adjust_p_values`.
     p_adjusted: float
     comparisons: int = 1
 
@@ -320,8 +320,8 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     Return the difference between shares over all subjects that have attempts in both runs.
 
     The test is `sign_flips`, which is McNemar's exact test if each subject has one attempt. The interval is Student's
-    if subjects have several attempts and enough subjects differ; otherwise `combined` computes it, as if all attempts
-    of a subject had the same outcome.
+    if subjects have several attempts and enough subjects differ; otherwise `combine_intervals` computes it, as if all
+    attempts of a subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
     n = len(measured)
@@ -335,7 +335,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
         low, high = student([gain / whole for gain in gained])
     elif n:
         ups, downs = (sum(max(sign * gain, 0) for gain in gained) / (n * whole) for sign in (1, -1))
-        low, high = combined(ups, downs, n)
+        low, high = combine_intervals(ups, downs, n)
     p_value = sign_flips(gained)
     return PairedDifference(
         n=n,
@@ -350,7 +350,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     )
 
 
-def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+def adjust_p_values(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
     """Return the differences, in the same order, with p-values adjusted for the number of differences."""
     p_values = holm([difference.p_value for difference in differences])
     return [
@@ -359,7 +359,7 @@ def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
     ]
 
 
-def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
+def combine_intervals(rose: float, fell: float, n: int) -> tuple[float, float]:
     """
     Return the 95 % interval of the difference between two disjoint shares of the same n.
 

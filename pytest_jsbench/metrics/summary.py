@@ -13,7 +13,7 @@ from pytest_jsbench.core.json_values import Fraction, Natural
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups, is_decided
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
-from pytest_jsbench.metrics.comparison import Pair, differing, pairs
+from pytest_jsbench.metrics.comparison import Pair, find_differing_cases, pairs
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import (
     Proportion,
@@ -79,7 +79,7 @@ class KeywordMetrics:
         }
 
 
-def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
+def group_by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     """Return the metrics of each keyword, those with most failures first; cases with a broken schema are left out."""
     used: dict[CaseKey, tuple[str, ...]] = {}
     attempts_of: Counter[CaseKey] = Counter()
@@ -157,7 +157,7 @@ def summarize(run: Run) -> Summary:
             replace(pair, comparison=pair.comparison.without_times()) if {pair.first, pair.second} <= here else pair
             for pair in compared
         ),
-        differing=differing(ends),
+        differing=find_differing_cases(ends),
     )
 
 
@@ -204,7 +204,7 @@ def _summarize_part(run: Run) -> Summary:
                 ended_tests=run.metadata.ended_tests,
             )
         ),
-        keywords=by_keyword(run.outcomes),
+        keywords=group_by_keyword(run.outcomes),
         outcomes=outcomes(run.planned, run.outcomes, None if run.metadata.engine in RECORDED else costs.attempts),
         disputed=tuple(attempt.key for attempt in run.outcomes if attempt.disputed),
         cost_problem=costs.problem,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import errors_about
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.plugin.live_line import is_watched
 from pytest_jsbench.plugin.progress import clock, from_here, write_line
 
@@ -112,5 +112,5 @@ class Batch:
 
 def _listed(parts: Sequence[BatchPart]) -> str:
     names = ", ".join(str(part.id) for part in parts)
-    requests = counted(sum(len(part.requests) for part in parts), "request")
+    requests = format_count(sum(len(part.requests) for part in parts), "request")
     return f"batch{'' if len(parts) == 1 else 'es'} {names} ({requests})"

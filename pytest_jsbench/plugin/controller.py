@@ -15,7 +15,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import counted, described, printable
+from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, key_of, write_selection
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
@@ -215,8 +215,8 @@ class Controller:
         status = int(self._session.exitstatus if raised is None else pytest.ExitCode.TESTS_FAILED)
         reason = f"another plugin has set the exit status to {status}"
         if raised is not None:
-            reason = f"another plugin: {described(raised)}"
-        overruled = self.run.verdict.overruled(status, reason)
+            reason = f"another plugin: {describe_error(raised)}"
+        overruled = self.run.verdict.with_exit_status(status, reason)
         before, self.run = self.run.verdict, replace(self.run, verdict=overruled)
         self._write_files(instead_of=before)
         self._session.exitstatus = overruled.exit_status
@@ -343,7 +343,7 @@ def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
     """Return a text with the number of attempts and the names of the first few."""
     names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
     more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
-    return f"{counted(len(attempts), 'attempt')}: {names}{more}"
+    return f"{format_count(len(attempts), 'attempt')}: {names}{more}"
 
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:
@@ -369,7 +369,7 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
         for warning, place in warnings.items():
             places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
     for warning, having in places.items():
-        more = f" and {counted(len(having) - 1, 'more case')}" if len(having) > 1 else ""
+        more = f" and {format_count(len(having) - 1, 'more case')}" if len(having) > 1 else ""
         yield f"{having[0]}{more}: {warning}"
 
 
@@ -471,7 +471,7 @@ class SessionEnding:
         failures = [*self._failures, *others]
         if (more := session.testsfailed - self._failed) > 0:
             failures.append(
-                f"{counted(more, 'failure')} in addition to failed tests, for example because of --cov-fail-under"
+                f"{format_count(more, 'failure')} in addition to failed tests, for example because of --cov-fail-under"
             )
         if not self._stopped and (reason := session.shouldfail or session.shouldstop):
             self.stop(str(reason))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, uses
 from pytest_jsbench.plugin.items import JSBenchCase
 from pytest_jsbench.plugin.progress import write_line
@@ -33,7 +33,7 @@ class DryRun:
         facts = list(estimate_run(self._context.plan, self._context.handover.metadata, attempts))
         own = sum(uses(item, FIXTURE) or uses(item, SHARED) for item in session.items)
         if own:
-            facts.append(("own tests", f"{counted(own, 'own test')} not included in the estimate"))
+            facts.append(("own tests", f"{format_count(own, 'own test')} not included in the estimate"))
         if self._context.plan.resume is not None:
             facts.append(("resume", "the estimate includes answers that --jsbench-resume reuses without a call"))
         for line in ["", *fact_lines([*facts, ("dry run", "no calls were made, and no tests ran")])]:

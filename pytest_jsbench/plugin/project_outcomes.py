@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.fixture.case_failed import CaseFailed
-from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
+from pytest_jsbench.fixture.contract import TypeRefused, describe_refusal, is_refusal
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
     if not decided and _cause(error) is Cause.ERROR:
         error = _informative_error(error)
     # remove pytest's explanation of values, because it repeats the answer
-    message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
+    message = _WHERE.split(describe_error(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause = None
     field = None
     match error:
@@ -66,9 +66,9 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> Projec
         field = error.where if isinstance(error.where, str) else None
         message = str(error.found)
     elif cause is Cause.TYPE_REFUSED:
-        field, message = refused(error)
+        field, message = describe_refusal(error)
     elif cause is Cause.ERROR:
-        message = described(error)
+        message = describe_error(error)
     return ProjectTestOutcome(
         end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message))
     )

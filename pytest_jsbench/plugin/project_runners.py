@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.files import append_whole, json_line, locked, parse_json
+from pytest_jsbench.core.files import append_whole, json_line, open_locked, parse_json
 from pytest_jsbench.core.generations import SAMPLING, Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_forwarding, sampled
+from pytest_jsbench.engines.registry import find, require_forwarding, resolve_sampling
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -27,7 +27,7 @@ from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
-from pytest_jsbench.verdicts.judge import judged_by
+from pytest_jsbench.verdicts.judge import find_judging_schema
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -205,7 +205,7 @@ class ProjectRunners:
                 yield lambda _: None
                 return
             name = digest([self._variant.name, answers.test]).rpartition(":")[2]
-            with locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
+            with open_locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
                 file.seek(0)
                 text = file.read()
                 size = text.rfind(b"\n") + 1
@@ -258,7 +258,7 @@ class ProjectRunners:
                 record = structs.replace(record.with_schema(None), verdict=verdict)
             else:
                 record = judge_again(record.with_schema(schema), runner.judge)
-                record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))
+                record = record.with_schema(find_judging_schema(record.generation, record.verdict.tool, schema))
         return self._write(
             structs.replace(record, answered_by=record.answered_by or self._other_engine(runner)), asked_by
         )
@@ -298,7 +298,7 @@ class ProjectRunners:
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
-        params = self._params(question, config).for_repeat(question.repeat)
+        params = self._params(question, config).with_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in SAMPLING}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.recorded_settings}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
@@ -330,7 +330,7 @@ class ProjectRunners:
         if question.exchange is not None:
             params = terms.params(runner.params)
             return self._passing_runner(replace(runner, origin=origin, params=params), engine_config, question.exchange)
-        params = sampled(find(engine_config.name), engine_config, self._params(question, config))
+        params = resolve_sampling(find(engine_config.name), engine_config, self._params(question, config))
         return replace(runner, params=params, origin=origin)
 
     def _passing_runner(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:

@@ -16,7 +16,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.fixture.jsbench import Answer, Attempts, JSBench, Question, SharedJSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
@@ -217,7 +217,7 @@ class ProjectTest:
             raise
         except BaseException as ended:  # interrupted during the call, for example by pytest-timeout or Ctrl-C
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
-            refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
+            refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, describe_error(ended))
             attempt = Attempt(question.case.key, question.repeat, self._answers.variant)
             self.outcomes.append(AttemptResult(result=missing_attempt(attempt, refused)))
             if isinstance(ended, pytest.fail.Exception):  # show the test's line, not the place within the call

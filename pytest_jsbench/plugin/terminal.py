@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.core.text import dollars, format_count, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import BUILTIN, BUILTIN_QUICK, BUNDLED, QUICK
 from pytest_jsbench.plugin import transport
@@ -84,7 +84,7 @@ class Terminal:
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]
             more = len(variants) - _MOST_VARIANTS
-            rest = [f"… and {counted(more, 'variant')} more"] if more > 0 else []
+            rest = [f"… and {format_count(more, 'variant')} more"] if more > 0 else []
             lines = [*variants[:_MOST_VARIANTS], *rest, cases]
         else:
             lines = [_who(metadata), cases, _prompt(context, metadata)]
@@ -173,7 +173,7 @@ class Terminal:
         plan = self._context.plan
         handover = self._context.handover
         recorded = plan.record or plan.replay
-        unused = f"{counted(self._controller.unasked, 'recorded answer')} not used by any test"
+        unused = f"{format_count(self._controller.unasked, 'recorded answer')} not used by any test"
         if handover.folder is None:
             yield "records", "not kept; set --jsbench-output=DIR to keep them"
             yield "unused", unused if self._controller.unasked else ""
@@ -224,7 +224,7 @@ def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
     drafts = Counter(record.verdict.valid_in for record in Records(broken))
     for draft, number in drafts.most_common():
         if draft is not None:
-            schemas = f"{number:,} of {counted(len(broken), 'invalid schema')}"
+            schemas = f"{number:,} of {format_count(len(broken), 'invalid schema')}"
             are = "is" if number == 1 else "are"
             yield "dialect", f"{schemas} {are} valid in {draft}; set --jsbench-default-dialect={draft}"
 
@@ -234,7 +234,7 @@ def _cases(context: RunContext) -> str:
         return "own tests"
     plan = context.plan
     metadata = context.handover.metadata
-    count = counted(len(plan.keys), "case")
+    count = format_count(len(plan.keys), "case")
     source = metadata.dataset["source"]
     shard = ""
     if len(metadata.variants) > 1:
@@ -269,7 +269,7 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
     """Describe the prompt; empty for the default prompt without examples, or if no model is called."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
-    shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
+    shots = f", {format_count(metadata.shots, 'example')} first" if metadata.shots else ""
     return f"prompt {printable(metadata.prompt)}{shots}"
 
 
@@ -311,5 +311,5 @@ def _resuming(resumption: Resumption) -> str:
         (resumption.broken, "failed call", "retried"),
         (resumption.left_out, "answer", "to other questions ignored"),
     )
-    parts = [f"{counted(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "reused"]
+    parts = [f"{format_count(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "reused"]
     return f"resuming {resumption.metadata.run_id}: {', '.join(parts)}"

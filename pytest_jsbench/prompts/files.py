@@ -47,13 +47,13 @@ def open_template(name: str) -> Template:
         raise PromptError(f"prompt {name}: {error.problem}; expected a Jinja2 template") from None
     if importlib.util.find_spec("jinja2") is None:
         raise PromptError(f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'")
-    _in_child("check", name, source, doing="read")
+    _call_in_child("check", name, source, doing="read")
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
     return Template(name=name, digest=digest, render=partial(_render, name, source))
 
 
 def _render(name: str, source: str, case: Case) -> Prompt:
-    texts: dict[str, str] = _in_child(
+    texts: dict[str, str] = _call_in_child(
         "texts_of", name, source, case.schema, case.key.task, case.key.id, case.about, doing=f"rendered for {case.key}"
     )
     if not texts["user"].strip():
@@ -65,7 +65,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
     )
 
 
-def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
+def _call_in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
     """Call a function of this module in a child process; raise PromptError if the call fails or exceeds a limit."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)

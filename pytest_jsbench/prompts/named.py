@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, Prompt, PromptTemplate, Schema, Template
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, PromptError, nearest
-from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.extensions import find_entry_points, find_function
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
 from pytest_jsbench.core.text import kind_of
@@ -123,7 +123,7 @@ def _find(name: str) -> Template:
         from pytest_jsbench.prompts.files import open_template
 
         return open_template(name)
-    others = installed("prompt", error=PromptError)
+    others = find_entry_points("prompt", error=PromptError)
     if (named := find_function(name, others, kind="prompt", takes="a case", error=PromptError)) is not None:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:

@@ -205,7 +205,7 @@ def read(path: Path) -> JournalContent:
             metadata = content
     if len(damaged) > max(1, len(outcomes)):
         raise damaged[0]
-    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=skipped(damaged))
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=describe_damage(damaged))
 
 
 def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
@@ -215,7 +215,7 @@ def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOut
         outcomes[name] = outcome
 
 
-def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
+def describe_damage(damaged: Sequence[RecordError]) -> tuple[str, ...]:
     """Return a warning that counts the damaged lines in a file; empty if there are none."""
     if not damaged:
         return ()

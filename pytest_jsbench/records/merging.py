@@ -12,11 +12,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.questions import difference, together
+from pytest_jsbench.records.questions import combine_variants, difference
 from pytest_jsbench.records.records import Attempt
 
 #: Maximum number of attempts in a merged run.
@@ -65,7 +65,7 @@ class _Part:
 def merge(paths: Sequence[Path]) -> Merged:
     """Merge the runs at these paths; raise MergeError if they are not parts of the same run."""
     parts = [_Part(path=path, run=_read(path)) for path in paths]
-    of_variants = _by_variant(parts)
+    of_variants = _group_by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
     if attempts > MOST_ATTEMPTS:
         message = f"the runs to merge plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
@@ -91,7 +91,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
     metadatas = [runs[0].metadata for runs in of_variants.values()]
-    metadata = together(metadatas) if parts[0].run.variants else metadatas[0]
+    metadata = combine_variants(metadatas) if parts[0].run.variants else metadatas[0]
     absent = [
         f"{shard} of variant {name}" if name else shard
         for name, runs in of_variants.items()
@@ -99,7 +99,8 @@ def merge(paths: Sequence[Path]) -> Merged:
     ]
     notes = [warning for part in parts for warning in part.run.warnings]
     notes.append(
-        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, {twice} of them in more than one run"
+        f"merged {format_count(len(parts), 'run')}: {format_count(len(made), 'attempt')}, "
+        f"{twice} of them in more than one run"
     )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
@@ -131,7 +132,7 @@ def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) 
     """
     note = f"records kept for attempts in more than one run: {twice - replaced} from the run given first"
     note += f", {replaced} from a later run, because the first call had failed" if replaced else ""
-    note += f"; {counted(len(disagreeing), 'attempt')} passed in one run and not in another"
+    note += f"; {format_count(len(disagreeing), 'attempt')} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
     return f"{note}: {names}{more}" if names else note
@@ -146,7 +147,7 @@ def _read(path: Path) -> Run:
     return run
 
 
-def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
+def _group_by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     """
     Return the parts by variant, with an empty name for runs without variants.
 

@@ -121,21 +121,21 @@ def next_step(
     """Return what the user can change after an attempt; empty if the attempt passed."""
     match verdict.failure_type:
         case FailureType.API_ERROR:
-            return _after_fault(verdict, generation, params)
+            return _advise_after_fault(verdict, generation, params)
         case FailureType.TRUNCATED:
-            return _after_limit(generation, params)
+            return _advise_after_limit(generation, params)
         case FailureType.UNSUPPORTED_SCHEMA:
-            return _after_declining(verdict)
+            return _advise_after_declining(verdict)
         case FailureType.REFUSAL:
             return "-v shows the refused prompt"
         case FailureType.SYNTAX_ERROR:
-            return _after_syntax_error(verdict, generation)
+            return _advise_after_syntax_error(verdict, generation)
         case FailureType.UNJUDGED:
-            return _after_no_judgment(verdict)
+            return _advise_after_no_judgment(verdict)
         case FailureType.HALLUCINATION:
-            return _after_hallucination(verdict, generation, schema)
+            return _advise_after_hallucination(verdict, generation, schema)
         case FailureType.SCHEMA_VIOLATION:
-            return _after_violation(verdict, generation, schema)
+            return _advise_after_violation(verdict, generation, schema)
         case FailureType.NO_CALL:
             return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
         case FailureType.UNKNOWN_TOOL:
@@ -145,38 +145,38 @@ def next_step(
         case FailureType.WRONG_TOOL:
             return "allow the tool in tool_choice, or explain in each tool's description when to call it"
         case FailureType.WRONG_DECISION:
-            return _after_decision(generation)
+            return _advise_after_decision(generation)
         case FailureType.INVALID_SCHEMA:
-            return _after_invalid_schema(verdict, schema)
+            return _advise_after_invalid_schema(verdict, schema)
         case None:
             return ""
         case _:
             assert_never(verdict.failure_type)
 
 
-def _sent(generation: Generation | None) -> Sent | None:
+def _find_sent(generation: Generation | None) -> Sent | None:
     return generation.sent if isinstance(generation, Completion) else None
 
 
 def _format(generation: Generation | None) -> ResponseFormat | None:
-    sent = _sent(generation)
+    sent = _find_sent(generation)
     return None if sent is None else sent.response_format
 
 
 def _library(generation: Generation | None) -> str:
     """Return the name of the decoding library that constrained the answer; empty if unknown."""
-    sent = _sent(generation)
+    sent = _find_sent(generation)
     return "" if sent is None else printable(sent.enforced_by, 60)
 
 
-def _after_decision(generation: Generation | None) -> str:
+def _advise_after_decision(generation: Generation | None) -> str:
     library = printable(generation.library, 60) if isinstance(generation, Decided) else ""
     return (
         f"report it with the schema to {library or 'the decoding library'}: no model can change what a grammar allows"
     )
 
 
-def _after_fault(verdict: Verdict, generation: Generation | None, params: GenerationParams | None) -> str:
+def _advise_after_fault(verdict: Verdict, generation: Generation | None, params: GenerationParams | None) -> str:
     kind = generation.kind if isinstance(generation, Failed) else verdict.reason
     if kind == FaultKind.TIMEOUT:
         limit = "" if params is None else f" (it is {params.timeout:g} s)"
@@ -184,7 +184,7 @@ def _after_fault(verdict: Verdict, generation: Generation | None, params: Genera
     return _AFTER_FAULT.get(kind or "", _RESUME)
 
 
-def _after_declining(verdict: Verdict) -> str:
+def _advise_after_declining(verdict: Verdict) -> str:
     if verdict.reason == DeclineReason.CONTEXT_LENGTH:
         return "use a model with a longer context, or shorten the prompt and the schema's descriptions"
     if verdict.reason == DeclineReason.UNSUPPORTED_MESSAGES:
@@ -192,8 +192,8 @@ def _after_declining(verdict: Verdict) -> str:
     return "the engine does not accept this schema: change what the message names, or see `jsbench adapt`"
 
 
-def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
-    sent = _sent(generation)
+def _advise_after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
+    sent = _find_sent(generation)
     if sent is not None and sent.response_format is ResponseFormat.TEXT and verdict.reason in _REASONS_IN_TEXT_FORMAT:
         if sent.by_application:
             # the endpoint passes the application's request on unchanged, whatever response format the run has
@@ -222,7 +222,7 @@ _REASONS_IN_TEXT_FORMAT = frozenset(
 )
 
 
-def _after_no_judgment(verdict: Verdict) -> str:
+def _advise_after_no_judgment(verdict: Verdict) -> str:
     if verdict.reason == "endless_reference":
         return "fix the schema: its references form an endless cycle; put a property between two references"
     if verdict.reason == "timeout":
@@ -230,13 +230,13 @@ def _after_no_judgment(verdict: Verdict) -> str:
     return "report this with the schema and the answer; until then, try --jsbench-judge-timeout or a smaller case"
 
 
-def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
+def _advise_after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if verdict.valid is False:  # the schema already forbids these fields
-        return _after_violation(verdict, generation, schema)
+        return _advise_after_violation(verdict, generation, schema)
     return "forbid such fields with additionalProperties: false, or accept them: --jsbench-extra-fields=allow"
 
 
-def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
+def _advise_after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
     if verdict.reason in WITHOUT_SCHEMA:
         return "give the test a schema: @pytest.mark.jsbench(schema=…)"
     if verdict.valid_in is not None:
@@ -248,7 +248,7 @@ def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
     return f"fix the schema, {_SKIP}"
 
 
-def _after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
+def _advise_after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
     text = generation.text if isinstance(generation, Completion) else ""
     if _repeats(text):
         return (
@@ -259,11 +259,11 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
     return f"raise the limit: --jsbench-max-tokens{limit}; the model's context may be smaller"
 
 
-def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
+def _advise_after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
     if foreign := _foreign_pattern(verdict, schema):
         return foreign
     # map each keyword that was not enforced to its first violation
-    blamed = {_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
+    blamed = {_find_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
@@ -355,7 +355,7 @@ def _is_next_to_branches(violation: Violation, schema: Schema | None) -> bool:
     return False
 
 
-def _unenforced_keyword(violation: Violation) -> str:
+def _find_unenforced_keyword(violation: Violation) -> str:
     """Return the keyword that was not enforced: the violated keyword, or the outermost keyword that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:

@@ -332,7 +332,7 @@ class RunVerdict:
         shown = tuple(printable(reason, _LONGEST_REASON) for reason in because)
         return cls(status=status, exit_status=exit_status, because=shown)
 
-    def overruled(self, exit_status: int, reason: str) -> RunVerdict:
+    def with_exit_status(self, exit_status: int, reason: str) -> RunVerdict:
         """Return the verdict after another plugin changed the exit status; a failed run stays failed."""
         status = RunStatus.FAILED if self.passed and exit_status != 0 else self.status
         kept = () if self.passed else self.because

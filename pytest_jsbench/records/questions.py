@@ -64,7 +64,7 @@ def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
     }
 
 
-def together(variants: Sequence[RunMetadata]) -> RunMetadata:
+def combine_variants(variants: Sequence[RunMetadata]) -> RunMetadata:
     """Return the metadata of the run with these variants; shared fields are taken from the first variant."""
     shared: dict[str, Any] = {}
     for name, noun in _COUNTED.items():
@@ -131,7 +131,7 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     return matched
 
 
-def unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+def find_unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """Map each of our variants without a match in the other run to a phrase that describes the difference."""
     matched = frozenset(match(theirs, ours).values())
     return {

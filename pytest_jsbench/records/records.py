@@ -15,7 +15,7 @@ from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Completion, Declined, Generation, GenerationParams
-from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, written
+from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.next_steps import next_step
@@ -242,37 +242,37 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: Verdict of the judge.
     verdict: Verdict
     #: Time of the call in ISO 8601 and UTC; None for an excluded case.
-    started_at: str | None = written(None)
+    started_at: str | None = write_always(None)
     #: Seconds that the attempt waited in the queue before it was sent.
-    queue_s: Seconds | None = written(None)
+    queue_s: Seconds | None = write_always(None)
     #: Number of failed calls that were retried before this result.
-    retries: Times = written(0)
+    retries: Times = write_always(0)
     #: Differences between the sent schema and the schema of the case, made by the adaptation or by the engine.
-    changes: tuple[Change, ...] = written(())
+    changes: tuple[Change, ...] = write_always(())
     #: The project's own test that made the call; None for a case of the dataset.
-    asked_by: AskedBy | None = written(None)
+    asked_by: AskedBy | None = write_always(None)
     #: Engine and model that answered; None if the run's engine and model answered.
-    answered_by: AnsweredBy | None = written(None)
+    answered_by: AnsweredBy | None = write_always(None)
     #: Length of the prompt as known before the call; None if no call was to be made.
-    prompt_length: PromptLength | None = written(None)
+    prompt_length: PromptLength | None = write_always(None)
     #: Sampling parameters, as far as known; None means the provider's default.
-    params: GenerationParams | None = written(None)
+    params: GenerationParams | None = write_always(None)
     #: Notes of the dataset on the correct answer; these are never compared.
-    reference: Any = written(None)
+    reference: Any = write_always(None)
     #: Expected answer; absent if the case has no expected answer.
     expected: Expected | None = None
     #: Comparison of the answer's values with the expected values, which is not part of the verdict; absent if no values
     #: are expected or there is no answer.
     match: Match | None = None
     #: Tags of the case, from its dataset.
-    tags: tuple[str, ...] = written(())
+    tags: tuple[str, ...] = write_always(())
     #: Codes that the project's own classifiers assigned to the failure.
-    codes: tuple[str, ...] = written(())
+    codes: tuple[str, ...] = write_always(())
     #: For each of the project's own metrics, its numerator and denominator; absent if there are none.
     scores: Mapping[str, tuple[Count, Count]] = {}
     #: Information about the schema of a redacted record, in which prompt and answer are digests; None if nothing is
     #: redacted.
-    redacted: RedactedSchema | None = written(None)
+    redacted: RedactedSchema | None = write_always(None)
     #: Variant of the run; absent in a run without variants.
     variant: str = ""
     #: How the project's own test ended; absent for a case of the dataset, or if the test has not ended.

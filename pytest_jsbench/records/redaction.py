@@ -103,16 +103,18 @@ def has_same_prompt(record: Record, prompt: Prompt) -> bool:
 
 
 def _salt_prompt(prompt: Prompt, salt: str) -> Prompt:
-    def salted(text: str) -> str:
+    def salt_text(text: str) -> str:
         return f"{_SALTED}:{salt}:{_hmac(salt.encode(), text)}"
 
     messages = []
     for message in prompt.messages:
         calls = (
-            dataclasses.replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
+            dataclasses.replace(
+                call, name=salt_text(call.name), arguments=json.dumps({REDACTED: salt_text(call.arguments)})
+            )
             for call in message.tool_calls
         )
-        messages.append(dataclasses.replace(message, content=salted(message.content), tool_calls=tuple(calls)))
+        messages.append(dataclasses.replace(message, content=salt_text(message.content), tool_calls=tuple(calls)))
     return Prompt(messages=tuple(messages))
 
 

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
-from pytest_jsbench.verdicts.judge import constants_of, judged_by
+from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
@@ -32,7 +32,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     not sent to the engine, was not constrained by a schema, or was not received as text.
     """
     verdict = decide(generation, schema, judge)
-    schema_of_text = judged_by(generation, verdict.tool, schema)
+    schema_of_text = find_judging_schema(generation, verdict.tool, schema)
     completion = generation if isinstance(generation, Completion) else None
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
@@ -75,7 +75,9 @@ def _texts(instance: object) -> Iterator[tuple[Path, str]]:
             pending += [((*path, number), member) for number, member in enumerate(value)]
 
 
-def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
+def compare_values(
+    record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None
+) -> Record:
     """
     Return the judged record with a comparison of its answer's values with the expected values.
 
@@ -103,7 +105,7 @@ def judge_again(
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
     judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
     compared = verdict.valid == record.verdict.valid and not compare
-    return judged if compared else matched(judged, record.expected, comparers)
+    return judged if compared else compare_values(judged, record.expected, comparers)
 
 
 #: Maximum number of pairs of a subschema and a value that are examined; for larger answers the result is None.
@@ -123,7 +125,7 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     pending: list[tuple[Any, list[Tokens]]] = [(instance, [()])]
     while pending:
         value, places = pending.pop()
-        places = schemas.applying(places)
+        places = schemas.find_applying(places)
         examined += len(places)
         if examined > _MOST_PLACES:
             return None

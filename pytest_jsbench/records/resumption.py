@@ -16,11 +16,11 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate,
 from pytest_jsbench.core.errors import JSBenchError, ResumeError
 from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
-from pytest_jsbench.records.questions import difference, match, unmatched_variants
+from pytest_jsbench.records.questions import difference, find_unmatched_variants, match
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 
@@ -125,7 +125,7 @@ def resume(
         return Resumption(source=path, folder=folder, warnings=content.warnings)
     theirs = content.run(path, ResumeError).metadata
     names = match(theirs, metadata)
-    changed = unmatched_variants(theirs, metadata)
+    changed = find_unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
@@ -155,7 +155,7 @@ def resume(
     anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # a project's own test needs the answer itself, not its digest
-        answers_of_tests = counted(len(asked_by_tests), "redacted answer") + " to the project's own tests"
+        answers_of_tests = format_count(len(asked_by_tests), "redacted answer") + " to the project's own tests"
         warnings = (*warnings, f"{answers_of_tests} cannot be reused: the calls are made again")
         asked_by_tests = ()
     return Resumption(

@@ -207,7 +207,7 @@ def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[
     return NOT_SET if any(name in other for other in same) else UNKNOWN
 
 
-def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> list[str]:
+def find_distinguishing_settings(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> list[str]:
     """Return the names of a few settings that together distinguish the runs."""
     chosen: list[str] = []
     for difference in differences(runs, same_cases=same_cases):

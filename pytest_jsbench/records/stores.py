@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, MergeError, MissingRequirement
 from pytest_jsbench.core.files import make_private_folder, private
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.records.journal import LARGEST
 
 #: Maximum number of records files at one URL.
@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 @contextmanager
-def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
+def fetch_runs(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
     """
     Copy the runs at URLs to a temporary directory; yield the local path for each place, and the URL of each copy.
 
@@ -51,12 +51,12 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
             except THIRD_PARTY_ERRORS as error:  # each store raises its own errors
-                reason = _without_secrets(described(error), place)
+                reason = _without_secrets(describe_error(error), place)
                 raise MergeError(f"{shown} cannot be read: {reason}", where=shown) from None
         try:
             yield paths, originals
         except JSBenchError as error:
-            error.args = (originally(str(error), originals),)
+            error.args = (restore_urls(str(error), originals),)
             raise
 
 
@@ -101,7 +101,7 @@ def _local_paths(url: str) -> list[Path] | None:
     return found
 
 
-def originally(text: str, originals: Mapping[str, str]) -> str:
+def restore_urls(text: str, originals: Mapping[str, str]) -> str:
     """Return the text with the path of each copy replaced by its URL."""
     for path, url in originals.items():
         text = re.sub(rf"{re.escape(path)}(?!\d)", lambda _, url=url: url, text)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import RecordError, nearest
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
 from pytest_jsbench.metrics.comparison import Comparison, adjust_together, beyond_drift, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES
@@ -91,7 +91,7 @@ class Breakdown:
             return f"{rates}, each followed by its denominator: {FIGURES[over].title.lower()}"
         if self.metric != DEFAULT_METRIC or not self.tests:
             return rates
-        tests = counted(self.tests, "test")
+        tests = format_count(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
         return f"{rates}; {marked} (test over common cases; p-values adjusted for {tests}, Holm)"
 
@@ -202,7 +202,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
     """
     for evaluation in evaluations:
         outcomes = (evaluation.outcomes or {}).items()
-        tokens = {key: fmean(values) for key, case in outcomes if (values := case.measured("input_tokens"))}
+        tokens = {key: fmean(values) for key, case in outcomes if (values := case.find_measurements("input_tokens"))}
         ordered = sorted(tokens.values())
         ends = [quantile(ordered, quarter) for quarter in (0.25, 0.5, 0.75, 1)]
         shortest = sorted(tokens, key=lambda key: tokens[key])
@@ -214,7 +214,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
     """Return the median over cases; the value of a case is the mean of its measurements."""
-    means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
+    means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.find_measurements(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
     return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))
 

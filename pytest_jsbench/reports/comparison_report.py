@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import distinct, format_count, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
 from pytest_jsbench.metrics.figures import FIGURES
-from pytest_jsbench.records.setting_differences import SettingDifference, distinguishing
+from pytest_jsbench.records.setting_differences import SettingDifference, find_distinguishing_settings
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
 from pytest_jsbench.reports.run_json import firsts, settings_apart
@@ -106,7 +106,7 @@ def comparison_markdown(
             text += section
     text = text.rstrip("\n")
     if left_out:
-        text += f"\n\n{counted(left_out, 'more section')} omitted"
+        text += f"\n\n{format_count(left_out, 'more section')} omitted"
     return text + "\n"
 
 
@@ -299,12 +299,12 @@ def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
     for name, text in fields[:_MOST_FIELDS]:
         yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
     if len(fields) > _MOST_FIELDS:
-        yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
+        yield "field", f"… and {format_count(len(fields) - _MOST_FIELDS, 'more field')}"
     for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
             yield word, f"{more} values right in {_list_cases(keys, most, 'case')}"
     if values.changed:
-        cases = counted(len(values.changed), "case")
+        cases = format_count(len(values.changed), "case")
         yield "not shared", f"{cases} with different expected values or comparers: values not compared"
 
 
@@ -328,7 +328,7 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
 def _list_cases(keys: Sequence[CaseKey], most: int, noun: str = "") -> str:
     """Return the number of cases, with a noun if given, and the names of at most `most` cases."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
-    number = counted(len(keys), noun) if noun else str(len(keys))
+    number = format_count(len(keys), noun) if noun else str(len(keys))
     return f"{number}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 
@@ -342,7 +342,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         names = list(given)
     elif any(run.variant for run in evaluations):
         names = [run.label for run in evaluations]
-    elif distinguishing_names := distinguishing(
+    elif distinguishing_names := find_distinguishing_settings(
         settings := [run.settings for run in evaluations],
         same_cases=same_cases(*(run.outcomes for run in evaluations)),
     ):

@@ -16,13 +16,13 @@ from msgspec import Meta, Struct
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json, unwritable
-from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, written
+from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, open_locked, parse_json, unwritable
+from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, adjust_together, compare
-from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
+from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, names_with_bounds
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.setting_differences import SettingDifference, differences
@@ -37,7 +37,7 @@ LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
-    *bounded(name for name in RATES if FIGURES[name].is_main),
+    *names_with_bounds(name for name in RATES if FIGURES[name].is_main),
     *(row.name for row in FIGURES.values() if row.is_main and not row.is_rate),
     *(f"{name}_count" for name, row in TIMES.items() if row.is_main),
     "input_tokens",
@@ -97,7 +97,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
         most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
         ends = [end for _, case in ordered for end in (*case.attempts, *[MISSING] * (most - len(case.attempts)))]
-        measured = {name: [case.measured(name) for _, case in ordered] for name in MEASURED}
+        measured = {name: [case.find_measurements(name) for _, case in ordered] for name in MEASURED}
         measures = {
             name: tuple(float(f"{fmean(values):.4g}") if values else None for values in of_cases)
             for name, of_cases in measured.items()
@@ -193,11 +193,11 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     """
 
     #: Version of the format of the line; raised when a field is added.
-    schema_version: str = written(HISTORY_VERSION)
+    schema_version: str = write_always(HISTORY_VERSION)
     #: Name of the series to which the line belongs; lines with the same label and the same cases are compared.
     label: Annotated[str, Meta(min_length=1)]
     #: Variant of the run; empty in a run without variants.
-    variant: str = written("")
+    variant: str = write_always("")
     #: Settings of the run, as in run.json, that are compared with the settings of later runs.
     run: Mapping[str, Any]
     #: Metrics by the names in run.json.
@@ -374,7 +374,7 @@ class History:
             lines.setdefault(line.identity, line)
         if len(damaged) > max(1, len(lines)):
             raise RecordError(f"{damaged[0]}; {_EXPECTED}", where=path)
-        return cls(lines=tuple(lines.values()), warnings=journal.skipped(damaged))
+        return cls(lines=tuple(lines.values()), warnings=journal.describe_damage(damaged))
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -411,7 +411,7 @@ def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], Hi
     The file is locked while lines are added. Raise JournalError if it cannot be written.
     """
     try:
-        with locked(path) as file:
+        with open_locked(path) as file:
             before = History.read(path)
             identities = {line.identity for line in before.lines}
             added = [line for line in lines if line.identity not in identities]

@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
-from pytest_jsbench.core.text import printable, shortened
-from pytest_jsbench.metrics.figures import FIGURES, bounded
+from pytest_jsbench.core.text import printable, shorten
+from pytest_jsbench.metrics.figures import FIGURES, names_with_bounds
 from pytest_jsbench.records.questions import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
 
@@ -56,7 +56,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
     """Return the metrics that are known and not 0, and the main metrics even if they are 0."""
-    main = bounded(name for name, row in FIGURES.items() if row.is_main)
+    main = names_with_bounds(name for name, row in FIGURES.items() if row.is_main)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
         for name, value in metrics.to_dict().items()
@@ -144,7 +144,7 @@ def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) ->
         case.remove(group)
         for part in case:
             if (message := part.get("message")) is not None:
-                part.text = shortened(message.partition("\n")[0], _SHORT, cut="end")
+                part.text = shorten(message.partition("\n")[0], _SHORT, cut="end")
                 part.set("message", part.text)
     elif (cost := costs.get(values.get("jsbench.attempt") or "")) is not None:
         ElementTree.SubElement(group, "property", name="jsbench.cost_usd", value=f"{cost:.6g}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import PASSED
 from pytest_jsbench.metrics.comparison import beyond_drift
 from pytest_jsbench.metrics.figures import FIGURES, TIMES
@@ -97,13 +97,13 @@ def _groups(summary: Summary, more: int) -> Iterator[Row]:
         else:
             groups[PASSED if ends[0].passed else "failed"] += 1
     if more:
-        yield f"… {counted(more, 'more case')} that differ", ("",) * variants
+        yield f"… {format_count(more, 'more case')} that differ", ("",) * variants
     if count := groups[PASSED]:
-        yield f"{counted(count, 'case')} that all pass", (PASSED,) * variants
+        yield f"{format_count(count, 'case')} that all pass", (PASSED,) * variants
     if count := groups["failed"]:
-        yield f"{counted(count, 'case')} that none passes", ("failed",) * variants
+        yield f"{format_count(count, 'case')} that none passes", ("failed",) * variants
     if count := groups[""]:
-        yield f"{counted(count, 'case')} not answered in all variants", ("",) * variants
+        yield f"{format_count(count, 'case')} not answered in all variants", ("",) * variants
 
 
 def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> TableBlock:

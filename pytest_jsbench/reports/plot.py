@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.figure import Better, Figure, Kind
-from pytest_jsbench.metrics.figures import FIGURES, RATES, named
+from pytest_jsbench.metrics.figures import FIGURES, RATES, find_figure
 from pytest_jsbench.reports.run_json import settings_apart
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _columns(panels: int) -> int:
 
 def _row(metric: str) -> Figure:
     """Return the figure with this name; for a metric of another tool, guess a figure from the name."""
-    if (row := named(metric)) is not None:
+    if (row := find_figure(metric)) is not None:
         return row
     if _COUNT.search(metric):
         return Figure(metric, Kind.COUNT)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
-from pytest_jsbench.core.extensions import find_function, installed, reinstall_hint
+from pytest_jsbench.core.extensions import find_entry_points, find_function, reinstall_hint
 from pytest_jsbench.core.files import make_private_folder, write_atomically
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Run
 
@@ -104,14 +104,14 @@ class Exporter:
             raise
         # includes pytest.fail and sys.exit, since the run's other files still have to be written
         except BaseException as error:
-            message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
-            raise ExportError(message, found=described(error), where=self.origin) from error
+            message = f"exporter '{self.name}', {self.origin}, could not write {path}: {describe_error(error)}"
+            raise ExportError(message, found=describe_error(error), where=self.origin) from error
         return written if isinstance(written, Path) else path
 
 
 def find(name: str) -> Exporter:
     """Return the exporter with this name; raise ExportError with the most similar name if it is unknown."""
-    points = installed("exporter", error=ExportError)
+    points = find_entry_points("exporter", error=ExportError)
     takes = "a path, a run and its summary"
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):
         return Exporter(name=name, origin=place[0], function=place[1])

@@ -18,10 +18,10 @@ from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import Natural, digest, from_json, to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import EVALUATION, METRICS, published
+from pytest_jsbench.formats import EVALUATION, METRICS, load_format_schema
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
-from pytest_jsbench.metrics.figures import RATES, bounded, named
+from pytest_jsbench.metrics.figures import RATES, find_figure, names_with_bounds
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
@@ -236,7 +236,7 @@ class Evaluation:
 
     def figure(self, name: str) -> Rate | float | None:
         """Return a figure by its name in `figures.FIGURES`; None if the figure is not applicable or not in the file."""
-        row = named(name)
+        row = find_figure(name)
         return self.rate(name) if row is not None and row.is_rate else self.figures.get(name)
 
     def rate(self, name: str) -> Rate:
@@ -365,7 +365,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics with None in place of -1, which another tool writes for metrics that it no longer measures."""
-    described = published("evaluation")["properties"]["metrics"]["properties"]
+    described = load_format_schema("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 
@@ -503,7 +503,7 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
     """Return a small evaluation file for version control, with everything that comparisons with later runs need."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
-    kept_metrics = [*counts, *bounded(RATES), *times, "cost"]
+    kept_metrics = [*counts, *names_with_bounds(RATES), *times, "cost"]
     variants = {
         name: {part: value for part, value in baseline_to_dict(own, own.outcomes or {}).items() if part in _MEASURED}
         for name, own in evaluation.variants.items()

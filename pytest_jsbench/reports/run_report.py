@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.text import counted, distinct, dollars, printable
+from pytest_jsbench.core.text import distinct, dollars, format_count, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figure import GRAMMARS, TASKS, VARIANTS, FieldMetrics, Figure, Kind
 from pytest_jsbench.metrics.figures import FIGURES
@@ -17,7 +17,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, proporti
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Attempt, Cause, MissingReason
-from pytest_jsbench.records.setting_differences import RECORDED, distinguishing, settings_of
+from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
@@ -43,7 +43,7 @@ _LONG_QUEUE = 60.0
 def heading(metadata: RunMetadata) -> str:
     """Return the engine and model of the run as text, or the number of its variants."""
     if metadata.variants:
-        return counted(len(metadata.variants), "variant")
+        return format_count(len(metadata.variants), "variant")
     return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
 
 
@@ -196,14 +196,14 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
         head="Case",
         columns=(Column(heading="Failure", left=True), Column(heading="", left=True)),
         rows=tuple(rows),
-        folded=f"{counted(len(failing), 'attempt')} that did not pass",
+        folded=f"{format_count(len(failing), 'attempt')} that did not pass",
     )
 
 
 def distinguishing_settings(run: Run, summary: Summary) -> dict[str, str]:
     """Return, for each variant, the settings that distinguish it from the others, the highest pass rate first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
-    setting_names = distinguishing(settings)
+    setting_names = find_distinguishing_settings(settings)
     texts = (", ".join(own[name].label for name in setting_names if name in own) for own in settings)
     return dict(zip(summary.variants, texts, strict=True))
 
@@ -224,7 +224,7 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
         facts += facts_of_pairs([pair], _short_names(summary), each="variant", most=most)
     omitted = len(summary.pairs) - len(shown)
     if omitted:
-        pairs = counted(omitted, "other pair")
+        pairs = format_count(omitted, "other pair")
         facts.append(("", f"{pairs} with larger or equal p-values: see the page, or use -v"))
     if len(summary.pairs) > 1:
         facts.append(adjustment_of(summary.pairs))
@@ -253,7 +253,7 @@ def _differing(summary: Summary) -> Iterator[Fact]:
 
 def _differing_count(summary: Summary) -> str:
     repeated = any(variant.total.planned > variant.total.cases for variant in summary.variants.values())
-    cases = f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
+    cases = f"{format_count(len(summary.differing), 'case')} that some variants pass and others fail"
     return f"{cases}: a variant passes a case if every attempt passes" if repeated else cases
 
 
@@ -385,10 +385,10 @@ def _facts_of_recordings(run: Run) -> Iterator[Fact]:
         yield "recorded", "answers and times are from the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
         answers_made = sum(outcome.made for outcome in run.outcomes)
-        yield "recorded", f"{count} of {counted(answers_made, 'answer')} from recordings, without calls and cost"
+        yield "recorded", f"{count} of {format_count(answers_made, 'answer')} from recordings, without calls and cost"
     changes = Counter(outcome.asked_otherwise for outcome in run.outcomes if outcome.asked_otherwise)
     for change, count in changes.most_common():
-        answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
+        answers = f"{format_count(count, 'answer')} {'was' if count == 1 else 'were'}"
         settings = f"other settings ({printable(change, 500)})"
         yield "settings", f"{answers} recorded with {settings}; record again with --jsbench-record"
 
@@ -399,13 +399,13 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
     if total.retries:
-        yield "retries", f"{counted(total.retries, 'failed call')} retried"
+        yield "retries", f"{format_count(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
-        calls = counted(total.queue.count, "call")
+        calls = format_count(total.queue.count, "call")
         yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more; longest wait {longest:.1f} s"
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
-        verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
+        verdicts = f"{format_count(len(names), 'verdict')} on which the two validators disagree"
         yield "disputed", f"{verdicts}: {_list_names(names)}"
 
 
@@ -419,21 +419,24 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             if outcome.excluded and not run.breaks(outcome)
         }
         if broken := len(excluded) - sum(excluded.values()):
-            yield "excluded", f"{counted(broken, 'case')} with a broken schema (skipped)"
+            yield "excluded", f"{format_count(broken, 'case')} with a broken schema (skipped)"
         if free := sum(excluded.values()):
-            yield "excluded", f"{counted(free, 'answer')} to an application's call without a schema"
+            yield "excluded", f"{format_count(free, 'answer')} to an application's call without a schema"
     if total.called_again:
-        calls = counted(total.called_again, "call")
+        calls = format_count(total.called_again, "call")
         yield "again", f"{calls} followed by another call for the same answer: only the last call counts"
     if total.unjudged:
-        yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+        yield (
+            "unjudged",
+            f"{format_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete",
+        )
     if run.metadata.redacted:
         yield (
             "redacted",
             "prompts, schemas and answers are replaced by digests: nothing can be judged again or replayed",
         )
     if run.resumed:
-        yield "resumed", f"{counted(run.resumed, 'answer')} reused from {run.metadata.resumed_from}"
+        yield "resumed", f"{format_count(run.resumed, 'answer')} reused from {run.metadata.resumed_from}"
     if total.errors:
         faults = Counter(outcome.fault for outcome in run.outcomes if outcome.fault is not None)
         missing = {reason: count for reason, count in total.missing_reasons.items() if count}
@@ -441,7 +444,7 @@ def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
         parts = [f"{kind} {count}" for kind, count in faults.most_common()]
         parts += [f"{_MISSING[reason]} {count}" for reason, count in missing.items()]
         parts += [f"never ran {unknown}"] if unknown else []
-        attempts = f"{total.errors} of {counted(total.planned, 'attempt')}"
+        attempts = f"{total.errors} of {format_count(total.planned, 'attempt')}"
         yield "errors", f"{attempts} ({'; '.join(parts)}): the figures are incomplete"
 
 
@@ -469,13 +472,13 @@ def _values(total: Metrics) -> str:
     if precision is not None and f1 is not None:
         parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:
-        parts.append(f"{counted(total.invented, 'unexpected value')}")
+        parts.append(f"{format_count(total.invented, 'unexpected value')}")
     ranked = [(name, field.accuracy) for name, field in _by_rank(total) if field.accuracy.successes < field.accuracy.n]
     if ranked:
         fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked[:_MOST_NAMED])
         parts.append(f"least often right: {', '.join(fields)}")
     if total.uncompared:
-        answers = counted(total.uncompared, "answer")
+        answers = format_count(total.uncompared, "answer")
         parts.append(f"{answers} that could not be compared (match.problem in records.jsonl has the reason)")
     return "; ".join(parts)
 
@@ -510,7 +513,7 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     """Return the cases in which only some attempts passed, the most evenly divided first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{counted(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
+    return f"{format_count(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
 
 
 def _list_names(names: Sequence[str]) -> str:

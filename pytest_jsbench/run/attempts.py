@@ -28,7 +28,7 @@ from pytest_jsbench.core.cases import (
     estimate,
     prompt_of,
 )
-from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, exhausted
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, describe_exhaustion
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -48,7 +48,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.engines.base import CachingEngine, Engine, GrammarMatcher, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
-from pytest_jsbench.records.rejudging import matched, verdict_on
+from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
@@ -126,6 +126,8 @@ class Runner:
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     #: Limits that determine when a call may be made; None if there are no limits.
     admission: Admission | None = None
+    #: Waits before a retry; an admission waits by itself, so that it can be stopped.
+    sleep: Callable[[float], None] = time.sleep
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
@@ -160,13 +162,13 @@ class Runner:
             started_at=started_at,
             queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
             retries=tries.retries,
-            params=(sent and sent.params) or self.params.for_repeat(repeat),
+            params=(sent and sent.params) or self.params.with_repeat(repeat),
             changes=changes,
             reference=case.reference,
             tags=case.tags,
             answered_by=tries.answered_by,
         )
-        return matched(record, case.expected, self.comparers)
+        return compare_values(record, case.expected, self.comparers)
 
     def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
         """
@@ -193,7 +195,7 @@ class Runner:
                 repeat=repeat,
                 prompt=prompt,
                 schema=copy_of(adapted.schema),
-                params=self.params.for_repeat(repeat),
+                params=self.params.with_repeat(repeat),
                 origin=self.origin,
             )
         return CaseQuestion(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
@@ -206,7 +208,7 @@ class Runner:
         try:
             return verdict_on(generation, schema, changes, self.judge)
         except Exception as error:
-            if not (why := exhausted(error)):
+            if not (why := describe_exhaustion(error)):
                 raise
             if self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
@@ -265,7 +267,7 @@ class Runner:
             ),
             wait=lambda state: _back_off(state, tries),
             retry=tenacity.retry_if_exception(is_transient),
-            sleep=time.sleep if self.admission is None else self.admission.sleep,
+            sleep=self.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )
         try:
@@ -277,7 +279,7 @@ class Runner:
         except CallError as error:
             return _failure(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
-            why = exhausted(error)
+            why = describe_exhaustion(error)
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
             return Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from pytest_jsbench.core.errors import ClassifierError, nearest
-from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.extensions import find_entry_points, find_function
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.text import described, plain_value, printable
+from pytest_jsbench.core.text import describe_error, plain_value, printable
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
@@ -67,8 +67,8 @@ class Classifier:
             raise
         except BaseException as error:
             # pytest.skip and sys.exit are caught too, because an answer that has been paid for must not be lost.
-            message = f"{self._title} raised {described(error)}"
-            raise ClassifierError(message, found=described(error), where=self.origin) from error
+            message = f"{self._title} raised {describe_error(error)}"
+            raise ClassifierError(message, found=describe_error(error), where=self.origin) from error
 
     def _unexpected(self, result: object, expected: str) -> ClassifierError:
         shown = plain_value(result)
@@ -105,8 +105,8 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)
-    metrics = installed("metric", error=ClassifierError)
-    classifiers = installed("classifier", error=ClassifierError)
+    metrics = find_entry_points("metric", error=ClassifierError)
+    classifiers = find_entry_points("classifier", error=ClassifierError)
     points = metrics | classifiers
     counts = named in metrics and named not in classifiers
     kind = "metric" if counts else "classifier"

@@ -25,7 +25,7 @@ from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.base import ServingFactory
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
-from pytest_jsbench.records.questions import together
+from pytest_jsbench.records.questions import combine_variants
 from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
@@ -70,7 +70,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         host=_host(),
     )
     described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
-    return described[0] if "" in infos else together(described)
+    return described[0] if "" in infos else combine_variants(described)
 
 
 def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata]) -> RunMetadata:

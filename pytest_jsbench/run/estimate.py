@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import Case, estimate, prompt_of
 from pytest_jsbench.core.errors import JSBenchError, PriceError
 from pytest_jsbench.core.generations import Request, Usage
-from pytest_jsbench.core.text import counted, dollars
+from pytest_jsbench.core.text import dollars, format_count
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.attempts import maximum_usage
@@ -58,7 +58,10 @@ def _estimates(
     requests = _requests(plan, variant, attempts)
     tokens = sum(estimate(request.prompt).tokens for request in requests)
     usage = _max_usage(requests)
-    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {engine.engine} {engine.model}, plus retries"
+    yield (
+        variant.name or "calls",
+        f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}, plus retries",
+    )
     yield "tokens", f"about {tokens:,} in, at most {usage.output_tokens:,} out"
     yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
     yield "time", _time(plan, variant, len(requests), tokens)

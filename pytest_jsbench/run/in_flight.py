@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from pytest_jsbench.core.errors import EngineError, exhausted
+from pytest_jsbench.core.errors import EngineError, describe_exhaustion
 
 T = TypeVar("T")
 
@@ -32,7 +32,9 @@ class CallsInFlight(Generic[T]):
             try:
                 threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
             except RuntimeError as error:
-                message = f"only {number} of {concurrency} threads for calls in flight started: {exhausted(error)}"
+                message = (
+                    f"only {number} of {concurrency} threads for calls in flight started: {describe_exhaustion(error)}"
+                )
                 raise EngineError(message, found=number, expected=concurrency, option="concurrency") from error
 
     def __len__(self) -> int:

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.errors import exhausted
+from pytest_jsbench.core.errors import describe_exhaustion
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
@@ -99,9 +99,11 @@ class LimitsFile:
     is dropped.
     """
 
-    def __init__(self, path: Path, limits: RateLimits) -> None:
+    def __init__(self, path: Path, limits: RateLimits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._path = path
+        #: The processes of a run must have the same clock.
+        self._clock = clock
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -119,7 +121,7 @@ class LimitsFile:
 
         The cost limit applies to all calls together; requests and tokens per minute are limited for each server.
         """
-        now = time.monotonic()
+        now = self._clock()
         with self._state() as state:
             (refused,) = state.execute("SELECT refused FROM state").fetchone()
             next_request, next_token, settled, output_tokens = _read_server(state, server)
@@ -181,7 +183,7 @@ class LimitsFile:
 
     def _account(self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None) -> ProviderState:
         limits = self.limits
-        now = time.monotonic()
+        now = self._clock()
         with self._state() as state:
             if permit.reservation is not None:
                 deleted = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
@@ -313,8 +315,12 @@ class Admission:
         server: str = "",
         concurrency: int | None = None,
         interrupted: Path | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         self._shared = shared
+        self._clock = clock
+        self._wait = wait
         self._price = price
         self._provider = provider
         self._server = server
@@ -339,7 +345,7 @@ class Admission:
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
         """Wait until the call may be made; raise Refused if the run makes no more calls."""
-        start = time.perf_counter()
+        start = self._clock()
         if self._shared.idle:
             self._check()
             self._change_in_flight(1)
@@ -363,7 +369,7 @@ class Admission:
                     self._change_in_flight(1)
                     break
                 self.sleep(min(admitted, _LONGEST_SLEEP))
-        return replace(admitted, waited=time.perf_counter() - start)
+        return replace(admitted, waited=self._clock() - start)
 
     def leave(self, permit: Permit, end: CallEnd, *, usage: Usage | None = None) -> ProviderState:
         """
@@ -395,7 +401,7 @@ class Admission:
 
     def _give_up(self, error: Exception) -> None:
         """Permit no more calls, because their usage can no longer be recorded."""
-        why = exhausted(error) or described(error)
+        why = describe_exhaustion(error) or describe_error(error)
         self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be enforced: {why}"))
 
     def _share(self, calls: int) -> float:
@@ -421,7 +427,7 @@ class Admission:
 
     def sleep(self, seconds: float) -> None:
         """Wait this many seconds, or until `stop` is called."""
-        self._stopped.wait(seconds)
+        self._wait(self._stopped, seconds)
 
     def close(self) -> None:
         """Stop, and close the shared limits."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import JournalError, JSBenchError, describe_exhaustion
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.records.redaction import REDACTED
-from pytest_jsbench.records.rejudging import judge_again, matched
+from pytest_jsbench.records.rejudging import compare_values, judge_again
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class RecordKeeper:
         try:
             return self._make_or_find(attempt, make)
         except Exception as error:
-            if not (why := exhausted(error)):
+            if not (why := describe_exhaustion(error)):
                 raise
             refused = Refused(MissingReason.EXHAUSTED, why)
             self._refuse(refused)
@@ -175,7 +175,7 @@ class RecordKeeper:
         record = judge_again(structs.replace(recorded, task=case.key.task, id=case.key.id), self._judge())
         if record.redacted is None:
             if isinstance(case, Case):
-                record = matched(record, case.expected, self._plan.comparers)
+                record = compare_values(record, case.expected, self._plan.comparers)
             record, errors = self._classify(record)
         if place is not None and record.kept == recorded:
             result = _attempt_result(AttemptOutcome.of(record, place), record)

@@ -27,7 +27,7 @@ from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
 from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.engines.presets import adaptation
-from pytest_jsbench.engines.registry import find, require_batches, require_matcher, sampled
+from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.option import FileUse, Option
@@ -91,7 +91,7 @@ class Variant:
     @property
     def sampled(self) -> GenerationParams:
         """Sampling parameters that the engine actually applies, with the engine's defaults."""
-        return sampled(self.factory, self.engine, self.params)
+        return resolve_sampling(self.factory, self.engine, self.params)
 
     @classmethod
     def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:

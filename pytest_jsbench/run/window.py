@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.record_keeper import AttemptResult
@@ -73,7 +73,7 @@ class Window:
                 return session.attempt(attempt, planned_at)
             except THIRD_PARTY_ERRORS as error:
                 # An error in a function of the calling program fails one case, not the run.
-                message = str(error) if isinstance(error, JSBenchError) else described(error)
+                message = str(error) if isinstance(error, JSBenchError) else describe_error(error)
                 missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
                 return AttemptResult(result=missing)
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.schemas.keywords import located
+from pytest_jsbench.schemas.keywords import find_schemas
 from pytest_jsbench.schemas.references import pointer_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def find_impossible_bound(schema: Schema) -> str:
     Describe the first bounds in the schema that no value can satisfy or that have too many digits; return an empty text
     if there are none.
     """
-    for path, node in located(schema):
+    for path, node in find_schemas(schema):
         problem = _contradiction(node) or _oversize(node) or _open_range(node)
         if problem:
             return f"{problem} at {pointer_of(path) or '/'}"

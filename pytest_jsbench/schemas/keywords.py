@@ -78,7 +78,7 @@ def walk(schema: Any) -> Iterator[dict[str, Any]]:
         pending += children(subschema)
 
 
-def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
+def find_schemas(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
     """Yield every object that may be a schema, with its path from the root, in document order."""
     pending: list[tuple[Tokens, Any]] = [((), schema)]
     while pending:

@@ -102,7 +102,7 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
     return None
 
 
-def reduced(schema: Any, dialect: Dialect) -> Any:
+def remove_foreign_keywords(schema: Any, dialect: Dialect) -> Any:
     """Return the schema without keywords that its dialect lacks, for validators that support only published drafts."""
     silent = KEYWORDS - dialect.keywords
     return rebuild(schema, lambda part: {name: value for name, value in part.items() if name not in silent})

@@ -13,9 +13,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin
 
-from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.core.text import printable, shorten
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
-from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, children, located
+from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, children, find_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class References:
         if isinstance(identifier := schema.get(dialect.id_keyword), str) and not is_ignored:
             uri, _, anchor = identifier.partition("#")
             if uri:
-                base = joined(base, uri)
+                base = join_uris(base, uri)
                 self._resources.setdefault(base, schema)
             if anchor:
                 self._anchors.setdefault((base, anchor), schema)
@@ -129,7 +129,7 @@ class References:
             value = self.resolve(schema, applied[keyword]) if keyword in REFERENCES else applied[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
-    def unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
+    def find_unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the references that lead out of the document, in document order, each with its schema."""
         for schema in self.schemas:
             reference = self._dialects[id(schema)].read(schema).get("$ref")
@@ -149,7 +149,7 @@ class References:
         uri, _, fragment = reference.partition("#")
         base = self._bases.get(id(schema), "")
         if uri:
-            base = joined(base, uri)
+            base = join_uris(base, uri)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((base, fragment))
         path = tokens_of(unquote(fragment))
@@ -195,7 +195,7 @@ class CertainReferences:
         if uri and uri != str(self._root.get("$id", self._root.get("id", ""))).partition("#")[0]:
             return None
         fragment = unquote(fragment)
-        places = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._anchored(fragment)
+        places = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._find_anchor(fragment)
         return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
     def _is_embedded(self, path: Tokens) -> bool:
@@ -209,10 +209,10 @@ class CertainReferences:
                     return True
         return False
 
-    def _anchored(self, name: str) -> list[Tokens]:
+    def _find_anchor(self, name: str) -> list[Tokens]:
         if self._anchors is None:
             self._anchors = {}
-            for path, schema in located(self._root):
+            for path, schema in find_schemas(self._root):
                 fragments = [schema.get("$anchor"), schema.get("$dynamicAnchor")]
                 identifiers = (schema.get("$id"), schema.get("id"))
                 fragments += [name[1:] for name in identifiers if isinstance(name, str) and name.startswith("#")]
@@ -232,7 +232,7 @@ class SchemaPlaces:
         self._members: tuple[str, ...] = () if certain else _MEMBERS
         self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
 
-    def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
+    def find_applying(self, places: Iterable[Tokens]) -> list[Tokens]:
         """
         Return the given places, and the places of all schemas that apply to the same value through references or
         applicators.
@@ -260,7 +260,7 @@ class SchemaPlaces:
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
         """Return the given places whose schemas may apply to a value, if it is unknown to which value."""
         certain = self._reach([()], lambda place: [*self._of_same_value(place), *self._places_in(place, _PARTS)])
-        possible = self._reach([()], lambda place: [*self._referred(place), *self._places_in(place, _READ)])
+        possible = self._reach([()], lambda place: [*self._find_targets(place), *self._places_in(place, _READ)])
         return [place for place in places if place in possible and place not in certain]
 
     def _reach(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
@@ -283,7 +283,7 @@ class SchemaPlaces:
                 yield target
         yield from self._places_in(place, self._same_value)
 
-    def _referred(self, place: Tokens) -> Iterator[Tokens]:
+    def _find_targets(self, place: Tokens) -> Iterator[Tokens]:
         """Yield the targets of references, or every definition if a target is unknown."""
         for reference in self._references_at(place):
             target = self._references.find(place, reference)
@@ -306,7 +306,7 @@ class SchemaPlaces:
                 yield (*place, keyword)
 
 
-def joined(base: str, uri: str) -> str:
+def join_uris(base: str, uri: str) -> str:
     """Return a reference resolved against a base URI; return it unchanged if it is not a URI."""
     try:
         return urljoin(base, uri)
@@ -340,7 +340,7 @@ def place_of(root: Any, part: Mapping[str, Any]) -> str:
     """Return the JSON path of an object inside a schema; the object is found by identity."""
     value = root
     steps = list[str | int]()
-    for token in next(path for path, schema in located(root) if schema is part):
+    for token in next(path for path, schema in find_schemas(root) if schema is part):
         steps.append(int(token) if isinstance(value, list) else token)
         value = follow(value, (token,))
     return json_path(steps)
@@ -354,10 +354,10 @@ def json_path(parts: Sequence[str | int]) -> str:
 def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
-    part = shortened(part)
+    part = shorten(part)
     return f".{part}" if part.isascii() and part.isidentifier() else f"[{json.dumps(part, ensure_ascii=False)}]"
 
 
 def json_pointer(parts: Sequence[str | int]) -> str:
     """Return a path of keys and indexes as a JSON pointer of limited length: `/properties/a~1b/items/0`."""
-    return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")
+    return printable(pointer_of(shorten(str(part)) for part in parts), cut="middle")

@@ -120,13 +120,13 @@ _OPENING = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", 
 
 
 @functools.cache
-def _ignored_by(dialect: Dialect) -> frozenset[str]:
+def _find_ignored_keywords(dialect: Dialect) -> frozenset[str]:
     """Return the keywords that only other drafts define; empty for custom dialects, which choose their keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
 
 
 def _find_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
     """Yield a warning for each keyword that other drafts define but the schema's draft ignores."""
-    for keyword in sorted(_ignored_by(dialect) & part.keys()):
+    for keyword in sorted(_find_ignored_keywords(dialect) & part.keys()):
         others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
         yield f"`{keyword}` belongs to {others[0]} and is ignored in {_SHORT_NAMES[dialect.uri]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, joined, number, numeral, path, whole
+from pytest_jsbench.core.arguments import Reader, join_names, number, numeral, path, whole
 from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, HiddenPart, Option, PerVariant
 from pytest_jsbench.settings.parsers import (
     adaptation,
@@ -28,7 +28,7 @@ def publication(name: str) -> dict[str, Any]:
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import FIX_PACKAGE, extension
     from pytest_jsbench.core.secret_masking import one_line
-    from pytest_jsbench.core.text import described
+    from pytest_jsbench.core.text import describe_error
 
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
@@ -37,7 +37,9 @@ def publication(name: str) -> dict[str, Any]:
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except THIRD_PARTY_ERRORS as error:
-        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {FIX_PACKAGE}") from error
+        raise ValueError(
+            f"publication '{name}' has no options: {one_line(describe_error(error))}; {FIX_PACKAGE}"
+        ) from error
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +144,7 @@ _ENGINE = (
         "Without this table, an option that is given several times defines one variant per value.",
         "A,B",
         parse=names,
-        argument=joined,
+        argument=join_names,
     ),
     Option(
         "record",
@@ -212,7 +214,7 @@ _CASES = (
         "Only these tasks of the dataset (default: all).",
         "A,B",
         parse=names,
-        argument=joined,
+        argument=join_names,
         affects=Bearing.CASES,
         recorded=("dataset.tasks",),
     ),
@@ -410,7 +412,7 @@ _JUDGING = (
         "Whether fields that the schema does not name fail an answer (default: fail), or names of ignored fields.",
         "fail|allow|NAME,…",
         parse=extra_fields,
-        argument=joined,
+        argument=join_names,
         affects=Bearing.VERDICTS,
         recorded=("policy.extra_fields", "policy.ignored_fields"),
     ),

@@ -15,8 +15,8 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
-from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.schemas.keywords import located, rebuild
+from pytest_jsbench.core.text import describe_error, kind_of, printable
+from pytest_jsbench.schemas.keywords import find_schemas, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
 #: Schema keyword that names a comparer; the model and the judge never see this keyword.
@@ -89,7 +89,7 @@ class Comparer:
             raise
         except BaseException as error:  # includes pytest.skip and sys.exit, since the answer is already paid for
             name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
-            raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
+            raise ComparerFailed(f"the comparer {printable(name, 60)} raised {describe_error(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
         """Return whether the actual value equals the expected value; both are scalars."""
@@ -200,7 +200,7 @@ def _time(text: str) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
-def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
+def extract_comparers(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
     Return the schema without its comparers, and the expected instance together with these comparers.
 
@@ -231,7 +231,7 @@ def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -
 
     Each comparer is added to `comparers`, with the JSON pointer of its subschema as the key.
     """
-    named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
+    named = {pointer_of(path): part[KEYWORD] for path, part in find_schemas(schema) if KEYWORD in part}
     if not named:
         return schema  # few schemas name a comparer, so most need no copy
     if comparers is not None:

@@ -155,7 +155,7 @@ def match(
     )
 
 
-def described(match: Match) -> list[str]:
+def describe_match(match: Match) -> list[str]:
     """Return the match as lines of text: one with the totals, and one for each difference."""
     if match.problem:
         return [f"not compared: {match.problem}"]
@@ -201,7 +201,7 @@ class _Leaf:
     @property
     def difference(self) -> Difference:
         assert self.fault is not None
-        expected, actual = (_shown(value) for value in (self.expected, self.actual))
+        expected, actual = (_shorten_value(value) for value in (self.expected, self.actual))
         return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=actual)
 
 
@@ -212,22 +212,22 @@ def field_name(path: Path) -> str:
     The values in all items of a list belong to one field, such as `items.*.amount`; the name of the root is `$`. A
     property whose name would be ambiguous is quoted as in JSON: `items."a.b"`.
     """
-    name = ".".join("*" if isinstance(step, int) else _quoted(step) for step in path)
+    name = ".".join("*" if isinstance(step, int) else _quote_step(step) for step in path)
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}…{digest(name).removeprefix('sha256:')[:_DIGITS]}"
     return name or "$"
 
 
-def _quoted(step: str) -> str:
+def _quote_step(step: str) -> str:
     plain = step.isprintable() and step not in ("", "*", "$") and not any(sign in step for sign in '."\\')
     return step if plain else json.dumps(step, ensure_ascii=not step.isprintable())
 
 
-def _written(value: object) -> str:
+def _write_value(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _shown(value: object) -> object:
+def _shorten_value(value: object) -> object:
     if value is _ABSENT:
         return None
     if isinstance(value, str):
@@ -316,8 +316,10 @@ class _Walk:
         """
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
-            same.setdefault(_written(actual[at]), []).append(at)
-        pairs = {number: places.pop() for number, value in enumerate(expected) if (places := same.get(_written(value)))}
+            same.setdefault(_write_value(actual[at]), []).append(at)
+        pairs = {
+            number: places.pop() for number, value in enumerate(expected) if (places := same.get(_write_value(value)))
+        }
         open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
         taken = set(pairs.values())
         remaining = {at: value for at, value in enumerate(actual) if at not in taken}
@@ -376,7 +378,7 @@ class _Walk:
     def _find_comparer(self, spot: _Spot) -> tuple[_Spot, Comparer]:
         """Return the spot with the subschemas that apply there, and the comparer for the spot."""
         if self._places is not None:
-            spot = _Spot(spot.path, self._places.applying(spot.places))
+            spot = _Spot(spot.path, self._places.find_applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
             return spot, named
         comparers = dict.fromkeys(self._of_schema[place] for place in spot.places if place in self._of_schema)

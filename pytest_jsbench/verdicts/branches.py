@@ -152,13 +152,13 @@ class NearestBranches:
             return None
         pairs = zip(self._branch_schemas(union, len(faults)), faults, strict=True)
         branches = [self._replace_inner_unions(number, branch, union) for number, branch in enumerate(pairs)]
-        constants = self._distinguishing_constants(branches)
+        constants = self._find_distinguishing_constants(branches)
         rating = _Rating(_value_at(self._instance, union.place), len(union.place), constants, self._names)
         return rating.with_constants_first(min(branches, key=rating.distance))
 
     def _branch_schemas(self, union: ReportedError, number: int) -> list[object]:
         """Return the schema of each branch, or a list of None if the schemas are unknown."""
-        listed = self._names.at(union.schema_path) if union.schemas is None else union.schemas
+        listed = self._names.find_subschema(union.schema_path) if union.schemas is None else union.schemas
         return list(listed) if isinstance(listed, list) and len(listed) == number else [None] * number
 
     def _replace_inner_unions(
@@ -181,7 +181,7 @@ class NearestBranches:
             leaves += nearest.faults
         return _Branch(number=number, schema=schema, schemas=tuple(schemas), faults=leaves, inner=inner)
 
-    def _distinguishing_constants(self, branches: Sequence[_Branch]) -> list[Constants]:
+    def _find_distinguishing_constants(self, branches: Sequence[_Branch]) -> list[Constants]:
         """Return, for each branch, the constants of the properties for which the branches allow different values."""
         constants = [self._constants(branch.schemas) for branch in branches]
         paths = {path for own in constants for path in own}

@@ -62,7 +62,7 @@ class ObjectFields:
         self.shaped = self.shaped or (bool(alternatives) and all(other.shaped for other in alternatives))
         self.least = max(self.least, min((other.least for other in alternatives), default=0))
 
-    def unnamed(self, instance: dict[str, Any]) -> set[str]:
+    def find_unnamed_keys(self, instance: dict[str, Any]) -> set[str]:
         """Return the keys of an object that the schema should name but does not."""
         must_invent = self.least > len(self.names) and not self.patterns
         if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
@@ -72,12 +72,12 @@ class ObjectFields:
         return others
 
 
-def by_spelling(names: Iterable[str]) -> dict[str, str]:
+def index_by_spelling(names: Iterable[str]) -> dict[str, str]:
     """Return a mapping from each name in lower case and without white space to the name itself."""
-    return {spelling(name): name for name in sorted(names, reverse=True)}
+    return {normalize_spelling(name): name for name in sorted(names, reverse=True)}
 
 
-def spelling(name: str) -> str:
+def normalize_spelling(name: str) -> str:
     """Return the name in lower case without white space."""
     return "".join(name.split()).casefold()
 
@@ -88,7 +88,7 @@ def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
     for schema in schemas:
         # checked first, since most subschemas of a large document name no fields
         if not _NAMING.isdisjoint(schema):
-            names.update(_named_keys(schema), _listed(_dict(schema.get("propertyNames")), str))
+            names.update(_named_keys(schema), _find_listed_values(_dict(schema.get("propertyNames")), str))
     return frozenset(names)
 
 
@@ -110,11 +110,11 @@ def _named_keys(keywords: dict[str, Any]) -> Iterator[str]:
             for name, needed in _dict(keywords[keyword]).items():
                 yield name
                 yield from _strings(needed)
-    for value in _listed(keywords, dict):
+    for value in _find_listed_values(keywords, dict):
         yield from value
 
 
-def _listed(keywords: dict[str, Any], kind: type) -> list[Any]:
+def _find_listed_values(keywords: dict[str, Any], kind: type) -> list[Any]:
     """Return the values of this type in `enum` and `const`."""
     if "enum" not in keywords and "const" not in keywords:
         return []
@@ -220,7 +220,7 @@ class ExtraFields:
         """Return the stored paths with this reason."""
         return [path for path, own in self._stored if own is reason]
 
-    def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
+    def list_paths(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
         """Return the stored fields as JSON paths, optionally only the fields with one reason."""
         return tuple(json_path(path) for path, own in self._stored[:_MOST_LISTED] if reason in {None, own})
 
@@ -243,7 +243,7 @@ class FieldNames:
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        return by_spelling(self._all_names)
+        return index_by_spelling(self._all_names)
 
     def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> ExtraFields:
         """Return the fields of the instance that the schema does not name at their place."""
@@ -263,7 +263,7 @@ class FieldNames:
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
-            if extra := self.fields(schema).unnamed(value):
+            if extra := self.fields(schema).find_unnamed_keys(value):
                 extra.difference_update(ignored, () if path else (_POINTER_TO_SCHEMA,))
             steps = value.items()
         else:
@@ -294,11 +294,11 @@ class FieldNames:
         schema: object = self._schema
         for step in path[:-1]:
             schema = self._subschema_at(schema, step)
-        same_spelling = spelling(str(path[-1]))
-        here = by_spelling(self.fields(schema).names).get(same_spelling)
+        same_spelling = normalize_spelling(str(path[-1]))
+        here = index_by_spelling(self.fields(schema).names).get(same_spelling)
         return here or (None if path[-1] in self._all_names else self._spellings.get(same_spelling))
 
-    def at(self, path: Path) -> object:
+    def find_subschema(self, path: Path) -> object:
         """Return the part of the schema at a validator's path, following references; None if there is no such part."""
         value: object = self._schema
         holder: dict[str, Any] = {}
@@ -315,7 +315,7 @@ class FieldNames:
         self._read: dict[int, tuple[object, dict[str, Any]]] = {}
         self._results: dict[tuple[object, ...], tuple[object, Any]] = {}
 
-    def _cached(self, schema: object, method: Callable[..., _T], *arguments: object) -> _T:
+    def _call_cached(self, schema: object, method: Callable[..., _T], *arguments: object) -> _T:
         """Return the cached result of a method for the schema, calling the method on first use."""
         key = (method.__name__, id(schema), *arguments)
         entry = self._results.get(key)
@@ -337,7 +337,7 @@ class FieldNames:
 
     def fields(self, schema: object) -> ObjectFields:
         """Return the keys that the schema allows or names in an object."""
-        return self._cached(schema, self._collect_fields, dict)
+        return self._call_cached(schema, self._collect_fields, dict)
 
     def _collect_fields(
         self, schema: object, kind: type, visited: dict[int, ObjectFields] | None = None
@@ -376,7 +376,7 @@ class FieldNames:
         fields.patterns.update(patterns)
         # a keyword that only forbids some keys does not define the other keys
         fields.shaped = any(self._may_allow_type(each, object) for each in (*properties.values(), *patterns.values()))
-        fields.shaped = fields.shaped or bool(_listed(keywords, dict))
+        fields.shaped = fields.shaped or bool(_find_listed_values(keywords, dict))
         if (rest := _schema_of_other_keys(keywords)) is not None:
             # a schema for all other keys either forbids them or allows any of them
             fields.open = self._may_allow_type(rest, object)
@@ -396,7 +396,7 @@ class FieldNames:
 
     def _add_listed_keys(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
         """Add the keys that a schema in `propertyNames` lists or matches; other constraints on keys name no keys."""
-        listed = _listed(keywords, str)
+        listed = _find_listed_values(keywords, str)
         fields.names.update(listed)
         fields.shaped = bool(listed) or not self._may_allow_type(schema, str)
         if isinstance(pattern := keywords.get("pattern"), str):
@@ -410,7 +410,7 @@ class FieldNames:
         if self._places >= _MOST_PLACES:
             self._clear_cache()
         place = min(step, self.references.longest_tuple) if isinstance(step, int) else step
-        return self._cached(schema, self._combine_subschemas_at, place)
+        return self._call_cached(schema, self._combine_subschemas_at, place)
 
     def _combine_subschemas_at(self, schema: object, step: str | int) -> object:
         self._places += 1
@@ -451,7 +451,7 @@ class FieldNames:
         choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
         choices += [self.references.targets(schema, keyword) for keyword in _DYNAMIC if keyword in keywords]
         if "if" in keywords:
-            choices.append(self._cached(schema, self._conditional, kind))
+            choices.append(self._call_cached(schema, self._conditional, kind))
         for choice in choices:
             yield [alternative for alternative in choice if self._may_allow_type(alternative, kind)], True
 
@@ -476,7 +476,7 @@ class FieldNames:
         """Return whether the schema allows values of this type; `object` stands for any type."""
         # a reference that cannot be resolved may allow any value
         return (
-            self._cached(schema, self._check_allows_type, kind, hops)
+            self._call_cached(schema, self._check_allows_type, kind, hops)
             if isinstance(schema, dict)
             else schema is not False
         )

@@ -1,7 +1,7 @@
 """
 Judge answers in the current process, without protection against hangs and crashes.
 
-`judge.Judge` calls `inspected`, `constants` and `judged` in its child process.
+`judge.Judge` calls `inspect_schema`, `constants` and `judge_answer` in its child process.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class InProcessJudge:
             valid=valid,
             reason=reason and reason.value,
             message=_message(failure_type, extra, names),
-            extra_fields=extra.listed(),
-            misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
+            extra_fields=extra.list_paths(),
+            misplaced_fields=extra.list_paths(ExtraFieldReason.MISPLACED),
             notes=(*read.notes, *compiled.read.notes),
             dialect=compiled.read.dialect.uri,
             # the final value if jsonschema does not finish or is not used
@@ -240,13 +240,13 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
     }
     sentences: list[str] = []
     for reason, fault in faults.items():
-        if shown := [_shown(path, names.find_similar_name(path)) for path in extra.first(reason)[:_MOST_SHOWN]]:
+        if shown := [_format_field(path, names.find_similar_name(path)) for path in extra.first(reason)[:_MOST_SHOWN]]:
             more = extra.count[reason] - len(shown)
             sentences.append(f"{fault}: {', '.join(shown)}" + (f" and {more} more" if more else ""))
     return "; ".join(sentences)
 
 
-def _shown(path: Path, similar: str | None) -> str:
+def _format_field(path: Path, similar: str | None) -> str:
     """Return the path of the field, followed by a similar name in the schema that was probably meant."""
     shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
     if similar is not None:
@@ -284,7 +284,7 @@ def _judge(policy: str) -> InProcessJudge:
     return InProcessJudge(JudgePolicy(**{**values, "ignored_fields": tuple(values["ignored_fields"])}))
 
 
-def inspected(schema: str, policy: str) -> Any:
+def inspect_schema(schema: str, policy: str) -> Any:
     """Return the problem with a schema as JSON values, for the parent process."""
     return to_json(_judge(policy).inspect(schema))
 
@@ -294,7 +294,7 @@ def constants(schema: str, policy: str) -> Any:
     return _judge(policy).constants(schema)
 
 
-def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
+def judge_answer(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
     Judge an answer for the parent process: yield the verdict and the instance, then further details as soon as they are
     known.

@@ -90,7 +90,7 @@ class Judge:
 
     def _start_child(self) -> None:
         with suppress(JudgeError, OSError, MemoryError):  # the first request reports the error
-            self._call_child("inspected", "true")
+            self._call_child("inspect_schema", "true")
 
     def _call_child(self, function: str, schema: str, *arguments: object) -> ChildReply:
         """Call a function of `in_process` in the child process; raise JudgeError if the child cannot be started."""
@@ -110,11 +110,11 @@ class Judge:
         text = write_schema(schema)
         if isinstance(text, Verdict):
             return text
-        reply = self._call_child("inspected", text)
+        reply = self._call_child("inspect_schema", text)
         if reply.values:
             problem: Verdict | None = from_json(Verdict | None, reply.values[0])
             return problem
-        return self._undecided(reply)
+        return self._build_undecided_verdict(reply)
 
     def judge(self, schema: Schema, text: str, *, truncated: bool = False, trivial: bool = False) -> Verdict:
         """
@@ -132,7 +132,7 @@ class Judge:
             return written
         # one more character is enough to detect a text that is too long
         text = text[: LONGEST_TEXT + 1]
-        reply = self._call_child("judged", written, text, truncated, trivial)
+        reply = self._call_child("judge_answer", written, text, truncated, trivial)
         if reply.values:
             # values that the child sent before it ended are valid, although details may be missing
             (verdict, instance), *details = reply.values
@@ -140,7 +140,7 @@ class Judge:
                 instance = text
             decided = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
             return structs.replace(decided, instance=json.loads(instance))
-        return self._undecided(reply)
+        return self._build_undecided_verdict(reply)
 
     def constants(self, schema: Schema) -> tuple[str, ...] | None:
         """Return the constant answers that conform to the schema, such as `{}`; None if unknown."""
@@ -150,7 +150,7 @@ class Judge:
         values = self._call_child("constants", written).values
         return None if not values or values[0] is None else tuple(values[0])
 
-    def _undecided(self, reply: ChildReply) -> Verdict:
+    def _build_undecided_verdict(self, reply: ChildReply) -> Verdict:
         """Return the verdict for a request that the child process did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
@@ -226,7 +226,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
         cut = judge.judge(True, completion.text, truncated=True) if truncated else None
         if cut is not None and cut.failure_type is FailureType.TRUNCATED:
             return cut
-        message = f"no tool was called; expected a call of {_quoted(tools.allowed)}"
+        message = f"no tool was called; expected a call of {_quote_tools(tools.allowed)}"
         return no_instance(FailureType.NO_CALL, None, message)
     verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=True)
     if verdict.reason != SyntaxReason.EMPTY:
@@ -239,7 +239,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
     return verdict
 
 
-def _quoted(tools: Iterable[str]) -> str:
+def _quote_tools(tools: Iterable[str]) -> str:
     return " or ".join(f"'{tool}'" for tool in tools)
 
 
@@ -252,7 +252,7 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         (FailureType.WRONG_TOOL, tools.allowed, "but it may not be called"),
     ):
         if (name := next((name for name in names if name not in right), None)) is not None:
-            expected = f"expected {_quoted(right)}" if right else "expected no call"
+            expected = f"expected {_quote_tools(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
             return structs.replace(no_instance(failure_type, None, message), tool=name)
     if tools.single and len(completion.calls) > 1:
@@ -264,7 +264,7 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
     forced_repeatedly = tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
-        own = judged_by(completion, call.name, schema)
+        own = find_judging_schema(completion, call.name, schema)
         is_cut = truncated and number == len(completion.calls)
         if not is_cut and not call.arguments.strip() and _has_no_parameters(own):
             verdict = judge.judge(own, "{}")
@@ -292,7 +292,7 @@ def _has_no_parameters(schema: Schema) -> bool:
     return schema.keys() <= _KEYWORDS_WITHOUT_PARAMETERS and not any(named)
 
 
-def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
+def find_judging_schema(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
     """Return the schema by which the attempt was judged: the called tool's schema, or else the case's schema."""
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
@@ -313,8 +313,8 @@ def constants_of(
     if completion is None or tools is None or not (completion.calls or tools.required):
         return judge.constants(schema)
     if tool in tools.schemas:
-        return judge.constants(judged_by(generation, tool, schema))
-    sets = [judge.constants(judged_by(generation, name, schema)) for name in tools.allowed]
+        return judge.constants(find_judging_schema(generation, tool, schema))
+    sets = [judge.constants(find_judging_schema(generation, name, schema)) for name in tools.allowed]
     known_sets = [constants for constants in sets if constants is not None]
     if len(known_sets) < len(sets):
         return None

@@ -69,7 +69,7 @@ class NotAPatternError(ValueError):
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
+def _compile_pattern(pattern: str) -> tuple[regress.Regex, bool]:
     """
     Return the compiled pattern and whether it uses the flag `u`; raise NotAPatternError if the
     pattern is invalid.
@@ -97,7 +97,7 @@ def _half_in_class(match: re.Match[str]) -> str:
 def pattern_fault(text: str) -> str | None:
     """Return the reason why a text is not an ECMA-262 pattern; None if it is a pattern."""
     try:
-        _compiled(text)
+        _compile_pattern(text)
     except NotAPatternError as fault:
         return str(fault)
     return None
@@ -105,7 +105,7 @@ def pattern_fault(text: str) -> str | None:
 
 def is_unicode_pattern(text: str) -> bool:
     """Return whether a text is a valid ECMA-262 pattern with the flag `u`."""
-    return pattern_fault(text) is None and _compiled(text)[1]
+    return pattern_fault(text) is None and _compile_pattern(text)[1]
 
 
 def is_regex(text: str) -> bool:
@@ -125,7 +125,7 @@ def ecma_matcher(pattern: str) -> Matcher:
     Return a function that searches a text for the pattern with the ECMA-262 engine, which
     backtracks without a limit.
     """
-    find = _compiled(pattern)[0].find
+    find = _compile_pattern(pattern)[0].find
     return lambda text: find(text) is not None
 
 

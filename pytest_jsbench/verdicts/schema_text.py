@@ -13,7 +13,7 @@ from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
-from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
+from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, remove_foreign_keywords
 from pytest_jsbench.schemas.references import References
 from pytest_jsbench.verdicts.answer_text import RejectedTextError, exact_number, has_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import Note, SchemaReason, Verdict, invalid
@@ -59,9 +59,9 @@ class ReadSchema:
         asserted = self.dialect.asserts_formats
         return policy.formats == "assert" if asserted is None else asserted
 
-    def in_its_draft(self) -> bool | dict[str, Any]:
+    def convert_to_published_draft(self) -> bool | dict[str, Any]:
         """Return an equivalent schema in a published draft, for validators that do not support custom metaschemas."""
-        return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
+        return self.schema if self.dialect in DIALECTS else remove_foreign_keywords(self.schema, self.dialect)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:

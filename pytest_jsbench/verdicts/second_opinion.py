@@ -68,7 +68,7 @@ class GrammarChecker(jsonschema.FormatChecker):
 
 
 @functools.cache
-def _extended(validator: str, *, exact: bool) -> Any:
+def _extend_validator(validator: str, *, exact: bool) -> Any:
     cls = getattr(jsonschema, validator)
     keywords = dict(_ECMA_KEYWORDS)
     types = cls.TYPE_CHECKER
@@ -150,8 +150,8 @@ class PythonValidator:
 
     def _compile(self, read: ReadSchema) -> Validator:
         # with its own registry, jsonschema never loads references from the network or the disk
-        cls = _extended(read.dialect.validator, exact=self._exact)
-        compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=self._checker)
+        cls = _extend_validator(read.dialect.validator, exact=self._exact)
+        compiled: Validator = cls(read.convert_to_published_draft(), registry=REGISTRY, format_checker=self._checker)
         return compiled
 
     def _errors(self, instance: Any) -> Errors:

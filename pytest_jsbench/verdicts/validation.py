@@ -182,7 +182,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
 def unresolvable(read: ReadSchema) -> Verdict | None:
     """Return the problem with the first unresolvable reference; None if all references can be resolved."""
     whole = {} if isinstance(read.schema, bool) else read.schema
-    for schema, reference in References(whole, read.dialect).unresolved():
+    for schema, reference in References(whole, read.dialect).find_unresolved():
         if not _METASCHEMA.match(reference):
             message = (
                 f"$ref {json.dumps(reference)} cannot be resolved in the schema; remote documents are never fetched"

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from pytest_jsbench.core.arguments import CheckedFields, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
-from pytest_jsbench.core.json_values import as_dict, to_json, written
+from pytest_jsbench.core.json_values import as_dict, to_json, write_always
 from pytest_jsbench.core.text import printable
 
 
@@ -171,31 +171,31 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Whether the instance conforms to the schema; None if there is no instance or the result is unknown.
     valid: bool | None
     #: Detail of the failure type: kind of failed call, syntax reason, kind of extra fields, or why the judge stopped.
-    reason: str | None = written(None)
+    reason: str | None = write_always(None)
     #: Description of the failure in one line; empty if the attempt passed.
-    message: str = written("")
+    message: str = write_always("")
     #: Name of the tool whose call determined the verdict, the first one that did not pass; None if the text was judged.
-    tool: str | None = written(None)
+    tool: str | None = write_always(None)
     #: The first 20 places where the instance violates the schema.
-    violations: tuple[Violation, ...] = written(())
+    violations: tuple[Violation, ...] = write_always(())
     #: JSON paths of the fields that the schema does not name at their place.
-    extra_fields: tuple[str, ...] = written(())
+    extra_fields: tuple[str, ...] = write_always(())
     #: JSON paths of the extra fields whose names the schema uses elsewhere.
-    misplaced_fields: tuple[str, ...] = written(())
+    misplaced_fields: tuple[str, ...] = write_always(())
     #: Observations that did not affect the verdict: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
     #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
     #: empty_arguments, forced_tool_repeated.
-    notes: tuple[Note, ...] = written(())
+    notes: tuple[Note, ...] = write_always(())
     #: Whether the properties of a conforming answer are in the schema's order; None if no order can be compared.
-    order_kept: bool | None = written(None)
+    order_kept: bool | None = write_always(None)
     #: Constant answers that conform to the case's schema; None if unknown.
-    trivial: tuple[str, ...] | None = written(None)
+    trivial: tuple[str, ...] | None = write_always(None)
     #: The `$schema` URI of the dialect that the judge used for the schema.
-    dialect: str | None = written(None)
+    dialect: str | None = write_always(None)
     #: Value of --jsbench-default-dialect with which an invalid schema would be valid; None if unknown.
-    valid_in: str | None = written(None)
+    valid_in: str | None = write_always(None)
     #: Opinion of the second validator on the same instance.
-    second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
+    second_opinion: SecondOpinion = write_always(SecondOpinion.NOT_ASKED)
     #: The parsed instance, if any; not part of a record, since the record contains the text.
     instance: object = None
 

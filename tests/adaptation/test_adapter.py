@@ -11,8 +11,8 @@ import pytest
 
 from pytest_jsbench.adaptation import Inexpressible
 from pytest_jsbench.adaptation import adapter as guarded
-from pytest_jsbench.adaptation.adapter import CannotBound, adapt_within, adapter, bounded_within
-from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation.adapter import CannotBound, adapt_within, adapter, bound_within
+from pytest_jsbench.adaptation.bounding import bound_schema
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cli.main import main
@@ -20,9 +20,9 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.prompts.named import PROMPTS
-from tests.adaptation.shapes import chain, lowered_one_by_one, wide
-from tests.counting import calls_of
-from tests.mutations import mutated, survive, text_of
+from tests.support.counting import calls_of
+from tests.support.mutations import mutated, survive, text_of
+from tests.support.random_schemas import chain, lowered_one_by_one, wide
 
 #: A few thousand paths, which take the adapter seconds and a validator no time.
 SLOW = chain(12, alike=False)
@@ -44,7 +44,7 @@ SCHEMAS: tuple[Any, ...] = (
 def test_child_process_adapts_as_this_process_does(subset: str, mode: Any) -> None:
     for schema in SCHEMAS:
         assert adapt_within(schema, subset, mode) == adapt(schema, SUBSETS[subset], mode)
-        assert bounded_within(schema) == bounded(schema)
+        assert bound_within(schema) == bound_schema(schema)
 
 
 @pytest.mark.parametrize("subset", SUBSETS)
@@ -58,7 +58,7 @@ def test_equal_choices_are_adapted_once_each(subset: str) -> None:
 
 def test_outline_of_each_reference_is_made_once() -> None:
     def calls(levels: int) -> int:
-        return calls_of(lambda: bounded(wide(levels, 4)))
+        return calls_of(lambda: bound_schema(wide(levels, 4)))
 
     calls(1)
     assert calls(6) < 4 * calls(3)  # 64 times as many paths
@@ -94,9 +94,9 @@ def test_command_reports_schemas_that_take_too_long(tmp_path: Path, monkeypatch:
 
 
 def test_schema_that_takes_too_long_to_bound_is_reported() -> None:
-    bounded_within({})
+    bound_within({})
     with pytest.raises(CannotBound, match=r"^the schema cannot be narrowed for a small model within 0\.2 s$"):
-        bounded_within(lowered_one_by_one(900), seconds=0.2)
+        bound_within(lowered_one_by_one(900), seconds=0.2)
 
 
 def test_internal_error_in_the_adaptation_is_not_the_schemas_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_mutated_schemas_break_no_adaptation_bounds_or_display() -> None:
         subset, mode = chance.choice(list(SUBSETS)), chance.choice(["narrow", "relax"])
         try:
             adapt_within(schema, subset, mode, seconds=2)  # type: ignore[arg-type]  # one of two words
-            bounded_within(schema, seconds=2)
+            bound_within(schema, seconds=2)
         except CannotBound:
             pass
         except EngineError as error:
@@ -131,4 +131,4 @@ def test_mutated_schemas_break_no_adaptation_bounds_or_display() -> None:
     assert not survived.broken, str(survived)
     assert survived.slowest[0] < 30, str(survived)
     assert survived.grown < 1 << 30, str(survived)
-    assert guarded_calls.guarded_calls().call("tests.core.working:peak", seconds=10) < 1 << 30
+    assert guarded_calls.guarded_calls().call("tests.support.child_functions:peak", seconds=10) < 1 << 30

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft201909Validator, Draft202012Validator
 
-from pytest_jsbench.adaptation.bounding import LONGEST_STRING, bounded, with_pointers
+from pytest_jsbench.adaptation.bounding import LONGEST_STRING, bound_schema, with_pointers
 from pytest_jsbench.adaptation.engine_changes import changes_by_engine
 
 CLOSED = {"additionalProperties": False}
@@ -49,7 +49,7 @@ def obj(**properties: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_missing_bounds_are_added(schema: Any, narrowed: Any) -> None:
-    assert bounded(schema) == narrowed
+    assert bound_schema(schema) == narrowed
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_missing_bounds_are_added(schema: Any, narrowed: Any) -> None:
     ],
 )
 def test_bounds_of_the_schema_are_kept(schema: Any) -> None:
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema
 
 
 @pytest.mark.parametrize("keyword", ["default", "examples", "const", "enum", "x-made-up"])
 def test_data_is_not_treated_as_schemas(keyword: str) -> None:
     data = [{"type": "string"}, {"type": "object", "properties": {}}]
-    assert bounded({"type": "integer", keyword: data})[keyword] == data  # type: ignore[index]
+    assert bound_schema({"type": "integer", keyword: data})[keyword] == data  # type: ignore[index]
 
 
 def test_properties_may_be_named_like_keywords() -> None:
     names = ["not", "oneOf", "if", "items", "properties", "$ref", "type", "enum", "const", "default"]
-    assert bounded(obj(**dict.fromkeys(names, TEXT))) == {**obj(**dict.fromkeys(names, SHORT)), **CLOSED}
+    assert bound_schema(obj(**dict.fromkeys(names, TEXT))) == {**obj(**dict.fromkeys(names, SHORT)), **CLOSED}
 
 
 def test_where_more_would_be_let_in_nothing_changes() -> None:
@@ -94,7 +94,7 @@ def test_where_more_would_be_let_in_nothing_changes() -> None:
         {"contains": obj(a=TEXT), "maxContains": 1, "maxItems": 9},
         {"propertyNames": TEXT},
     ):
-        assert bounded(schema) == schema
+        assert bound_schema(schema) == schema
 
 
 def test_targets_of_frozen_places_do_not_change() -> None:
@@ -103,7 +103,7 @@ def test_targets_of_frozen_places_do_not_change() -> None:
         "properties": {"free": {"$ref": "#/$defs/free"}, "a": {"not": {"$ref": "#/$defs/near"}}},
         "$defs": {"near": {"anyOf": [deep]}, "far": TEXT, "free": TEXT},
     }
-    narrowed = bounded(schema)
+    narrowed = bound_schema(schema)
     assert isinstance(narrowed, dict)
     assert narrowed["$defs"] == {"near": {"anyOf": [deep]}, "far": TEXT, "free": SHORT}
 
@@ -114,14 +114,14 @@ def test_where_such_a_reference_may_lead_anywhere_nothing_changes() -> None:
         {**obj(a=TEXT), "not": {"$ref": "#"}},
         {**obj(a=TEXT), "not": {"$ref": "#/$defs/x"}, "$defs": {"x": {"$id": "http://x/", **TEXT}}},
     ):
-        assert bounded(schema) == schema
+        assert bound_schema(schema) == schema
 
 
 def test_branches_with_distinct_tags_are_bounded() -> None:
     def branch(tag: str) -> dict[str, Any]:
         return {**obj(kind={"enum": [tag]}, text=TEXT), "required": ["kind"]}
 
-    narrowed = bounded({"oneOf": [branch("a"), branch("b")]})
+    narrowed = bound_schema({"oneOf": [branch("a"), branch("b")]})
     assert isinstance(narrowed, dict)
     assert all(one["properties"]["text"] == SHORT for one in narrowed["oneOf"])
     assert all(one["additionalProperties"] is False for one in narrowed["oneOf"])
@@ -129,7 +129,7 @@ def test_branches_with_distinct_tags_are_bounded() -> None:
 
 def test_places_that_share_an_instance_are_not_closed_against_each_other() -> None:
     schema = {"allOf": [obj(a=TEXT), {"$ref": "#/$defs/b"}], "$defs": {"b": obj(b=TEXT)}}
-    narrowed = bounded(schema)
+    narrowed = bound_schema(schema)
     assert narrowed == {"allOf": [obj(a=SHORT), {"$ref": "#/$defs/b"}], "$defs": {"b": obj(b=SHORT)}}
     assert Draft202012Validator(dict(narrowed)).is_valid({"a": "x", "b": "y"})
 
@@ -137,9 +137,9 @@ def test_places_that_share_an_instance_are_not_closed_against_each_other() -> No
 def test_boolean_subschemas_are_replaced_for_llama_cpp() -> None:
     schema = {"type": "array", "prefixItems": [True, {"type": "integer"}], "items": False}
     narrowed = {"type": "array", "prefixItems": [{}, {"type": "integer"}], "maxItems": 2}
-    assert bounded(schema) == narrowed
+    assert bound_schema(schema) == narrowed
     forbidden = {**obj(a=False, b={"type": "null"}), **CLOSED}
-    assert bounded(forbidden) == {**obj(b={"type": "null"}), **CLOSED}
+    assert bound_schema(forbidden) == {**obj(b={"type": "null"}), **CLOSED}
 
 
 def test_boolean_subschemas_are_replaced_even_in_frozen_places() -> None:
@@ -150,30 +150,30 @@ def test_boolean_subschemas_are_replaced_even_in_frozen_places() -> None:
             {"prefixItems": [{}], "maxItems": 1},
         ]
     }
-    assert bounded(frozen) == words
+    assert bound_schema(frozen) == words
     for instance in ({"a": 1}, {"b": 1}, {}, [1], [1, 2], "text"):
         assert Draft202012Validator(frozen).is_valid(instance) is Draft202012Validator(words).is_valid(instance)
     named = {"oneOf": [{"properties": {"a": False}, "propertyNames": {"maxLength": 1}}, {"type": "null"}]}
-    assert bounded(named) == named
+    assert bound_schema(named) == named
 
 
 def test_in_an_older_dialect_fixed_items_are_no_keyword() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": [{}], "items": False, "maxItems": 1,
     }  # fmt: skip
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema
 
 
 def test_the_original_is_left_as_it_was() -> None:
     schema = {**obj(a={"type": "array", "items": TEXT}), "$defs": {"x": {"anyOf": [TEXT, {"not": TEXT}]}}}
     before = copy.deepcopy(schema)
-    bounded(schema)
+    bound_schema(schema)
     assert schema == before
 
 
 def test_recursion_comes_to_an_end() -> None:
     schema = {"$ref": "#/$defs/n", "$defs": {"n": obj(n={"$ref": "#/$defs/n"}, m={"not": {"$ref": "#"}})}}
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_recursion_comes_to_an_end() -> None:
     ],
 )
 def test_values_that_are_not_schemas_raise_no_error(schema: Any) -> None:
-    assert isinstance(bounded(schema), dict)
+    assert isinstance(bound_schema(schema), dict)
 
 
 def test_changes_of_bounding_are_listed_by_keyword() -> None:
@@ -202,7 +202,7 @@ def test_changes_of_bounding_are_listed_by_keyword() -> None:
         },
     }
 
-    listed = changes_by_engine(schema, bounded(schema))
+    listed = changes_by_engine(schema, bound_schema(schema))
 
     assert [(change.kind, change.keyword, change.path) for change in listed] == [
         ("tightened", "additionalProperties", ""),
@@ -338,19 +338,19 @@ def test_schema_moved_below_defs_is_not_a_loss() -> None:
 
 def test_an_object_with_names_of_any_string_is_closed_too() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": {"type": "string"}}
-    assert bounded(schema) == {**schema, "additionalProperties": False}
+    assert bound_schema(schema) == {**schema, "additionalProperties": False}
     restricted = {**schema, "propertyNames": {"maxLength": 3}}
-    assert bounded(restricted) == restricted
+    assert bound_schema(restricted) == restricted
 
 
 def test_array_ends_with_its_tuple_if_items_would_be_ignored() -> None:
     listed = [{"type": "null"}, {"type": "boolean"}]
     schema = {"type": "array", "prefixItems": listed, "items": {"type": "integer"}, "minItems": 2}
     expected = {"type": "array", "prefixItems": listed, "minItems": 2, "maxItems": 2}
-    assert bounded(schema) == expected
+    assert bound_schema(schema) == expected
     assert {change.kind for change in changes_by_engine(schema, expected)} == {"rewritten", "tightened"}
     longer = {**schema, "minItems": 3}
-    assert bounded(longer) == {**longer, "maxItems": 3}
+    assert bound_schema(longer) == {**longer, "maxItems": 3}
 
 
 @pytest.mark.parametrize(
@@ -364,22 +364,22 @@ def test_array_ends_with_its_tuple_if_items_would_be_ignored() -> None:
 )
 def test_of_two_bounds_the_stricter_is_sent(bounds: dict[str, int], kept: dict[str, int]) -> None:
     schema = {"type": "integer", **bounds}
-    assert bounded(schema) == {"type": "integer", **kept}
-    assert [change.kind for change in changes_by_engine(schema, bounded(schema))] == ["rewritten"]
+    assert bound_schema(schema) == {"type": "integer", **kept}
+    assert [change.kind for change in changes_by_engine(schema, bound_schema(schema))] == ["rewritten"]
 
 
 def test_a_flag_of_draft_4_next_to_a_bound_is_kept() -> None:
     schema = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema
 
 
 def test_an_all_of_of_scalars_is_merged() -> None:
     branches = [{"type": "integer", "minimum": 1}, {"minimum": 3, "title": "t"}, {"maximum": 9}]
     schema = obj(a={"type": "integer", "allOf": branches})
     merged = {"type": "integer", "minimum": 3, "maximum": 9, "title": "t"}
-    assert bounded(schema) == {**obj(a=merged), **CLOSED}
-    assert "widened" not in {change.kind for change in changes_by_engine(schema, bounded(schema))}
-    assert bounded({"allOf": [TEXT, {"minLength": 2}]}) == {**SHORT, "minLength": 2}
+    assert bound_schema(schema) == {**obj(a=merged), **CLOSED}
+    assert "widened" not in {change.kind for change in changes_by_engine(schema, bound_schema(schema))}
+    assert bound_schema({"allOf": [TEXT, {"minLength": 2}]}) == {**SHORT, "minLength": 2}
 
 
 @pytest.mark.parametrize(
@@ -396,16 +396,16 @@ def test_an_all_of_of_scalars_is_merged() -> None:
     ],
 )
 def test_all_of_that_is_not_one_scalar_is_kept(branches: list[Any]) -> None:
-    narrowed = bounded({"allOf": branches})
+    narrowed = bound_schema({"allOf": branches})
     assert isinstance(narrowed, dict)
     assert narrowed["allOf"] == branches
 
 
 def test_an_all_of_next_to_a_flag_of_draft_4_is_kept() -> None:
     schema = {"minimum": 1, "exclusiveMinimum": True, "allOf": [{"minimum": 2}]}
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema
 
 
 def test_all_of_with_a_reference_into_it_is_kept() -> None:
     schema = {"anyOf": [{"allOf": [{"type": "null"}]}, {"$ref": "#/anyOf/0/allOf/0"}]}
-    assert bounded(schema) == schema
+    assert bound_schema(schema) == schema

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation.bounding import bound_schema
 from pytest_jsbench.adaptation.engine_changes import changes_by_engine
 
 WORD = {"type": "string"}
@@ -37,7 +37,7 @@ def accepted(schema: Any) -> list[Any]:
 
 def test_keywords_next_to_any_of_are_written_into_each_branch() -> None:
     short = {"a": SHORT, "b": SHORT, "c": SHORT}
-    assert bounded({"title": "t", **node(anyOf=EITHER)}) == {
+    assert bound_schema({"title": "t", **node(anyOf=EITHER)}) == {
         "title": "t",
         "anyOf": [
             {"type": "object", "properties": short, "required": ["c", "a"], "additionalProperties": False},
@@ -47,7 +47,7 @@ def test_keywords_next_to_any_of_are_written_into_each_branch() -> None:
 
 
 def test_branches_of_one_of_forbid_what_the_others_require() -> None:
-    assert bounded(node(oneOf=EITHER)) == {
+    assert bound_schema(node(oneOf=EITHER)) == {
         "anyOf": [
             {
                 "type": "object",
@@ -88,7 +88,7 @@ def test_branches_of_one_of_forbid_what_the_others_require() -> None:
     ],
 )
 def test_spread_alternatives_accept_nothing_more(schema: Any) -> None:
-    original, narrowed = accepted(schema), accepted(bounded(schema))
+    original, narrowed = accepted(schema), accepted(bound_schema(schema))
 
     assert [instance for instance in narrowed if instance not in original] == []
     assert narrowed or not original
@@ -108,20 +108,20 @@ def test_spread_alternatives_accept_nothing_more(schema: Any) -> None:
     ],
 )
 def test_alternatives_that_cannot_be_merged_stay(schema: Any) -> None:
-    narrowed: Any = bounded(schema)
+    narrowed: Any = bound_schema(schema)
     assert narrowed["anyOf"] == schema["anyOf"]
 
 
 def test_many_alternatives_are_not_written_out() -> None:
     schema = node(anyOf=[{"required": [f"p{number}"]} for number in range(17)])
-    narrowed: Any = bounded(schema)
+    narrowed: Any = bound_schema(schema)
     assert narrowed["anyOf"] == schema["anyOf"]
 
 
 @pytest.mark.parametrize("group", ["anyOf", "oneOf"])
 def test_moved_keywords_are_no_loss(group: str) -> None:
     schema = node(**{group: EITHER})
-    sent = bounded(schema)
+    sent = bound_schema(schema)
     assert isinstance(sent, dict)
     assert "required" not in sent
 
@@ -136,7 +136,7 @@ def kinds(schema: Any, sent: Any) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("group", ["anyOf", "oneOf"])
 def test_loss_inside_a_moved_keyword_is_listed(group: str) -> None:
     schema = node(properties={**ANY, "c": {**WORD, "pattern": "x"}}, **{group: EITHER})
-    sent: Any = bounded(schema)
+    sent: Any = bound_schema(schema)
     branch = sent["anyOf"][1]
     branch["properties"] = {**branch["properties"], "c": SHORT}
 
@@ -147,7 +147,7 @@ def test_loss_inside_a_moved_keyword_is_listed(group: str) -> None:
 
 def test_one_of_sent_as_any_of_accepts_more_unless_its_branches_exclude_each_other() -> None:
     schema = node(oneOf=EITHER)
-    sent: Any = bounded(schema)
+    sent: Any = bound_schema(schema)
     branches = sent["anyOf"]
 
     assert kinds(schema, sent)["", "oneOf"] == "rewritten"

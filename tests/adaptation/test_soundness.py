@@ -19,13 +19,13 @@ from jsonschema_rs import (
 )
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
-from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation.bounding import bound_schema
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.keywords import NAMED
-from tests.adaptation.shapes import nodes, schemas, values
-from tests.fuzzing import at_least, each, examples
-from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
+from tests.support.fuzzing import at_least, each, examples
+from tests.support.public_data import labelled, needs_labels, needs_suite, suite
+from tests.support.random_schemas import nodes, schemas, values
 
 #: A subset of each provider; None for the bounds of a small model.
 TAKERS: tuple[Subset | None, ...] = (*SUBSETS.values(), None)
@@ -49,7 +49,7 @@ def keywords(schema: Any) -> set[str]:
 def narrowed(schema: Any, subset: Subset | None) -> Any:
     """Return the schema for a provider or a small model; None if it cannot be adapted."""
     if subset is None:
-        return bounded(schema)
+        return bound_schema(schema)
     adapted = check_form(schema, subset, "narrow")
     return None if adapted is None else adapted.schema
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from tests.cli.commands import failed, ran
+from tests.support.commands import failed, ran
 
 OPENAI = "--subset=openai"
 

@@ -12,9 +12,9 @@ from pytest_jsbench.metrics import comparison
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import comparison_report
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
-from tests import examples
-from tests.cli.commands import failed, of_variants, run, shown
-from tests.examples import record
+from tests.support import examples
+from tests.support.commands import failed, of_variants, run, shown
+from tests.support.examples import record
 
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import failed, run, shown
+from tests.support.commands import failed, run, shown
 
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import names
-from tests.cli.commands import failed, shown
+from tests.support.commands import failed, shown
 
 
 def test_engines_lists_engines_and_presets_in_eighty_columns() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import failed, of_variants, run, shown
+from tests.support.commands import failed, of_variants, run, shown
 
 
 def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from pytest_jsbench.cli import main, project_files
 from pytest_jsbench.cli.init import providers
 from pytest_jsbench.cli.project_sources import find_sources
 from pytest_jsbench.engines.engine_options import is_installed
-from tests.plugin.conftest import Bench, bench, not_a_worker  # noqa: F401  fixtures
+from tests.support.bench import Bench
+
+pytestmark = pytest.mark.usefixtures("not_a_worker")
 
 MODELS = """
 from pydantic import BaseModel
@@ -153,7 +155,7 @@ def test_a_project_whose_documents_are_yaml_is_told_what_reads_them(
     ],
 )
 def test_the_settings_stand_in_the_section_that_pytest_reads(
-    bench: Bench,  # noqa: F811
+    bench: Bench,
     name: str,
     text: str,
 ) -> None:
@@ -311,7 +313,7 @@ def test_pipeline_installs_the_project_and_replays_and_calls(
     assert ("apt-get install -y libgomp1" in text) == (mark == ".gitlab-ci.yml")
 
 
-def test_what_it_wrote_passes_as_it_is_asked_and_replayed(bench: Bench) -> None:  # noqa: F811
+def test_what_it_wrote_passes_as_it_is_asked_and_replayed(bench: Bench) -> None:
     pytest.importorskip("pydantic", reason="needs the extra pydantic")
     write(bench.path, {"shop.py": "from pydantic import BaseModel\n\nclass Money(BaseModel):\n    amount: int\n"})
     run(bench.path)

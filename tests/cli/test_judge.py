@@ -11,16 +11,16 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.setting_differences import differences
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
-from tests import examples
-from tests.cli.commands import failed, ran, shown
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.commands import failed, ran, shown
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
@@ -278,7 +278,7 @@ def compared(folder: Path, *said: str, **named: str) -> Path:
     comparers = dict(map(read_comparer, said))
     answer = examples.completion('{"total": 99.501, "vendor": "acme"}')
     verdict = replace(examples.PASSED, instance={"total": 99.501, "vendor": "acme"})
-    one = matched(record("a", verdict=verdict, generation=answer), Expected(value=INVOICE), comparers)
+    one = compare_values(record("a", verdict=verdict, generation=answer), Expected(value=INVOICE), comparers)
     header = {name: one.how for name, one in comparers.items()} | named
     folder.mkdir()
     list(journal.write(folder / "records.jsonl", examples.metadata(comparers=header), [one]))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.records import journal
-from tests import examples
-from tests.cli.commands import failed, run, shown
+from tests.support import examples
+from tests.support.commands import failed, run, shown
 
 
 def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> None:

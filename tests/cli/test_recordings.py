@@ -8,10 +8,10 @@ import pytest
 
 from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.engines.recorded.recordings import Recordings
-from tests import examples
-from tests.cli.commands import failed, shown
-from tests.engines.calls import request
-from tests.engines.recorded.test_engine import record
+from tests.support import examples
+from tests.support.commands import failed, shown
+from tests.support.engine_calls import request
+from tests.support.recording import record
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.json_values import copy_of, digest
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
 
 
 @pytest.mark.parametrize("name", ["o10010", "calculate_area_88ee549f", "Ünïcode", "a.b-c+d@e=f"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine, exhausted, nearest
+from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine, describe_exhaustion, nearest
 from pytest_jsbench.core.files import FileReader
 
 
@@ -69,4 +69,4 @@ def wrapped(error: BaseException) -> BaseException:
     ],
 )
 def test_exhausted_names_the_resource_and_ignores_other_errors(error: BaseException, message: str) -> None:
-    assert (message in exhausted(error)) if message else exhausted(error) == ""
+    assert (message in describe_exhaustion(error)) if message else describe_exhaustion(error) == ""

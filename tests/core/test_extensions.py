@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import ExportError, ImportFailed
-from pytest_jsbench.core.extensions import extension, import_object, installed, is_reference, load
-from tests.packages import install
+from pytest_jsbench.core.extensions import extension, find_entry_points, import_object, is_reference, load
+from tests.support.packages import install
 
 GROUP = "pytest_jsbench.things"
 
@@ -24,7 +24,7 @@ def test_extensions_of_packages_are_found_by_name(tmp_path: Path, monkeypatch: p
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'b = "json:loads"'), monkeypatch)
 
-    found = installed("thing", error=ExportError)
+    found = find_entry_points("thing", error=ExportError)
 
     assert {name: point.value for name, point in found.items()} == {"a": "json:dumps", "b": "json:loads"}
     assert load(found["b"], kind="thing", error=ExportError) is json.loads
@@ -35,7 +35,7 @@ def test_name_provided_by_two_packages_is_rejected(tmp_path: Path, monkeypatch: 
     install(tmp_path / "two", package("two", 'a = "json:loads"'), monkeypatch)
 
     with pytest.raises(ExportError) as caught:
-        installed("thing", error=ExportError)
+        find_entry_points("thing", error=ExportError)
 
     message = (
         "thing 'a' is provided twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
@@ -81,7 +81,7 @@ def test_import_error_is_one_line_with_package_and_next_step(
     install(tmp_path / "one", package("one", f'a = "{value}"'), monkeypatch)
 
     with pytest.raises(ExportError) as caught:
-        load(installed("thing", error=ExportError)["a"], kind="thing", error=ExportError)
+        load(find_entry_points("thing", error=ExportError)["a"], kind="thing", error=ExportError)
 
     message = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
     assert str(caught.value) == message

@@ -23,7 +23,7 @@ from pytest_jsbench.core.files import (
     parse_json,
     write_atomically,
 )
-from tests.mutations import TRIED, mutated, mutated_bytes, text_of
+from tests.support.mutations import TRIED, mutated, mutated_bytes, text_of
 
 
 def refusal(path: Path, reader: FileReader | None = None) -> Unreadable:

@@ -33,7 +33,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KE
 @contextlib.contextmanager
 def called() -> Iterator[int]:
     calls = GuardedCalls()
-    yield calls.call("tests.core.working:process", seconds=30)
+    yield calls.call("tests.support.child_functions:process", seconds=30)
     calls.close()
 
 
@@ -41,8 +41,8 @@ def called() -> Iterator[int]:
 def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(local, "_SERVER", "tests.core.working:process_of")
-        yield int(stack.enter_context(local.serving(settings, timeout=30)))
+        patch.setattr(local, "_SERVER", "tests.support.child_functions:process_of")
+        yield int(stack.enter_context(local.serve_model(settings, timeout=30)))
 
 
 def pid(calls: GuardedCalls) -> int:
@@ -79,7 +79,7 @@ def test_child_gets_the_environment_that_it_needs(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 def test_end_of_the_childs_input_affects_nothing_else(tmp_path: Path) -> None:
     calls, left = GuardedCalls(), tmp_path / "left"
-    calls.call("tests.core.working:write_at_exit", str(left), seconds=30)
+    calls.call("tests.support.child_functions:write_at_exit", str(left), seconds=30)
 
     calls.close()
 
@@ -92,7 +92,7 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
     calls = GuardedCalls()
     try:
         kind = resource.RLIMIT_CORE
-        assert calls.call("tests.core.working:soft_limit", kind, seconds=30) == 0
+        assert calls.call("tests.support.child_functions:soft_limit", kind, seconds=30) == 0
     finally:
         calls.close()
 
@@ -132,7 +132,7 @@ class Interrupted(Exception):
 
 
 def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
-    return kept.values_of("tests.core.working:work", do, text, seconds=seconds, memory=None)
+    return kept.values_of("tests.support.child_functions:work", do, text, seconds=seconds, memory=None)
 
 
 def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
@@ -307,7 +307,7 @@ def test_thread_interrupted_during_a_call_leaves_the_others_a_new_child(
         assert pid(kept) != first
 
 
-WORKING = "tests.core.working"
+WORKING = "tests.support.child_functions"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.messages import Message, ToolCall, read_messages
-from tests.conversation import PROMPT, TURNS, WRITTEN, call
+from tests.support.conversation import PROMPT, TURNS, WRITTEN, call
 
 RESULT = {"role": "tool", "tool_call_id": "1", "content": ""}
 

@@ -1,28 +1,25 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.text import counted, described, distinct, dollars, json_text, printable, sentence, shortened
-from tests.fuzzing import examples
+from pytest_jsbench.core.text import (
+    describe_error,
+    distinct,
+    dollars,
+    format_count,
+    json_text,
+    printable,
+    sentence,
+    shorten,
+)
+from tests.support.fuzzing import examples
+from tests.support.hostile_texts import is_shown_as_it_is
 
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
-
-
-def is_shown_as_it_is(text: str, kept: str = "") -> bool:
-    """Return whether the text can be encoded, and has no invisible characters and no commands."""
-    text.encode()
-    lines = [line.lstrip() for line in text.split("\n")]
-    return (
-        not {one for one in set(text) - set(kept) if unicodedata.category(one) in HIDDEN}
-        and "##[" not in text
-        and not any(line.startswith("::") for line in lines)
-    )
 
 
 @pytest.mark.parametrize(
@@ -65,13 +62,13 @@ def test_the_middle_of_a_long_text_can_be_left_out() -> None:
     assert len(shown) == 60
     assert shown.startswith("beginx")
     assert shown.endswith("xx is not of type 'string'")
-    assert shortened("abcdef", 4) == "a…ef"
-    assert shortened("abcdef", 1) == "…"
+    assert shorten("abcdef", 4) == "a…ef"
+    assert shorten("abcdef", 1) == "…"
 
 
 def test_a_message_of_several_lines_becomes_a_sentence() -> None:
     assert sentence(" a\r\n\tb \x00c\u2028d ") == "a b \\x00c d"
-    assert described(ValueError("no\n::error::x")) == "ValueError: no ::error::x"
+    assert describe_error(ValueError("no\n::error::x")) == "ValueError: no ::error::x"
 
 
 @given(ANY, st.integers(1, 40), st.sampled_from(["end", "middle"]), st.booleans())
@@ -127,7 +124,7 @@ def test_deeply_nested_json_is_displayed_on_one_line() -> None:
 
 
 def test_counted_uses_the_singular_for_one() -> None:
-    assert [counted(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
+    assert [format_count(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.sources.hub import find_layout
-from tests.datasets.reading import keys, opened, problem, schema, write
+from tests.support.dataset_reading import keys, opened, problem, schema, write
 
 #: Seconds that no test here needs, even on a busy machine.
 PATIENCE = 20.0

@@ -12,8 +12,8 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Instance, Listing, Selection
 from pytest_jsbench.datasets.labelled import open_labelled, with_escaped_names
 from pytest_jsbench.verdicts import Judge
-from tests.datasets.reading import write
-from tests.verdicts.data import DATA, needs_suite
+from tests.support.dataset_reading import write
+from tests.support.public_data import DATA, needs_suite
 
 SCHEMAS = [
     {"schema_id": "o1", "task": "easy", "schema": {"type": "integer"}, "aliases": ["o1", "old/1"]},

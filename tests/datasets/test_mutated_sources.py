@@ -20,8 +20,8 @@ from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.named import PROMPTS, with_shots
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import SchemaFeatures
-from tests.datasets.reading import CallsHere, opened
-from tests.mutations import mutated_bytes, mutated_json, mutated_lines, survive
+from tests.support.dataset_reading import CallsHere, opened
+from tests.support.mutations import mutated_bytes, mutated_json, mutated_lines, survive
 
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.verdicts import FailureType, Judge
-from tests.datasets.reading import opened, problem, schema, write
+from tests.support.dataset_reading import opened, problem, schema, write
 
 ADDRESS = {
     "type": "object",

@@ -11,8 +11,8 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
-from tests.datasets.reading import keys, opened, problem, read, write
-from tests.packages import install
+from tests.support.dataset_reading import keys, opened, problem, read, write
+from tests.support.packages import install
 
 INSTALLED = """
 from pytest_jsbench.core.cases import Case, CaseKey

@@ -13,7 +13,7 @@ import pytest_jsbench
 from pytest_jsbench.cli import compare
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.extensions import installed
+from pytest_jsbench.core.extensions import find_entry_points
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
@@ -24,16 +24,17 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.verdicts import Verdict, judge
-from tests import examples
-from tests.docs.blocks import blocks_of
-from tests.docs.reference import ROOT
-from tests.docs.standins import AcceptingFactory, StandInFactory
-from tests.plugin.conftest import bench, not_a_worker  # noqa: F401  fixtures
+from tests.support import examples
+from tests.support.page_blocks import PAGES, RUNS, blocks_of
+from tests.support.stand_in_engines import AcceptingFactory, StandInFactory
+from tools.reference import ROOT
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-#: Directories of earlier runs.
-RUNS = ("20260101T000000Z-local-a", "20260102T000000Z-local-b", "20260103T000000Z-local-c")
 CALLING = ("local", "openai", "anthropic", "llguidance", "outlines", "xgrammar")
+
+
+@pytest.fixture(autouse=True)
+def _own_sessions(session_modules: None, not_a_worker: None) -> None:
+    """Start each session fast, and with its own environment."""
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, GrammarMatcherFactory) else StandInFactory
-        home = registry._BUILT_IN.get(name) or installed("engine", error=EngineError)[name].value
+        home = registry._BUILT_IN.get(name) or find_entry_points("engine", error=EngineError)[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # Plotting takes seconds, and other tests cover it.
     monkeypatch.setattr(compare, "picture", lambda *_: None)

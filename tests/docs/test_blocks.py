@@ -18,10 +18,9 @@ import pytest
 from pytest_jsbench import __version__
 from pytest_jsbench.cli import main
 from pytest_jsbench.settings.options import OPTIONS
-from tests.docs.blocks import Block, blocks_of, words_of
-from tests.docs.conftest import PAGES, RUNS
-from tests.docs.reference import ROOT
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
+from tests.support.bench import WITHOUT_SLOW_PLUGINS
+from tests.support.page_blocks import PAGES, RUNS, Block, blocks_of, words_of
+from tools.reference import ROOT
 
 for needed in ("yaml", "pydantic", "jinja2", "openai", "genai_prices", "pyarrow.parquet"):
     pytest.importorskip(needed, reason="needs the extras")

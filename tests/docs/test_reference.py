@@ -23,10 +23,10 @@ from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
-from tests.docs import formats
-from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, generated_parts, regenerate
-from tests.examples import run as run_of
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
+from tests.support.examples import run as run_of
+from tools import formats
+from tools.reference import EXAMPLES, PARTS, ROOT, figures, format_of, generated_parts, regenerate
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
@@ -39,7 +39,7 @@ def text(name: str) -> str:
 def test_generated_parts_of_a_page_are_current(page: Path) -> None:
     written = page.read_text("utf-8")
 
-    assert regenerate(written) == written, "python -m tests.docs.reference rewrites it"
+    assert regenerate(written) == written, "python -m tools.reference rewrites it"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -152,7 +152,7 @@ def test_published_schema_agrees_with_the_types(name: str) -> None:
     if name == "evaluation":
         pytest.importorskip("pydantic", reason="needs the extra pydantic")
     assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (
-        "python -m tests.docs.formats rewrites it"
+        "python -m tools.formats rewrites it"
     )
 
 

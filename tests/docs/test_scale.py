@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.docs.blocks import Block, blocks_of
-from tests.docs.reference import ROOT
+from tests.support.page_blocks import Block, blocks_of
+from tools.reference import ROOT
 
 BLOCKS = blocks_of(ROOT / "docs" / "scale.md")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.docs import site_hooks
-from tests.docs.reference import PACKAGE, ROOT
+from tools import site_hooks
+from tools.reference import PACKAGE, ROOT
 
 _LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//|<link\b[^>]*\bhref=[\"']?https?://[^>]*>"

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.verdicts import FailureType
-from tests.docs.reference import PACKAGE, ROOT
+from tools.reference import PACKAGE, ROOT
 
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY")), *sorted((ROOT / "docs").glob("*.md"))]
 #: Pages that are not read from beginning to end: references, evidence, and pages for contributors.
@@ -116,7 +116,7 @@ def dialect(texts: Iterable[tuple[int, str]], where: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("root", [PACKAGE, ROOT / "tests"], ids=lambda path: path.name)
+@pytest.mark.parametrize("root", [PACKAGE, ROOT / "tests", ROOT / "tools"], ids=lambda path: path.name)
 def test_code_is_written_in_plain_english(root: Path) -> None:
     own = Path(__file__)
     wrong = [

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-
-from tests.engines.provider import Provider
 
 _PROVIDERS_OWN = ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GEMINI")
 _CLOUDS_OWN = (
@@ -27,9 +23,3 @@ def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(f"{provider}_{suffix}", raising=False)
     for variable in _CLOUDS_OWN:
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running

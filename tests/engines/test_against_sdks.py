@@ -13,11 +13,11 @@ from pytest_jsbench import open_engine
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines import anthropic_wire, openai_wire
-from tests.engines.calls import completion_of, fault_of, request
-from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
-from tests.engines.providers.test_answers import ROWS
-from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+from tests.support import anthropic_wire, openai_wire
+from tests.support.answer_reading import ROWS
+from tests.support.api_servers import SPEAKERS, TEXT, Speaker
+from tests.support.engine_calls import completion_of, fault_of, request
+from tests.support.provider import Asked, Provider, Reply, json_reply, stream_reply
 
 openai = pytest.importorskip("openai", reason="the SDK is the reference")
 anthropic = pytest.importorskip("anthropic", reason="the SDK is the reference")

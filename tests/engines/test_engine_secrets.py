@@ -18,15 +18,15 @@ from pytest_jsbench.engines.engine_secrets import (
     mark,
     mask_generation,
     outline,
+    outline_option,
     public,
     public_extras,
-    shown_option,
 )
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import FunctionFactory, find
-from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.calls import request
+from tests.support import anthropic_wire, openai_wire, responses_wire
+from tests.support.engine_calls import request
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -96,7 +96,7 @@ def test_authorization_is_a_secret_name_but_author_is_not() -> None:
 def test_option_is_printed_unless_it_may_contain_a_secret(engine: str) -> None:
     options: frozenset[str] = getattr(find(engine), "options")  # noqa: B009  plain factories have none
 
-    hidden = {name for name in options if shown_option(name, "plain") != "plain"}
+    hidden = {name for name in options if outline_option(name, "plain") != "plain"}
 
     assert hidden == options & {"extra_body", "extra_headers", "extra_query"}
 

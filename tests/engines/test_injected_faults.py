@@ -33,10 +33,10 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
-from tests.engines.calls import CITY, completion_of
-from tests.engines.injected import FAULTS, OVERSIZED, Injected
-from tests.engines.provider import Asked, Provider, Reply
-from tests.engines.speakers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
+from tests.support.api_servers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
+from tests.support.engine_calls import CITY, completion_of
+from tests.support.injected_faults import FAULTS, OVERSIZED, Injected
+from tests.support.provider import Asked, Provider, Reply
 
 pytestmark = pytest.mark.slow
 

@@ -29,11 +29,11 @@ from pytest_jsbench.engines.base import Engine, EngineConfig, TextTokenizer, Tok
 from pytest_jsbench.engines.local import GRAMMAR
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
-from tests.conversation import PROMPT, TURNS
-from tests.engines.calls import CITY, complete, completion_of, decline, fault_of, fetch, request
-from tests.engines.contract import EngineContract, ServedByAModel
-from tests.engines.provider import unreachable_url
-from tests.fuzzing import each
+from tests.support.conversation import PROMPT, TURNS
+from tests.support.engine_calls import CITY, complete, completion_of, decline, fault_of, fetch, request
+from tests.support.engine_contract import EngineContract, ServedByAModel
+from tests.support.fuzzing import each
+from tests.support.provider import unreachable_url
 
 OPEN = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -146,7 +146,7 @@ def test_interrupted_calls_are_repeated_alone_and_not_blamed(guard: RestartGuard
 def test_interrupted_call_of_an_application_is_left_to_it(
     guard: RestartGuard, server: Server, shared: SharedState
 ) -> None:
-    with shared.in_flight(alone=False), pytest.raises(CallError, match="was restarted during this call") as caught:
+    with shared.register_call(alone=False), pytest.raises(CallError, match="was restarted during this call") as caught:
         call(guard, server.stop, repeatable=False)
     assert caught.value.kind is FaultKind.CONNECTION
 
@@ -157,7 +157,7 @@ def test_interrupted_call_of_an_application_is_left_to_it(
         return server.stop()
 
     with ThreadPoolExecutor(1) as pool:
-        with shared.in_flight(alone=False):
+        with shared.register_call(alone=False):
             again = pool.submit(call, guard, repeated, repeatable=False)
             assert not started.wait(0.3)
         with pytest.raises(CallError) as caught:

@@ -20,11 +20,11 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.local import serving
+from pytest_jsbench.engines.local import serve_model
 from pytest_jsbench.engines.local_guard import SharedState
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
-from tests.engines.calls import fetch
+from tests.support.engine_calls import fetch
 
 pytest.importorskip("xllamacpp", reason="the local engine needs the package xllamacpp")
 
@@ -71,7 +71,7 @@ def test_server_settings_are_serializable_without_printing_the_key() -> None:
 def test_invalid_model_file_is_reported_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "no.gguf"
     path.write_bytes(b"GGUF nonsense")
-    with pytest.raises(EngineError) as caught, serving(settings(path), timeout=60):
+    with pytest.raises(EngineError) as caught, serve_model(settings(path), timeout=60):
         pytest.fail("started")
     message = str(caught.value)
     assert message.startswith(f"the local model server did not start with {path}: ")
@@ -87,7 +87,7 @@ def test_missing_system_library_is_reported_with_install_command(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_slim:address_of")
     reason = r"libgomp\.so\.1.*apt-get install libgomp1"
-    with pytest.raises(EngineError, match=reason), serving(settings(tmp_path), timeout=60):
+    with pytest.raises(EngineError, match=reason), serve_model(settings(tmp_path), timeout=60):
         pytest.fail("started")
 
 
@@ -96,7 +96,7 @@ def test_silent_server_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_mute:address_of")
     started = time.perf_counter()
-    with pytest.raises(EngineError, match=r"no response within 0\.3 s"), serving(settings(tmp_path), timeout=0.3):
+    with pytest.raises(EngineError, match=r"no response within 0\.3 s"), serve_model(settings(tmp_path), timeout=0.3):
         pytest.fail("started")
     assert time.perf_counter() - started < 10
 
@@ -114,7 +114,7 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_stubborn:address_of")
     monkeypatch.setattr(guarded_calls, "_EXIT", 0.2)
-    with serving(settings(tmp_path), timeout=30) as address:
+    with serve_model(settings(tmp_path), timeout=30) as address:
         assert address == "http://127.0.0.1:1"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
@@ -136,7 +136,7 @@ def test_server_that_is_being_restarted_ends_with_its_block(tmp_path: Path, monk
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_short_lived:address_of")
     given = settings(tmp_path)
-    with serving(given, timeout=30):
+    with serve_model(given, timeout=30):
         assert within(20, lambda: len(pids.read_text().splitlines()) == 2)
         assert SharedState(given.key).folder.is_dir()
         start = time.perf_counter()

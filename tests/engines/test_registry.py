@@ -30,8 +30,8 @@ from pytest_jsbench.engines.presets import is_preset
 from pytest_jsbench.engines.providers.anthropic_messages import messages_settings
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, sampled
-from tests.engines.calls import complete, fault, request
+from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, resolve_sampling
+from tests.support.engine_calls import complete, fault, request
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
@@ -172,7 +172,7 @@ def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["", "openai", "scripted", "groq"])
 def test_own_engine_names_search_no_other_package(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    presets._installed_at.cache_clear()
+    presets._find_entry_points.cache_clear()
     monkeypatch.delattr(metadata, "entry_points")
 
     assert presets.is_preset(name) == (name == "groq")
@@ -215,12 +215,12 @@ def test_sampled_returns_the_applied_parameters(
     asked = GenerationParams(max_tokens=64, seed=5)
     config = EngineConfig(name=engine, model="m" if is_preset(engine) else None, options=options)
 
-    used = sampled(find(engine), config, asked)
+    used = resolve_sampling(find(engine), config, asked)
 
     assert (used.temperature, used.seed, used.max_tokens) == (temperature, seed, limit)
     if engine in {"local", "openai"} and not options:
         warm = replace(asked, temperature=0.7)
-        assert sampled(find(engine), EngineConfig(name=engine), warm) == warm
+        assert resolve_sampling(find(engine), EngineConfig(name=engine), warm) == warm
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_seed_of_the_extra_body_is_raised_per_repeat_and_recorded(
     engine: str, options: dict[str, object], field: str
 ) -> None:
     config = EngineConfig(name=engine, model="m", options=options)
-    used = sampled(find(engine), config, GenerationParams(max_tokens=64, seed=1))
-    attempts = [replace(request(), repeat=repeat, params=used.for_repeat(repeat)) for repeat in range(3)]
+    used = resolve_sampling(find(engine), config, GenerationParams(max_tokens=64, seed=1))
+    attempts = [replace(request(), repeat=repeat, params=used.with_repeat(repeat)) for repeat in range(3)]
 
     settings = {"anthropic": messages_settings, "gemini": gemini_settings, "openai": openai_settings}[engine](config)
     bodies = [settings.wire.to_body(settings, attempt) for attempt in attempts]

@@ -12,8 +12,8 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.engines.calls import complete, decline, fault, request
-from tests.engines.contract import SLOW, EngineContract
+from tests.support.engine_calls import complete, decline, fault, request
+from tests.support.engine_contract import SLOW, EngineContract
 
 
 @pytest.fixture

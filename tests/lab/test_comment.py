@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from pytest_jsbench.engines import engine_options
-from tests.cli.commands import failed, run, shown
+from tests.support.commands import failed, run, shown
 
 pytest.importorskip("urllib3", reason="needs the extra calls")
 

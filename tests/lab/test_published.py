@@ -9,7 +9,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Timing
 from pytest_jsbench.lab.published import (
     BesidePublished,
-    beside,
+    compare_with_published,
     coverage_of_run,
     published_coverage,
     published_masks,
@@ -21,8 +21,8 @@ from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 #: Rows of the paper whose compliance rate is not the quotient of the other two.
 UNLIKE = {("Github_easy", "Outlines"), ("Snowplow", "Outlines")}
@@ -96,7 +96,7 @@ def test_preset_has_existing_options_and_the_tasks_of_the_table() -> None:
 
 def test_long_run_names_stay_distinct_and_unpublished_tasks_are_listed() -> None:
     names = [f"temperature-0 (20261126T00{minute}00Z-openai-gpt-of-long-name)" for minute in (11, 22)]
-    (found,) = beside([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
+    (found,) = compare_with_published([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
 
     tables = [block for block in found.blocks() if isinstance(block, TableBlock)]
     facts = [fact for block in found.blocks() if isinstance(block, list) for fact in block]
@@ -107,7 +107,7 @@ def test_long_run_names_stay_distinct_and_unpublished_tasks_are_listed() -> None
 
 
 def test_run_is_listed_with_each_framework_in_the_terms_of_the_paper() -> None:
-    (found,) = beside([evaluation("Glaiveai2K", "mine")], ["ours"])
+    (found,) = compare_with_published([evaluation("Glaiveai2K", "mine")], ["ours"])
 
     assert list(found.tasks) == ["Glaiveai2K"]
     assert list(found.tasks["Glaiveai2K"])[:3] == ["ours", "LM only", "Guidance"]
@@ -121,7 +121,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
     params = {"temperature": 0, "max_tokens": 9, "seed": 1, "timeout": 1.0}
     asked = {"prompt": "chat", "shots": 2, "params": params, "policy": {"formats": "ignore"}, "dataset": dataset}
 
-    (found,) = beside([evaluation("Github_hard", **asked)], ["ours"])
+    (found,) = compare_with_published([evaluation("Github_hard", **asked)], ["ours"])
 
     assert {one.name: one.values for one in found.settings} == {
         "model": ("Llama-3.2-1B-Instruct", "m"),
@@ -153,7 +153,7 @@ def test_each_deciding_setting_is_listed_also_if_not_published() -> None:
     run = evaluation("Github_hard", **asked)
     run = replace(run, tasks={"Github_hard": {**run.tasks["Github_hard"], "cases": 217, "excluded": 3}})
 
-    (found,) = beside([run], ["ours"])
+    (found,) = compare_with_published([run], ["ours"])
 
     named = {one.name: one.values for one in (*found.settings, *found.unstated)}
     assert (
@@ -185,7 +185,7 @@ def test_each_deciding_setting_is_listed_also_if_not_published() -> None:
 
 
 def test_run_with_labelled_answers_has_no_empirical_coverage() -> None:
-    (table,) = beside([grammar("Snowplow")], ["ours"])
+    (table,) = compare_with_published([grammar("Snowplow")], ["ours"])
 
     ours = table.tasks["Snowplow"]["ours"]
     assert tuple(rate["value"] for rate in row_to_dict(ours).values()) == (1.0, None, None)
@@ -203,7 +203,7 @@ def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
 def test_run_with_mask_times_is_compared_with_maskbench() -> None:
     details = {"llguidance": "1.9.1", "bounded": False, "compile_timeout": 900}
     timed = grammar("ours", details=details, masks=(1e-5, 2e-5, 6e-5))
-    (found,) = beside([evaluation("other"), timed], ["free", "outlines"])
+    (found,) = compare_with_published([evaluation("other"), timed], ["free", "outlines"])
 
     assert list(found.tasks["all"])[:2] == ["outlines (here)", "LLGuidance"]
     assert row_to_dict(found.tasks["all"]["outlines (here)"])["mask_time"]["p50"] == 2e-5
@@ -219,4 +219,4 @@ def test_run_with_mask_times_is_compared_with_maskbench() -> None:
 
 def test_run_of_other_tasks_cannot_be_compared_with_it() -> None:
     with pytest.raises(RecordError, match=r"no published figures for the tasks of these runs \(simple\): expected"):
-        beside([evaluation("simple")], ["ours"])
+        compare_with_published([evaluation("simple")], ["ours"])

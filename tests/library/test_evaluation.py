@@ -30,7 +30,7 @@ from pytest_jsbench import (
     load_run,
     open_engine,
 )
-from pytest_jsbench.core.arguments import joined, path
+from pytest_jsbench.core.arguments import join_names, path
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
@@ -43,7 +43,7 @@ from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.settings.option import ON_OFF, Option
 from pytest_jsbench.settings.options import CALL_OPTIONS, OPTIONS, SETTABLE
-from tests.plugin.conftest import NUMBER
+from tests.support.bench import NUMBER
 
 #: The engine's answers by case.
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
@@ -127,7 +127,7 @@ def type_of(option: Option) -> str:
         return f"Literal{[*option.choices, *([True] if option.bare else [])]}"
     if option.check is not None:
         return type(option.check(1)).__name__
-    if option.argument is joined:
+    if option.argument is join_names:
         return "str | Iterable[str]"
     return "Text" if option.argument is path else "str"
 

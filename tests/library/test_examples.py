@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pytest_jsbench
-from tests.docs.blocks import blocks_of
+from tests.support.page_blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"

@@ -12,12 +12,12 @@ pytest.importorskip("pydantic", reason="needs the extra pydantic")
 from pydantic import ValidationError
 
 from pytest_jsbench import EvalMetrics, EvalOutput, JSBenchError, load_evaluation
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.reports.run_json import load, metric_problems
-from tests.cli.commands import run
-from tests.reports.test_run_json import OTHERS
+from tests.support.commands import run
+from tests.support.public_data import OPENADAPT_EVALS
 
-KNOWN = published("evaluation")["properties"]["metrics"]["properties"]
+KNOWN = load_format_schema("evaluation")["properties"]["metrics"]["properties"]
 #: The documented example of an evaluation without clicks.
 MARKED: dict[str, Any] = {
     "config_path": "configs/som.yaml",
@@ -104,7 +104,7 @@ def test_bare_metrics_are_loaded_and_errors_name_the_place(tmp_path: Path) -> No
         load_evaluation(str(wrong))
 
 
-@pytest.mark.parametrize("path", sorted(OTHERS.glob("*.json")) or [None], ids=str)
+@pytest.mark.parametrize("path", sorted(OPENADAPT_EVALS.glob("*.json")) or [None], ids=str)
 def test_files_of_another_project_are_loaded(path: Path | None) -> None:
     if path is None:
         pytest.skip("shared/data/openadapt_evals is not there")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import EvaluatedRun, JSBenchError, Run, load_run, plot_runs, summarize
-from tests import examples
-from tests.examples import record, replace
-from tests.reports.test_hostile import KINDS
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.hostile_texts import HOSTILE_TEXTS
 
 
 def a_run(**changes: object) -> EvaluatedRun:
@@ -58,7 +58,7 @@ def test_run_of_variants_has_a_row_for_each() -> None:
     assert [row.split("<")[0].strip() for row in shown._repr_html_().split("<tr><td>")[1:]] == ["better", "worse"]
 
 
-@pytest.mark.parametrize("message", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("message", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_untrusted_names_are_escaped_in_html(message: str) -> None:
     run = replace(a_run(model=message), warnings=(message,))
 

@@ -10,8 +10,8 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
 from pytest_jsbench.metrics.comparison import ValueComparison, adjust_together, compare
 from pytest_jsbench.values import Match
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 
 def key(name: str) -> CaseKey:

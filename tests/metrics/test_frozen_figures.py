@@ -20,10 +20,10 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction
-from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.reports.run_json import read_run, run_to_dict
-from tests import examples
-from tests.examples import completion, record, replace
+from tests.support import examples
+from tests.support.examples import completion, record, replace
 
 FROZEN = Path(__file__).with_name("frozen_figures.jsonl")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
@@ -48,7 +48,7 @@ REPEATS = tuple(
 )
 EXPECTED = Expected(value={"n": 2, "m": [1]}, comparers={"/properties/n": {"tolerance": 0.5}})
 VALUES = tuple(
-    matched(record(f"value{number}", schema=SCHEMA, verdict=replace(examples.PASSED, instance=answer)), EXPECTED)
+    compare_values(record(f"value{number}", schema=SCHEMA, verdict=replace(examples.PASSED, instance=answer)), EXPECTED)
     for number, answer in enumerate(({"n": 2, "m": [1]}, {"n": 2.2, "m": [1, 2]}, {"n": 7}, {"n": 2, "o": None}))
 )
 LABELLED = (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
@@ -31,8 +31,8 @@ from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.values import match
-from tests import examples, fuzzing
-from tests.examples import record, replace
+from tests.support import examples, fuzzing
+from tests.support.examples import record, replace
 
 
 def summary(*records: Record) -> Summary:
@@ -320,7 +320,7 @@ def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
     assert check(Gate.parse("value_accuracy_mean>=1"), now).met
 
 
-SCHEMA = jsonschema.Draft202012Validator(published("run"))
+SCHEMA = jsonschema.Draft202012Validator(load_format_schema("run"))
 KINDS: dict[str, Record] = {
     "passed": record(),
     "violated": record(verdict=examples.VIOLATED),

@@ -12,8 +12,8 @@ from pytest_jsbench.metrics.prices import costs, price_of
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 needs_prices = pytest.mark.skipif(
     importlib.util.find_spec("genai_prices") is None, reason="needs the package genai-prices"

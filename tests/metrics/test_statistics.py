@@ -36,7 +36,7 @@ from pytest_jsbench.metrics.statistics import (
     sign_flips,
     student,
 )
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
 
 
 def bounds(rate: Rate | PairedDifference) -> tuple[float, float]:

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_records import validate
+from tests.support.bench import Bench, with_workers
+from tests.support.run_files import validate
 
 OWN = """
 def negative(record):

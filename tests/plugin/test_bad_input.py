@@ -10,8 +10,8 @@ import pytest
 from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.settings.parsers import names
-from tests.docs.reference import EXAMPLES
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
+from tools.reference import EXAMPLES
 
 
 @pytest.mark.parametrize(

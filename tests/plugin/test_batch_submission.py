@@ -12,11 +12,11 @@ import pytest
 import pytest_jsbench.lab.batches.submission
 import pytest_jsbench.plugin.batch_submission
 from pytest_jsbench.lab.batches.submission import Polling
-from tests.engines.openai_wire import error_body
-from tests.engines.provider import Provider, json_reply
-from tests.lab.batches.batch_server import AnthropicServer, BatchServer, OpenAIServer
-from tests.plugin.conftest import NUMBER, Bench, unless_said, with_workers
-from tests.plugin.test_records import without_times
+from tests.support.batch_server import AnthropicServer, BatchServer, OpenAIServer
+from tests.support.bench import NUMBER, Bench, unless_said, with_workers
+from tests.support.openai_wire import error_body
+from tests.support.provider import Provider, json_reply
+from tests.support.run_files import without_times
 
 RUNS = ".pytest_cache/d/jsbench"
 KEY = "Zq7-not-to-be-told-4411"

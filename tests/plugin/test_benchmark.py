@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.plugin.benchmark import _measured
-from tests import examples
-from tests.plugin.conftest import COUNTED, Bench, with_workers
+from tests.support import examples
+from tests.support.bench import COUNTED, Bench, with_workers
 
 pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
-from tests.plugin.test_project_tests import run_one
+from tests.support.bench import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.support.project_tests import run_one
 
 CHECKED = """
 pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt="echo {text}")

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.formats import Format
-from tests.plugin.conftest import NUMBER, Bench
+from tests.support.bench import NUMBER, Bench
 
 HOSTILE = "a/b\n::c\x1b"
 

@@ -9,7 +9,7 @@ from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.metrics.prices import Price
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.run import estimate
-from tests.plugin.conftest import Bench, with_workers
+from tests.support.bench import Bench, with_workers
 
 
 @with_workers

@@ -16,7 +16,8 @@ import pytest
 
 from pytest_jsbench.records.journal import read, read_run
 from pytest_jsbench.records.outcomes import Records
-from tests.plugin.conftest import Bench, both_ways, with_workers
+from tests.support.bench import Bench, both_ways, with_workers
+from tests.support.project_tests import RUN_AGAIN
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
 #: no file grows beyond 20,000 bytes, which is in the middle of a record
@@ -221,20 +222,6 @@ def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: B
     bench.run(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=59, failed=1)
 
     assert set(bench.calls()).isdisjoint(record["id"] for record in written)
-
-
-RUN_AGAIN = """
-from _pytest.runner import runtestprotocol
-
-def pytest_runtest_protocol(item, nextitem):
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in runtestprotocol(item, nextitem=nextitem, log=False):
-        if report.when == "call" and report.failed:
-            report.outcome = "rerun"
-        item.ihook.pytest_runtest_logreport(report=report)
-    runtestprotocol(item, nextitem=nextitem)
-    return True
-"""
 
 
 def test_failed_answer_is_kept_when_a_plugin_reruns_the_test(bench: Bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,33 +12,13 @@ import pytest
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.limits import Refused
-from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
-from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
-from tests.plugin.conftest import NUMBER, Bench, with_workers
+from tests.support.applications import APPLICATION, LOOKING, asking, outcomes, run
+from tests.support.bench import NUMBER, Bench, with_workers
+from tests.support.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
+from tests.support.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
 
 pytest.importorskip("openai", reason="needs the package openai")
 
-#: An application that calls the engine, and calls it again if the answer is not valid.
-APPLICATION = """
-import json, urllib.error, urllib.request
-
-def call(url, body, **headers):
-    sent_headers = {"content-type": "application/json", "authorization": "Bearer the-caller-s-own-key", **headers}
-    request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), sent_headers)
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refusal:
-        with refusal:
-            return refusal.code, refusal.read().decode()
-
-def ask(url, text, schema, **more):
-    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
-    return call(url, {"model": "m", "messages": [{"role": "user", "content": text}], "response_format": shape, **more})
-
-def text_of(answer):
-    return json.loads(answer[1])["choices"][0]["message"]["content"]
-"""
 TESTS = f"""
 import asyncio
 import pytest
@@ -142,29 +121,12 @@ def echo(asked: Asked) -> Reply:
     return json_reply(whole(text))
 
 
-#: Header of tests on how their application handles a failed call, or prose.
-LOOKING = "import pytest\npytestmark = pytest.mark.jsbench(check=False)\n"
-
-
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with Provider() as provider:
         provider.choose = echo
         yield provider
-
-
-def run(bench: Bench, *args: str) -> pytest.RunResult:
-    bench.write({"application.py": APPLICATION})
-    return bench.run_only(*args)
-
-
-def asking(provider: Provider) -> list[str]:
-    return ["--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={provider.url}/v1"]
-
-
-def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
-    return {one["id"]: one["verdict"]["failure_type"] for one in records}
 
 
 @pytest.mark.slow

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from tests.engines import anthropic_wire, openai_wire
-from tests.engines.anthropic_wire import typed
-from tests.engines.openai_wire import SECRET, chunk, usage_chunk
-from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
-from tests.plugin.conftest import Bench
-from tests.plugin.test_endpoint import LOOKING
+from tests.support import anthropic_wire, openai_wire
+from tests.support.anthropic_wire import typed
+from tests.support.applications import LOOKING
+from tests.support.bench import Bench
+from tests.support.openai_wire import SECRET, chunk, usage_chunk
+from tests.support.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
 
 pytest.importorskip("openai", reason="needs the package openai")
 pytest.importorskip("anthropic", reason="needs the package anthropic")

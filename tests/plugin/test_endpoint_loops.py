@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.reports import run_json
-from tests.cli.commands import ran
-from tests.engines.openai_wire import SECRET, error_body, whole
-from tests.engines.provider import Asked, Provider, Reply, json_reply
-from tests.plugin.conftest import NUMBER, Bench
-from tests.plugin.test_endpoint import asking, outcomes, run
+from tests.support.applications import asking, outcomes, run
+from tests.support.bench import NUMBER, Bench
+from tests.support.commands import ran
+from tests.support.openai_wire import SECRET, error_body, whole
+from tests.support.provider import Asked, Provider, Reply, json_reply
 
 pytest.importorskip("openai", reason="needs the package openai")
 

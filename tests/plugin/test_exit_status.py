@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 
 @pytest.mark.parametrize("names", ["terminal cacheprovider", "terminalreporter logging", "capture warnings"])

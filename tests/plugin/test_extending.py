@@ -11,8 +11,8 @@ import pytest
 
 from pytest_jsbench.cli.engines import KINDS
 from pytest_jsbench.cli.main import main
-from tests.packages import install
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
+from tests.support.packages import install
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from pytest_jsbench.records import journal
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 CACHED = ".pytest_cache/d/jsbench"
 RUN = "20200101T00000{}Z-old"

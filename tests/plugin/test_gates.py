@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 
 def three_of_four(bench: Bench) -> Bench:

@@ -8,12 +8,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.support.bench import Bench, both_ways
+from tests.support.hostile_texts import HIDDEN
 
 MARKUP = "</script><script>alert(1)</script>"
 HOSTILE = f"{MARKUP}\x1b[31m\x1b]0;t\x07\x9b2J\u202egpj.exe\u2028\r\n::error::x ##[error]x ../../../x"
 HOSTILE += "\u061c\ufeff\u200b\U000e0041\ue000 ::stop-commands::x ##vso[task.complete]x"
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def hidden(text: str) -> set[str]:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
+from tests.support.bench import WITHOUT_SLOW_PLUGINS
 
 HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "google.genai", "xllamacpp", "datasets", "tenacity")
 #: Modules that a run needs only after its answers, or only on request.

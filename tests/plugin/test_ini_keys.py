@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 FILES = {
     "pytest.ini": "[pytest]\n{line}\n",

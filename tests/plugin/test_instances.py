@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_records import validate
+from tests.support.bench import Bench, with_workers
+from tests.support.run_files import validate
 
 INTEGER = {"type": "integer"}
 

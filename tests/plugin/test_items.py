@@ -10,7 +10,7 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.items import attempt_of
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Record
-from tests.plugin.conftest import COUNTED, NUMBER, Bench, both_ways, with_workers
+from tests.support.bench import COUNTED, NUMBER, Bench, both_ways, with_workers
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines.openai_wire import SECRET, error_body, whole
-from tests.engines.provider import Provider, Reply, json_reply
-from tests.plugin.conftest import NUMBER, Bench, with_workers
+from tests.support.bench import NUMBER, Bench, with_workers
+from tests.support.openai_wire import SECRET, error_body, whole
+from tests.support.provider import Provider, Reply, json_reply
 
 
 def add_cases(bench: Bench, count: int) -> None:

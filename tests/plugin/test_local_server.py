@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pytest_jsbench.engines import local, local_guard
-from tests.engines.stand_in_server import ENDS, PIDS, STOPS
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.support.bench import NUMBER, Bench, both_ways
+from tests.support.stand_in_server import ENDS, PIDS, STOPS
 
 #: Less patience with the server, for the workers.
 CONFTEST = """
@@ -24,7 +24,7 @@ pytest.importorskip("xllamacpp", reason="the local engine needs the package xlla
 @pytest.fixture
 def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Make cases that the stand-in answers, and a configuration for it."""
-    monkeypatch.setattr(local, "_SERVER", "tests.engines.stand_in_server:address_of")
+    monkeypatch.setattr(local, "_SERVER", "tests.support.stand_in_server:address_of")
     monkeypatch.setattr(local_guard, "_LEAST_PATIENCE", 0.5)
     bench.write({"conftest.py": CONFTEST, "model.gguf": "GGUF"})
     for number in range(GOOD):

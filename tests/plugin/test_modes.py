@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench, with_workers
+from tests.support.bench import Bench, with_workers
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 

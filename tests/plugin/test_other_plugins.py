@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench.plugin.failure_sections import MOST_EXPLAINED
-from tests.plugin.conftest import Bench, both_ways
-from tests.plugin.test_verdict import verdict
+from tests.support.bench import Bench, both_ways
+from tests.support.project_tests import verdict
 
 #: by the module of each plugin: the names by which pytest registers it and what it needs, and its options
 PLUGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

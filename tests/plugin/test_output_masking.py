@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines import anthropic_wire, openai_wire
-from tests.engines.anthropic_wire import error_body as anthropic_error
-from tests.engines.gemini_wire import error_body as gemini_error
-from tests.engines.openai_wire import error_body as openai_error
-from tests.engines.provider import Asked, Provider, Reply, event, json_reply, raw_reply, stream_reply
-from tests.engines.speakers import SPEAKERS
-from tests.plugin.conftest import Bench, both_ways
+from tests.support import anthropic_wire, openai_wire
+from tests.support.anthropic_wire import error_body as anthropic_error
+from tests.support.api_servers import SPEAKERS
+from tests.support.bench import Bench, both_ways
+from tests.support.gemini_wire import error_body as gemini_error
+from tests.support.openai_wire import error_body as openai_error
+from tests.support.provider import Asked, Provider, Reply, event, json_reply, raw_reply, stream_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

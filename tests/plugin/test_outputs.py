@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench.plugin import items, outputs
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 
 def test_large_run_writes_few_junit_properties_per_case(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

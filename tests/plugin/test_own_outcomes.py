@@ -8,9 +8,9 @@ import pytest
 
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from tests.plugin.conftest import NUMBER, Bench, both_ways, with_workers
-from tests.plugin.test_project_tests import arguments, run_one
-from tests.reports.html.pages import unpacked
+from tests.support.bench import NUMBER, Bench, both_ways, with_workers
+from tests.support.project_tests import arguments, run_one
+from tests.support.report_pages import unpacked
 
 SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
 ENDS = (

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench
+from tests.support.bench import NUMBER, Bench
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_jsbench.engines import presets
-from tests.engines.openai_wire import whole
-from tests.engines.provider import Provider, json_reply
-from tests.examples import replace
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
+from tests.support.examples import replace
+from tests.support.openai_wire import whole
+from tests.support.provider import Provider, json_reply
 
 pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
 

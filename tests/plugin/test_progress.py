@@ -17,8 +17,8 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.run.state import RunState
-from tests import examples
-from tests.plugin.conftest import Bench
+from tests.support import examples
+from tests.support.bench import Bench
 
 BELOW, BACK = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K", "\x1b8"
 

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from pytest_jsbench.plugin.configuration import Settings
-from tests.plugin.conftest import ANSWERING, NUMBER, Bench, unless_said, with_workers
+from tests.support.bench import ANSWERING, NUMBER, Bench, with_workers
+from tests.support.project_tests import run, run_one
 
 TESTS = """
 import pathlib
@@ -65,25 +66,6 @@ def project(bench: Bench) -> Bench:
     """Create tests of a project, with one answer of each kind."""
     bench.write({"tests/test_numbers.py": TESTS, "tests/number.json": json.dumps(NUMBER)})
     return bench
-
-
-def arguments(bench: Bench, *args: str) -> list[str]:
-    return [
-        *bench.quick,
-        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:echo"),
-        *args,
-    ]
-
-
-def run(bench: Bench, *args: str) -> pytest.RunResult:
-    return bench.pytester.runpytest_inprocess(*arguments(bench, *args))
-
-
-def run_one(bench: Bench, code: str, *args: str) -> pytest.RunResult:
-    """Run one module, whose tests find the schema in `NUMBER`."""
-    head = f"import pytest\nNUMBER = {NUMBER!r}\n"
-    bench.write({"test_one.py": head + code})
-    return run(bench, "test_one.py", *args)
 
 
 SCHEMA_FILES = """

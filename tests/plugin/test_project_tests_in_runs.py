@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from pytest_jsbench.plugin.project_tests import ProjectTest
-from tests.plugin.conftest import NUMBER, Bench
-from tests.plugin.test_project_tests import run_one
+from tests.support.bench import NUMBER, Bench
+from tests.support.project_tests import run_one
 
 #: Has about the length of a prompt that the priced engine reports.
 LONG = "count " * 150

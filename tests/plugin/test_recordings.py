@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.engines.recorded import recordings
-from tests.plugin.conftest import COUNTED, NUMBER, Bench
+from tests.support.bench import COUNTED, NUMBER, Bench
 
 TEST = """
 @pytest.mark.jsbench(schema=NUMBER, prompt="echo {{text}}")

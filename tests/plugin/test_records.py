@@ -1,34 +1,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import threading
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 
-from tests.plugin.conftest import COUNTED, Bench, Ended, with_workers
-
-TIMES = {"started_at", "queue_s", "timing"}
-
-
-def without_times(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_times(inner) for key, inner in value.items() if key not in TIMES}
-    return [without_times(inner) for inner in value] if isinstance(value, list) else value
-
-
-def validate(bench: Bench) -> None:
-    """Validate all lines of a run's records, and its run.json, against the published schemas."""
-    for name, values in (("records", bench.lines()), ("run", [bench.run_json()])):
-        schema = json.loads(files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text())
-        validator = jsonschema.Draft202012Validator(schema)
-        for value in values:
-            validator.validate(value)
+from tests.support.bench import COUNTED, Bench, Ended, with_workers
+from tests.support.run_files import validate, without_times
 
 
 @pytest.mark.slow

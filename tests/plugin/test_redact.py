@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench, both_ways
-from tests.plugin.test_records import validate
+from tests.support.bench import Bench, both_ways
+from tests.support.run_files import validate
 
 #: Prefix of every private word.
 PRIVATE = "Zq7priv"

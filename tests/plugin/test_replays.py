@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench
+from tests.support.bench import NUMBER, Bench
 
 TESTS = f"""
 import pytest

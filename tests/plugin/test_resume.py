@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_records import without_times
+from tests.support.bench import Bench, with_workers
+from tests.support.run_files import without_times
 
 ENGINE = ("--jsbench-engine-option=answers=answering:faltering", "--jsbench-retries=0")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_jsbench.plugin.context import dialect_mark, mark, selects_schema_marks
-from tests.plugin.conftest import COUNTED, Bench, with_workers
+from tests.support.bench import COUNTED, Bench, with_workers
 
 
 @pytest.fixture

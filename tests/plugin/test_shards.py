@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_records import without_times
+from tests.support.bench import Bench, with_workers
+from tests.support.run_files import without_times
 
 
 def test_shards_put_together_are_the_run_in_one_piece(bench: Bench) -> None:

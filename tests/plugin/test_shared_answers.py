@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench, both_ways, with_workers
-from tests.plugin.test_project_tests import run_one
+from tests.support.bench import NUMBER, Bench, both_ways, with_workers
+from tests.support.project_tests import run_one
 
 SHARED = (
     "@pytest.fixture(scope='module')\n"

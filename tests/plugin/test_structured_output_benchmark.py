@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.support.bench import Bench
 
 PERSON = {
     "type": "object",

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.plugin.conftest import Bench, Ended, both_ways
+from tests.support.bench import Bench, Ended, both_ways
 
 
 def summary(result: pytest.RunResult) -> list[str]:

@@ -12,8 +12,8 @@ from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.run.handover import Handover
-from tests import examples
-from tests.plugin.conftest import Bench, Ended, both_ways, with_workers
+from tests.support import examples
+from tests.support.bench import Bench, Ended, both_ways, with_workers
 
 
 @with_workers

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
-from tests.plugin.conftest import NUMBER, Bench
+from tests.support.bench import NUMBER, Bench
 
 INVOICE = {
     "type": "object",

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_jsbench.plugin import worker
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.plugin.conftest import NUMBER, Bench, with_workers
-from tests.plugin.test_records import without_times
+from tests.support.bench import NUMBER, Bench, with_workers
+from tests.support.run_files import without_times
 
 TABLE = """
 [[variants]]

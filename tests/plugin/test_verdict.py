@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatch
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_endings import RUN_AGAIN
-from tests.plugin.test_project_tests import run_one
-
-KEPT = ("--jsbench-output=out", "--junitxml=junit.xml")
-ASKS = "@pytest.mark.jsbench(schema=NUMBER, prompt='echo {text}')\n"
-GOOD = "jsbench.generate(text='{\"n\": 1}')"
-BAD = "jsbench.generate(text='prose')"
-
-
-def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
-    """Return the verdict's status and reasons, which must be the same in every output."""
-    folder = bench.run_in()
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text())["verdict"]
-    status, because = found["status"], found["because"]
-    said = f"{status.upper()}: {'; '.join(because)}"
-    assert result.ret == found["exit_status"]
-    assert "".join(f"verdict    {said}".split()) in "".join("".join(result.outlines).split())
-    properties = suite_properties(bench)
-    assert (properties["jsbench.verdict"], properties["jsbench.exit_status"]) == (status, str(int(result.ret)))
-    assert [value for name, value in properties.items() if name.startswith("jsbench.because.")] == because
-    assert f"**{status.upper()}**: `{'`; `'.join(because)}`" in (folder / "summary.md").read_text()
-    page = html.unescape((folder / "report.html").read_text())
-    assert re.findall("<strong>(PASSED|FAILED|INCOMPLETE)</strong>", page) == [status.upper()]
-    assert all(f"<li>{reason}</li>" in page for reason in because)
-    return status, because
-
-
-def suite_properties(bench: Bench) -> dict[str, str]:
-    suite = ET.parse(bench.path / "junit.xml").getroot()[0]
-    return {one.get("name", ""): one.get("value", "") for one in suite.findall("properties/property")}
+from tests.support.bench import Bench, with_workers
+from tests.support.project_tests import ASKS, GOOD, KEPT, RUN_AGAIN, run_one, verdict
 
 
 def run_changing(bench: Bench, code: str, *args: str) -> pytest.RunResult:

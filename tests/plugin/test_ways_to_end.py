@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench
-from tests.plugin.test_project_tests import run_one
-from tests.plugin.test_verdict import ASKS, BAD, GOOD, KEPT, verdict
+from tests.support.bench import Bench
+from tests.support.project_tests import ASKS, BAD, GOOD, KEPT, run_one, verdict
 
 DOWN = {"fault": "connection", "message": "refused"}
 LEAST = "--jsbench-min-pass-rate="

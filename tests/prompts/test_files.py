@@ -14,7 +14,7 @@ from pytest_jsbench.core.cases import Case, CaseKey, Template
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.prompts import files, find_template
 from pytest_jsbench.prompts.named import PROMPTS
-from tests.mutations import mutated, mutated_bytes, survive
+from tests.support.mutations import mutated, mutated_bytes, survive
 
 SCHEMA = {
     "properties": {"a": {"type": "integer", "description": "How many"}, "b": {}},
@@ -215,4 +215,4 @@ def test_no_mutation_of_a_template_breaks_or_outlasts_its_bounds(
     assert not survived.broken, str(survived)
     assert survived.slowest[0] < 30, str(survived)
     assert survived.grown < 1 << 30, str(survived)
-    assert guarded_calls.guarded_calls().call("tests.core.working:peak", seconds=10) < 1 << 30
+    assert guarded_calls.guarded_calls().call("tests.support.child_functions:peak", seconds=10) < 1 << 30

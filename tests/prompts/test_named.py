@@ -13,7 +13,7 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import load_builtin, open_builtin
 from pytest_jsbench.prompts import PROMPTS, find_template
 from pytest_jsbench.prompts.named import KINDS, MOST_SHOTS, Example, _load, examples_of
-from tests.packages import install
+from tests.support.packages import install
 
 SCHEMA = {
     "properties": {

@@ -18,8 +18,8 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal, read
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import AskedBy, End, ProjectTestOutcome
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 
 def test_appended_record_is_on_disk_immediately(tmp_path: Path) -> None:

@@ -23,32 +23,20 @@ from pytest_jsbench.records.outcomes import Records, RunVerdict
 from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
 from pytest_jsbench.reports import run_json
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
+from tests.support.run_files import NAMES, store_shard
 
-NAMES = "abcdefg"
 RUN_ID = examples.metadata().run_id
-
-
-def write(
-    folder: Path, shard: str | None, records: Sequence[Record], plan: str, *, own: Sequence[str] = (), **changes: Any
-) -> Path:
-    """Write a run's directory."""
-    folder.mkdir(parents=True)
-    dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
-    metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
-    keys = [CaseKey(task="simple", id=name) for name in plan] + [CaseKey(task="test_it", id=name) for name in own]
-    journal.write(folder / "records.jsonl", metadata.with_plan(Attempt(key, 0) for key in keys), records)
-    return folder
 
 
 @pytest.fixture
 def shards(tmp_path: Path) -> list[Path]:
     """Return three shards, the second without its last case."""
     return [
-        write(tmp_path / "1", "1/3", [examples.record(name) for name in "adg"], "adg"),
-        write(tmp_path / "2", "2/3", [examples.record("b", verdict=examples.VIOLATED)], "be"),
-        write(tmp_path / "3", "3/3", [examples.record(name) for name in "cf"], "cf"),
+        store_shard(tmp_path / "1", "1/3", [examples.record(name) for name in "adg"], "adg"),
+        store_shard(tmp_path / "2", "2/3", [examples.record("b", verdict=examples.VIOLATED)], "be"),
+        store_shard(tmp_path / "3", "3/3", [examples.record(name) for name in "cf"], "cf"),
     ]
 
 
@@ -72,9 +60,9 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     again = [examples.record("e"), examples.record("b")]
     broken = examples.record("e", generation=examples.failed(), verdict=examples.BROKEN)
     paths = [
-        write(tmp_path / "2-first", "2/3", [broken], "be"),
+        store_shard(tmp_path / "2-first", "2/3", [broken], "be"),
         *shards,
-        write(tmp_path / "2-last", "2/3", again, "be"),
+        store_shard(tmp_path / "2-last", "2/3", again, "be"),
     ]
 
     merged = merge(paths)
@@ -104,7 +92,7 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
 def test_merge_rejects_parts_of_different_runs(
     shards: list[Path], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    stranger = write(tmp_path / "stranger", "2/3", [], "b", **changes)
+    stranger = store_shard(tmp_path / "stranger", "2/3", [], "b", **changes)
 
     with pytest.raises(MergeError) as caught:
         merge([shards[0], stranger])
@@ -114,7 +102,7 @@ def test_merge_rejects_parts_of_different_runs(
 
 
 def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
-    other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
+    other = store_shard(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
     with pytest.raises(MergeError, match="simple::a has different questions in two of the runs"):
         merge([shards[0], other])
@@ -145,8 +133,8 @@ def test_merge_to_an_unwritable_place_is_one_line(shards: list[Path], tmp_path: 
 def test_merge_replaces_its_own_output_and_no_other_run(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    resumed = write(tmp_path / "4", "1/3", [examples.record("a")], "adg", run_id="r2", resumed_from=RUN_ID)
-    other = write(tmp_path / "5", "1/3", [examples.record("a")], "adg", run_id="r3")
+    resumed = store_shard(tmp_path / "4", "1/3", [examples.record("a")], "adg", run_id="r2", resumed_from=RUN_ID)
+    other = store_shard(tmp_path / "5", "1/3", [examples.record("a")], "adg", run_id="r3")
 
     def merged(*parts: Path, into: str = "out") -> int:
         return main(["merge", *map(str, parts), "-o", str(tmp_path / into), "--min-pass-rate=0"], out=io.StringIO())
@@ -183,8 +171,8 @@ def test_own_tests_of_each_shard_count_once(tmp_path: Path) -> None:
     first = [*map(examples.record, "ac"), own("test_one"), own("test_one", 1), own("test_two")]
     second = [*map(examples.record, "bd"), own("test_one"), own("test_one", 1)]
     paths = [
-        write(tmp_path / "1", "1/2", first, "ac", own=["test_one", "test_one", "test_two", "test_two"]),
-        write(tmp_path / "2", "2/2", second, "bd", own=["test_one", "test_one"]),
+        store_shard(tmp_path / "1", "1/2", first, "ac", own=["test_one", "test_one", "test_two", "test_two"]),
+        store_shard(tmp_path / "2", "2/2", second, "bd", own=["test_one", "test_one"]),
     ]
 
     run = merge(paths).run
@@ -196,7 +184,9 @@ def test_own_tests_of_each_shard_count_once(tmp_path: Path) -> None:
 
 def test_merged_run_has_a_verdict_on_screen_and_in_files(tmp_path: Path) -> None:
     output = io.StringIO()
-    part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
+    part = store_shard(
+        tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac"
+    )
 
     passed = merge_runs([part], tmp_path / "out", Output(output))
 
@@ -298,7 +288,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
 )
 def test_impossible_shard_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
     with pytest.raises(JSBenchError) as refused:
-        merge([write(tmp_path / "1", shard, [examples.record("a")], "a")])
+        merge([store_shard(tmp_path / "1", shard, [examples.record("a")], "a")])
 
     assert problem in str(refused.value)
     assert len(str(refused.value)) < 400
@@ -306,14 +296,14 @@ def test_impossible_shard_is_one_line(tmp_path: Path, shard: str, problem: str) 
 
 
 def test_of_many_shards_that_are_absent_the_first_and_the_last_are_named(tmp_path: Path) -> None:
-    paths = [write(tmp_path / one, f"{one}/999999", [examples.record(one)], one) for one in ("2", "7")]
+    paths = [store_shard(tmp_path / one, f"{one}/999999", [examples.record(one)], one) for one in ("2", "7")]
 
     assert merge(paths).absent == ("1/999999", *(f"{one}/999999" for one in range(3, 7)), "8/999999 to 999999/999999")
 
 
 def test_too_many_attempts_are_one_line(tmp_path: Path) -> None:
     paths = [
-        write(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
+        store_shard(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
         for shard, name in enumerate("ab", start=1)
     ]
 
@@ -325,7 +315,9 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
     def whole(name: str, passed: int) -> Path:
         verdicts = [examples.PASSED if at < passed else examples.VIOLATED for at in range(len(NAMES))]
         made = zip(NAMES, verdicts, strict=True)
-        return write(tmp_path / name, None, [examples.record(one, verdict=verdict) for one, verdict in made], NAMES)
+        return store_shard(
+            tmp_path / name, None, [examples.record(one, verdict=verdict) for one, verdict in made], NAMES
+        )
 
     out = io.StringIO()
     merge_runs([whole("first", 1), whole("second", 7)], tmp_path / "out", Output(out))
@@ -338,9 +330,9 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
 
 def test_a_merge_decides_by_the_gates_and_the_baseline_of_a_run(tmp_path: Path) -> None:
-    before = write(tmp_path / "before", None, [examples.record(name) for name in NAMES], NAMES)
+    before = store_shard(tmp_path / "before", None, [examples.record(name) for name in NAMES], NAMES)
     now = [examples.record(name, verdict=examples.PASSED if name != "a" else examples.VIOLATED) for name in NAMES]
-    parts = [write(tmp_path / str(at + 1), f"{at + 1}/2", now[at::2], NAMES[at::2]) for at in (0, 1)]
+    parts = [store_shard(tmp_path / str(at + 1), f"{at + 1}/2", now[at::2], NAMES[at::2]) for at in (0, 1)]
     shared = ["merge", *map(str, parts), "-o", str(tmp_path / "out"), "--baseline", str(before)]
     out = io.StringIO()
 

@@ -19,8 +19,8 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
 SCHEMA = {

@@ -20,8 +20,8 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 ENDS = [
     (examples.PASSED, None),

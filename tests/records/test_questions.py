@@ -9,10 +9,10 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome
-from pytest_jsbench.records.questions import each, match, unmatched_variants
+from pytest_jsbench.records.questions import each, find_unmatched_variants, match
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from tests import examples
-from tests.examples import record, replace, variants
+from tests.support import examples
+from tests.support.examples import record, replace, variants
 
 TWO = examples.variants(a={}, b={"model": "n", "shots": 3, "streaming": False})
 
@@ -132,7 +132,7 @@ OTHER = {"model": "n"}
 def test_variants_match_by_questions_then_name_and_never_ambiguously(
     theirs: RunMetadata, ours: RunMetadata, matched: dict[str, str], instead: dict[str, str]
 ) -> None:
-    others = unmatched_variants(theirs, ours)
+    others = find_unmatched_variants(theirs, ours)
 
     assert match(theirs, ours) == matched
     assert others.keys() == {one.variant for one in each(ours)} - set(matched.values())

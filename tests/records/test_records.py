@@ -24,8 +24,8 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
-from tests import examples, fuzzing
-from tests.examples import replace
+from tests.support import examples, fuzzing
+from tests.support.examples import replace
 
 TEXTS = st.text("ab:/é\ud800\x1b\u2028\U0001f600", max_size=6)
 JSON = st.recursive(st.none() | st.booleans() | TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))

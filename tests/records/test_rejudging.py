@@ -14,8 +14,8 @@ from pytest_jsbench.core.generations import Completion, ResponseFormat, Sent
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.rejudging import judge_again, order_kept
 from pytest_jsbench.verdicts import FailureType, Judge, Note
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"minimum": 5}}}
 WIDENED = Change(kind="widened", keyword="minimum", path="/properties/n", note="left out")

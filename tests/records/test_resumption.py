@@ -14,8 +14,8 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
 from pytest_jsbench.records.resumption import Recorded, Resumption, resume
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 SCHEMA = {"type": "object"}
 

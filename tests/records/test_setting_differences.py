@@ -9,7 +9,7 @@ from pytest_jsbench.records.setting_differences import (
     NOT_SET,
     UNKNOWN,
     differences,
-    distinguishing,
+    find_distinguishing_settings,
     settings_of,
 )
 from pytest_jsbench.settings.option import Bearing
@@ -50,7 +50,7 @@ def test_prompt_digest_is_named_only_if_prompt_names_are_equal(prompts: str, nam
     runs = [settings_of({"prompt": name, "prompt_digest": f"sha256:{at}"}) for at, name in enumerate(prompts)]
 
     assert [one.name for one in differences(runs)] == names
-    assert distinguishing(runs) == names
+    assert find_distinguishing_settings(runs) == names
 
 
 def test_rules_without_a_number_are_the_first_ones() -> None:
@@ -73,7 +73,7 @@ def test_selection_of_the_same_cases_is_no_difference_but_changes_are() -> None:
 
     assert [one.name for one in differences([plugin, program])] == ["model", "where", "steps"]
     assert [one.name for one in differences([plugin, program], same_cases=True)] == ["model"]
-    assert distinguishing([plugin, program], same_cases=True) == ["model"]
+    assert find_distinguishing_settings([plugin, program], same_cases=True) == ["model"]
     (steps,) = differences([plugin, changed], same_cases=True)
     assert (steps.name, steps.values) == ("steps", ([], ["map short()"]))
 

@@ -12,9 +12,9 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.records import stores
-from pytest_jsbench.records.stores import at_hand
-from tests import examples
-from tests.records.test_merging import write
+from pytest_jsbench.records.stores import fetch_runs
+from tests.support import examples
+from tests.support.run_files import store_shard
 
 fsspec: Any = pytest.importorskip("fsspec", reason="needs the extra stores")
 
@@ -24,7 +24,7 @@ def shards(tmp_path: Path) -> Path:
     """Return two shards, each a directory of runs as a job leaves it: one run, and other files of a run."""
     for number, plan in ((1, "aceg"), (2, "bdf")):
         folder = tmp_path / "shards" / f"shard-{number}" / "run"
-        write(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
+        store_shard(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
         (folder / "report.html").write_text("a page")
     return tmp_path / "shards"
 
@@ -61,7 +61,7 @@ def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: P
 
 
 def test_copy_has_only_records_and_is_removed_after_the_merge(bucket: str) -> None:
-    with at_hand([f"{bucket}/shard-*"]) as (paths, originals):
+    with fetch_runs([f"{bucket}/shard-*"]) as (paths, originals):
         files = [file.relative_to(path).as_posix() for path in paths for file in path.rglob("*") if file.is_file()]
         assert files == ["run/records.jsonl"] * 2
         assert set(originals.values()) == {f"{bucket}/shard-*"}
@@ -98,18 +98,21 @@ def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(monkeypat
     listed += [f"/bucket/{name}" for name in ("\x1b[2J/records.jsonl", ".hidden/records.jsonl", "records.\n.jsonl")]
     monkeypatch.setattr(type(store), "find", lambda *_, **__: listed)
 
-    with pytest.raises(MergeError, match=r"^memory://bucket has no records\.jsonl"), at_hand([bucket]):
+    with pytest.raises(MergeError, match=r"^memory://bucket has no records\.jsonl"), fetch_runs([bucket]):
         pass
 
     listed += [f"/bucket/run{number}/records.jsonl" for number in range(stores.MOST_FILES + 1)]
-    with pytest.raises(MergeError, match=r"has 10,001 records files; expected at most 10,000"), at_hand([bucket]):
+    with pytest.raises(MergeError, match=r"has 10,001 records files; expected at most 10,000"), fetch_runs([bucket]):
         pass
 
 
 def test_a_file_that_never_ends_is_read_to_the_bound(monkeypatch: pytest.MonkeyPatch, bucket: str) -> None:
     monkeypatch.setattr(stores, "LARGEST", 100)
 
-    with pytest.raises(MergeError, match=r"has more than 100 bytes in records\.jsonl"), at_hand([f"{bucket}/shard-1"]):
+    with (
+        pytest.raises(MergeError, match=r"has more than 100 bytes in records\.jsonl"),
+        fetch_runs([f"{bucket}/shard-1"]),
+    ):
         pass
 
 

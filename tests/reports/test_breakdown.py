@@ -14,8 +14,8 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import table_lines
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 
 def evaluation(**tasks: str) -> Evaluation:

@@ -26,8 +26,8 @@ from pytest_jsbench.reports.comparison_report import (
 )
 from pytest_jsbench.reports.run_json import Evaluation, evaluation_of, parse
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 
 def case_outcome(end: str, schema: str = "aa") -> CaseOutcome:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
-import gzip
 import json
 import re
 import subprocess
@@ -16,8 +14,7 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench.core.cases import Expected
-from pytest_jsbench.core.generations import Completion, FaultKind, Timing, Usage
-from pytest_jsbench.lab.interchange import every_eval_ever
+from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics import figures
 from pytest_jsbench.metrics.figures import RATES
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
@@ -25,62 +22,19 @@ from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run, RunStatus
-from pytest_jsbench.records.records import Missing, MissingReason, Record
+from pytest_jsbench.records.outcomes import Run, RunStatus
 from pytest_jsbench.reports import comparison_report, junit, run_json, run_report
 from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.run_json import Evaluation, run_to_dict
+from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.run_report import facts, summary_markdown
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from pytest_jsbench.values import match
-from pytest_jsbench.verdicts import Note
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.every_output import SCHEMA, answered, ordinary, outputs, side_by_side
+from tests.support.examples import replace
 
 #: A heading of the publication, after "Schemas", and a text about one attempt.
 PARTS = {"Passed", "called again"}
-SCHEMA = {"required": ["n"], "minimum": 3}
-
-
-def answered(name: str, **changes: Any) -> Record:
-    generation = examples.completion()
-    assert isinstance(generation, Completion)
-    usage = Usage(input_tokens=30, output_tokens=11, cached_tokens=7, reasoning_tokens=5)
-    return replace(
-        examples.record(name, schema=SCHEMA, generation=replace(generation, usage=usage)),
-        retries=1,
-        queue_s=75.0,
-        **changes,
-    )
-
-
-def ordinary() -> Run:
-    """Return a run with an example of everything."""
-    noted = replace(examples.VIOLATED, notes=(Note.DUPLICATE_KEYS, Note.ADAPTATION_LOSS))
-    records = [
-        answered("a"),
-        answered("b", verdict=noted, codes=("own_code",)),
-        answered("b", repeat=1),
-        answered("c", verdict=examples.DISPUTED),
-        examples.record("d", verdict=examples.UNJUDGED),
-        examples.record("e", verdict=examples.EXCLUDED),
-        examples.record("f", verdict=examples.BROKEN, generation=examples.failed(FaultKind.TIMEOUT)),
-    ]
-    gone = examples.record("g").key
-    return Run(
-        metadata=examples.metadata(
-            classifiers=["own:classify"],
-            redacted=True,
-            resumed_from="earlier",
-            params={"max_tokens": 2048, "temperature": 0.0, "seed": 5, "timeout": 120.0},
-            details={"bounded": False},
-            repeats=2,
-        ),
-        planned=(*(record.key for record in records), gone),
-        outcomes=tuple(map(AttemptOutcome.of, records)),
-        missing=(Missing(key=gone, repeat=0, reason=MissingReason.LIMIT),),
-        resumed=1,
-    )
 
 
 def labelled() -> Run:
@@ -91,29 +45,6 @@ def labelled() -> Run:
     metadata = examples.metadata(dataset={"source": "labels", "labelled": True})
     records = [replace(record, prompt=None) for record in (wrong, right)]
     return examples.of_records(metadata, [wrong.key, right.key], records)
-
-
-def side_by_side(texts: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
-    return "\n".join(report_lines(comparison_report.side_by_side(texts, names, verbose=verbose)))
-
-
-def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
-    """Return the content of each output as text."""
-    path = every_eval_ever.write(folder, run, summary)
-    data = run_to_dict(run, summary, config_path="pytest.ini")
-    (folder / "run.json").write_text(json.dumps(data))
-    page = "".join(report.render(run, summary))
-    packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
-    cases = "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
-    shown = re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(script|style).*?</\1>", "", page))
-    return {
-        "terminal": " ".join("\n".join(report_lines(run_report.report(run, summary, keywords=True))).split()),
-        "summary.md": summary_markdown(run, summary),
-        "report.html": " ".join(shown.split()) + cases,
-        "every_eval_ever": path.read_text() + path.with_name(f"{path.stem}_samples.jsonl").read_text(),
-        "junit": json.dumps(junit.suite_properties(run, summary, ())),
-        "run.json": (folder / "run.json").read_text(),
-    }
 
 
 @pytest.fixture
@@ -391,7 +322,7 @@ NAMES_OF_ROWS = {
 
 @pytest.mark.slow
 def test_additional_figure_is_in_every_output(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.reports.one_row_more", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.additional_figures", str(tmp_path)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 
     texts = json.loads((tmp_path / "texts.json").read_text())

@@ -11,15 +11,15 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.history import History, HistoryLine, add, report
 from pytest_jsbench.reports.run_json import Evaluation, parse
 from pytest_jsbench.reports.terminal import report_lines
-from tests import examples
-from tests.examples import replace
-from tests.mutations import mutated_lines, survive
+from tests.support import examples
+from tests.support.examples import replace
+from tests.support.mutations import mutated_lines, survive
 
 ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
 
@@ -62,7 +62,7 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     assert add(path, [line]) == ([line], History(lines=(), warnings=()))
 
     (text,) = path.read_text().splitlines()
-    jsonschema.validate(json.loads(text), published("history"))
+    jsonschema.validate(json.loads(text), load_format_schema("history"))
     assert History.read(path).lines == (line,)
     small = HistoryLine.of(evaluation("pf?", engine="recorded"))
     assert len(text) < len(json.dumps(to_json(small))) + 300

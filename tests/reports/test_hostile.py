@@ -30,27 +30,10 @@ from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report, summary_markdown
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.hostile_texts import HIDDEN, HOSTILE_TEXTS
 
-#: Texts that a model, a schema or a file may contain.
-KINDS = {
-    "markup": "</script><script>alert(1)</script><img src=x onerror=alert(1)>`|*[a](javascript:alert(1))",
-    "escape codes": "\x1b[31m\x1b]0;title\x07\x9b2J\r\x00\x08",
-    "bidi": "\u202egpj.exe\u2066\u200f\u2028",
-    "commands": "\n::error::x\n##[stop-commands]x ##vso[task.complete]x",
-    "commands at once": "::stop-commands::x",
-    "commands at a line's end": " ".join(f"{'w' * length} ::error::{length}" for length in range(60)),
-    "zero width": "a\u200b\u200d\u2060\ufeff\u061c\xad\u180e\ufe0f\u3164\u115f",
-    "tags": "a\U000e0001\U000e0041\U000e0020\U000e0100",
-    "private": "\ue000\uf8ff\U0010fffd\uffff\ufdd0",
-    "half characters": "\ud800 \udfff",
-    "path": "../../../../x/../..",
-    "device": "NUL",
-    "huge": "x" * 130_000,
-}
-#: Characters that no output may contain, except for its own line breaks.
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 #: Letters without a visible shape, which no output may contain either.
 BLANK = set("\u115f\u3164\ufe0f\U000e0100")
 ENOUGH = 120_000
@@ -217,10 +200,10 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", HOSTILE_TEXTS)
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_hostile_text_stays_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:
-    shown = OUTPUTS[output](tmp_path, hostile(KINDS[kind]))
+    shown = OUTPUTS[output](tmp_path, hostile(HOSTILE_TEXTS[kind]))
 
     assert shown
     assert not {c for c in set(shown) if unicodedata.category(c) in HIDDEN} - {"\n"}
@@ -233,7 +216,7 @@ def test_hostile_text_stays_text_in_every_output(tmp_path: Path, output: str, ki
 
 
 def test_files_have_no_unescaped_hidden_characters(tmp_path: Path) -> None:
-    run = hostile("".join(KINDS[kind] for kind in ("markup", "escape codes", "bidi", "commands", "path")))
+    run = hostile("".join(HOSTILE_TEXTS[kind] for kind in ("markup", "escape codes", "bidi", "commands", "path")))
     one = saved(tmp_path / "a", run)
     said_by("baseline", one, "-o", tmp_path / "baseline.json")
     said_by("export", one, "-o", tmp_path / "out")

@@ -7,8 +7,8 @@ from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.reports.junit import complete, suite_properties
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 WRITTEN = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="3" tests="5">

@@ -7,9 +7,9 @@ from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import AskedBy
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import summary_markdown
-from tests import examples
-from tests.examples import record, replace
-from tests.reports.test_run_report import HOSTILE_VERDICT
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.hostile_texts import HOSTILE_VERDICT
 
 
 @pytest.mark.parametrize(

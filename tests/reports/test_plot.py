@@ -11,13 +11,11 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.history import History, HistoryLine
 from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
 from pytest_jsbench.reports.run_json import Evaluation, parse
-from tests import examples
-from tests.examples import record, replace
-from tests.verdicts.data import DATA
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.public_data import OPENADAPT_EVALS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the extra plot")
-
-OTHERS = DATA / "openadapt_evals"
 
 
 def evaluation(**metrics: Any) -> Evaluation:
@@ -106,7 +104,7 @@ def test_a_hostile_label_or_metric_is_text_and_no_formula(tmp_path: Path) -> Non
 
 
 def test_real_files_of_another_project_are_drawn(tmp_path: Path) -> None:
-    files = sorted(OTHERS.glob("*.json"))
+    files = sorted(OPENADAPT_EVALS.glob("*.json"))
     if not files:
         pytest.skip("shared/data/openadapt_evals is not there")
     from pytest_jsbench.reports.run_json import read

@@ -10,9 +10,9 @@ import pytest
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.run_files import find
-from tests import examples
-from tests.examples import record
-from tests.packages import install
+from tests.support import examples
+from tests.support.examples import record
+from tests.support.packages import install
 
 OWN = """
 from pathlib import Path

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
@@ -29,12 +29,11 @@ from pytest_jsbench.reports.run_json import (
     write_run,
 )
 from pytest_jsbench.settings.option import Bearing
-from tests import examples
-from tests.examples import record, replace
-from tests.verdicts.data import DATA
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.public_data import OPENADAPT_EVALS
 
-OTHERS = DATA / "openadapt_evals"
-SCHEMA = published("evaluation")
+SCHEMA = load_format_schema("evaluation")
 
 
 @pytest.fixture
@@ -130,7 +129,7 @@ def test_unknown_content_of_a_file_is_kept() -> None:
     assert parse(migrated, source="s").interval("x") == (0.5, 2)
 
 
-@pytest.mark.parametrize("path", sorted(OTHERS.glob("*.json")) or [None], ids=str)
+@pytest.mark.parametrize("path", sorted(OPENADAPT_EVALS.glob("*.json")) or [None], ids=str)
 def test_files_of_another_project_are_read_and_conform(path: Path | None) -> None:
     if path is None:
         pytest.skip("shared/data/openadapt_evals is not there")
@@ -221,7 +220,7 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
     write_run(tmp_path / "run.json", written)
 
     data = json.loads((tmp_path / "run.json").read_text())
-    jsonschema.validate(data, published("run"))
+    jsonschema.validate(data, load_format_schema("run"))
     assert data.get("metrics", data)["planned"] == summary.total.planned
     assert (data["config_path"], data["backend"]) == ("pytest.ini", "scripted")
     assert data["gates"] == [{"gate": "pass_rate>=0.5", "met": gate.met, "message": gate.message}]
@@ -231,7 +230,7 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
 
 
 def test_every_metric_it_writes_is_in_the_published_schema() -> None:
-    described = published("run")["$defs"]["metrics"]["properties"]
+    described = load_format_schema("run")["$defs"]["metrics"]["properties"]
 
     assert summarize(examples.run(record())).total.to_dict().keys() == described.keys()
 
@@ -243,7 +242,7 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     write_run(tmp_path / "run.json", run_to_dict(run, summary, config_path="pytest.ini"))
 
     data = json.loads((tmp_path / "run.json").read_text())
-    jsonschema.validate(data, published("run"))
+    jsonschema.validate(data, load_format_schema("run"))
     assert list(data["variants"]) == ["b", "a"]
     assert (data["backend"], data["run"]["model"]) == ("scripted", "2 models")
     assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("a", "b", False)]

@@ -20,14 +20,9 @@ from pytest_jsbench.reports.run_json import parse
 from pytest_jsbench.reports.run_report import facts, heading, main_table, summary_markdown, table_of_keywords, tables
 from pytest_jsbench.reports.terminal import fact_lines, report_lines, table_lines
 from pytest_jsbench.values import Match
-from pytest_jsbench.verdicts import FailureType, Verdict
-from tests import examples
-from tests.examples import record, replace
-
-HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
-
-
-HOSTILE_VERDICT = Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.hostile_texts import HOSTILE, HOSTILE_VERDICT
 
 
 def lines(*records: Record) -> list[str]:

@@ -18,8 +18,8 @@ from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Reco
 from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.run_files import find
 from pytest_jsbench.values import Match
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
 

@@ -4,8 +4,8 @@ import copy
 import gc
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,13 @@ from pytest_jsbench.engines.engine_secrets import RedactingEngine
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.run import attempts, provider_state
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.clock import Clock
+from tests.support.examples import replace
 
 KEY = CaseKey(task="t", id="c")
 CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
@@ -75,14 +75,16 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
-@pytest.fixture(autouse=True)
-def no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 0.0)
-
-
 def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
-    params = GenerationParams(max_tokens=10)
-    return Runner(engine=engine, judge=judge, template=PROMPTS["schema"].render, params=params, retries=retries)
+    """Return a runner that retries without taking time."""
+    return Runner(
+        engine=engine,
+        judge=judge,
+        template=PROMPTS["schema"].render,
+        params=GenerationParams(max_tokens=10),
+        retries=retries,
+        sleep=lambda _: None,
+    )
 
 
 def fault(kind: FaultKind, retry_after: float | None = 0.0) -> CallError:
@@ -132,12 +134,22 @@ def test_cached_answer_needs_no_call_and_has_no_cost(judge: Judge, tmp_path: Pat
 
 
 @pytest.fixture
-def admission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Admission]:
+def new_admission(tmp_path: Path) -> Iterator[Callable[..., Admission]]:
     """Create the limits of one process of a run, with pauses that take no time."""
-    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
-    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()), provider="p", concurrency=4)
-    yield admission
-    admission.close()
+    clock = Clock()
+    with ExitStack() as opened:
+
+        def make(**limits: float) -> Admission:
+            shared = LimitsFile(tmp_path / "limits.db", RateLimits(**limits), clock=clock.read)
+            admission = Admission(shared, provider="p", concurrency=4, clock=clock.read, wait=clock.wait)
+            return opened.enter_context(closing(admission))
+
+        yield make
+
+
+@pytest.fixture
+def admission(new_admission: Callable[..., Admission]) -> Admission:
+    return new_admission()
 
 
 def test_a_refusal_costs_time_and_no_try(judge: Judge, admission: Admission) -> None:
@@ -149,22 +161,20 @@ def test_a_refusal_costs_time_and_no_try(judge: Judge, admission: Admission) -> 
     assert record.retries == 20
 
 
-def test_after_refusals_a_call_waits_for_its_permit_alone(
-    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 30.0)
+def test_after_refusals_a_call_waits_for_its_permit_alone(judge: Judge, tmp_path: Path) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(Admission, "sleep", lambda _self, seconds: slept.append(seconds))
+    shared = LimitsFile(tmp_path / "limits.db", RateLimits())
+    admission = Admission(shared, provider="p", concurrency=4, wait=lambda _, seconds: slept.append(seconds))
     engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED) for _ in range(20)])
 
     assert replace(runner(engine, judge), admission=admission).attempt(CASE).verdict.passed
+    assert slept
     assert not any(slept)
+    admission.close()
 
 
-def test_call_refused_for_longer_than_the_patience_fails(
-    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Admission, "patience", -1.0)
+def test_call_refused_for_longer_than_the_patience_fails(judge: Judge, new_admission: Callable[..., Admission]) -> None:
+    admission = new_admission(patience=0.0)
     engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED, None)])
 
     record = replace(runner(engine, judge, retries=5), admission=admission).attempt(CASE)
@@ -184,10 +194,8 @@ def test_tries_are_not_spent_on_a_provider_that_is_down_for_all(judge: Judge, ad
     assert record.retries == 5
 
 
-def test_run_that_gave_up_makes_no_more_attempts(
-    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider_state, "_PATIENCE_BEFORE_ANSWER", 0.0)
+def test_run_that_gave_up_makes_no_more_attempts(judge: Judge, new_admission: Callable[..., Admission]) -> None:
+    admission = new_admission(patience=0.0)
     engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(99)])
     run = replace(runner(engine, judge, retries=20), admission=admission)
 

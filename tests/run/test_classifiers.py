@@ -9,9 +9,9 @@ import pytest
 from pytest_jsbench.core.errors import ClassifierError
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.classifiers import Classifier, classify, find
-from tests import examples
-from tests.examples import record, replace
-from tests.packages import install
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.packages import install
 
 OWN = """
 def negative(record):

@@ -11,12 +11,12 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.generations import CallError, Decided, Declined, DeclineReason, Failed, FaultKind
 from pytest_jsbench.datasets.base import Instance
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.metrics.summary import by_keyword, summarize
+from pytest_jsbench.metrics.summary import group_by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import AcceptanceRunner
 from pytest_jsbench.verdicts import FailureType, Judge
-from tests import examples
+from tests.support import examples
 
 KEY = CaseKey(task="simple", id="number")
 CASE = Case(key=KEY, schema={"type": "integer"})
@@ -74,7 +74,7 @@ def test_accepted_invalid_answer_names_the_violated_keywords(judge: Judge) -> No
     assert [set(one.keywords) for one in record.generation.decisions] == [set(), broken, broken]
     again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
     assert again.generation == record.generation
-    found = by_keyword([AttemptOutcome.of(again)])
+    found = group_by_keyword([AttemptOutcome.of(again)])
     assert {name: (one.failures, one.wrong_decisions.successes) for name, one in found.items()} == {
         "required": (1, 3),
         "maximum": (1, 3),

@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.records.records import MissingReason
-from pytest_jsbench.run import limits, provider_state
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Permit, Refused
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
+from tests.support.clock import Clock
 
 #: A call with 100 tokens in and at most 1,000 out, which ends after a minute.
 ESTIMATE = Estimate(input_tokens=100, output_tokens=1000, seconds=60)
@@ -31,48 +31,37 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "limits.db"
 
 
-class Clock:
-    """The clock of limits and admissions, which advances while they wait."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        #: Called during the first wait.
-        self.meanwhile: Callable[[], object] = int
-
-    def sleep(self, _: Admission, seconds: float) -> None:
-        self.now += seconds
-        meanwhile, self.meanwhile = self.meanwhile, int
-        meanwhile()
-
-    def read(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=clock.read, perf_counter=clock.read))
-    monkeypatch.setattr(Admission, "sleep", lambda admission, seconds: clock.sleep(admission, seconds))
-    return clock
+def clock() -> Clock:
+    return Clock()
+
+
+def admission(path: Path, clock: Clock, **options: Any) -> Admission:
+    """Return the admission of a process, which waits without taking time."""
+    return Admission(LimitsFile(path, RateLimits(), clock=clock.read), clock=clock.read, wait=clock.wait, **options)
 
 
 class Two:
     """The admissions of two processes that share their limits."""
 
-    def __init__(self, first: LimitsFile, second: LimitsFile) -> None:
+    def __init__(self, first: LimitsFile, second: LimitsFile, clock: Clock) -> None:
         self.spent = first.spent
-        self.both = (Admission(first, price=price), Admission(second, price=price))
+        first_admission, second_admission = (
+            Admission(shared, price=price, clock=clock.read, wait=clock.wait) for shared in (first, second)
+        )
+        self.both = (first_admission, second_admission)
 
     def enter(self, number: int, estimate: Estimate = ESTIMATE) -> Permit:
         return self.both[number % 2].enter(lambda: estimate)
 
 
 @pytest.fixture
-def two_with(path: Path, close: list[Admission]) -> Callable[..., Two]:
+def two_with(path: Path, close: list[Admission], clock: Clock) -> Callable[..., Two]:
     """Create the admissions of two processes on one file."""
 
     def make(**reported: float) -> Two:
-        two = Two(*(LimitsFile(path, RateLimits(**reported)) for _ in range(2)))
+        first, second = (LimitsFile(path, RateLimits(**reported), clock=clock.read) for _ in range(2))
+        two = Two(first, second, clock)
         close.extend(two.both)
         return two
 
@@ -110,7 +99,6 @@ def test_provider_that_has_answered_is_known_without_a_file(path: Path) -> None:
     assert (unknown.known, known.known) == (False, True)
 
 
-@pytest.mark.usefixtures("clock")
 def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) -> None:
     two = two_with(requests_per_minute=600)
 
@@ -134,7 +122,6 @@ def test_rate_limits_are_per_server_and_the_budget_is_shared(path: Path) -> None
     shared.close()
 
 
-@pytest.mark.usefixtures("clock")
 def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) -> None:
     # A thousand at once, and a thousand per second: each call reserves 1,100, and the first one returns 1,000 of them.
     two = two_with(tokens_per_minute=60_000)
@@ -195,9 +182,10 @@ def test_usage_that_is_not_reported_costs_what_was_reserved(two_with: Callable[.
     assert two.spent() == pytest.approx(0.011)
 
 
-def test_reservation_of_a_dead_process_counts_as_spent(two_with: Callable[..., Two]) -> None:
+def test_reservation_of_a_dead_process_counts_as_spent(two_with: Callable[..., Two], clock: Clock) -> None:
     two = two_with(max_cost=0.02)
-    lost = two.enter(0, Estimate(input_tokens=100, output_tokens=1000, seconds=0))
+    lost = two.enter(0, ESTIMATE)
+    clock.now += ESTIMATE.seconds + 1
 
     small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
     two.both[1].leave(two.enter(1, small), CallEnd(), usage=Usage(input_tokens=0, output_tokens=0))
@@ -207,7 +195,6 @@ def test_reservation_of_a_dead_process_counts_as_spent(two_with: Callable[..., T
     assert two.spent() == pytest.approx(0.002)
 
 
-@pytest.mark.usefixtures("clock")
 def test_who_is_told_to_wait_makes_all_wait(two_with: Callable[..., Two]) -> None:
     two = two_with()
     assert two.enter(1).waited == 0
@@ -256,7 +243,7 @@ def test_after_their_end_limits_permit_nothing_and_leave_their_file_alone(path: 
 
 
 def test_refusal_reduces_concurrency_to_the_accepted_share(path: Path, close: list[Admission], clock: Clock) -> None:
-    first, second = (Admission(LimitsFile(path, RateLimits()), provider="p", concurrency=4) for _ in range(2))
+    first, second = (admission(path, clock, provider="p", concurrency=4) for _ in range(2))
     close.extend([first, second])
     begun = [first.enter(lambda: ESTIMATE) for _ in range(3)]
     first.leave(begun[0], CallEnd(sign=Sign.REFUSED, retry_after=0))
@@ -280,22 +267,19 @@ def test_what_a_run_has_given_up_on_is_not_called_by_any_process(two_with: Calla
 
 
 def test_while_a_provider_is_down_one_call_of_all_processes_tries_it(
-    two_with: Callable[..., Two], monkeypatch: pytest.MonkeyPatch, clock: Clock
+    two_with: Callable[..., Two], clock: Clock
 ) -> None:
-    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
     two = two_with()
     for number in range(10):
         two.both[number % 2].leave(two.enter(number), CallEnd(sign=Sign.DOWN, message="refused"))
     trying = two.enter(0)
-    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 1.0)
     clock.meanwhile = lambda: two.both[0].leave(trying, CallEnd())
 
     assert two.enter(1).waited > 0
 
 
-@pytest.mark.usefixtures("clock")
-def test_another_provider_is_called_as_before(path: Path, close: list[Admission]) -> None:
-    wrong, right = (Admission(LimitsFile(path, RateLimits()), provider=name) for name in ("wrong", "right"))
+def test_another_provider_is_called_as_before(path: Path, close: list[Admission], clock: Clock) -> None:
+    wrong, right = (admission(path, clock, provider=name) for name in ("wrong", "right"))
     close.extend([wrong, right])
     for _ in range(5):
         wrong.leave(wrong.enter(lambda: ESTIMATE), CallEnd(sign=Sign.FATAL, message="no"))

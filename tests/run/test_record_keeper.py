@@ -13,8 +13,8 @@ from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.record_keeper import RecordKeeper
 from pytest_jsbench.verdicts import Judge
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 if TYPE_CHECKING:
     from pathlib import Path

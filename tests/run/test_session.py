@@ -19,7 +19,7 @@ from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession, provider_name
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import DEFAULTS
-from tests import examples
+from tests.support import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")
 THEIRS = EngineConfig(name="openai", base_url="http://b/v1", api_key_env="ONE")

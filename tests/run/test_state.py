@@ -7,8 +7,8 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.run.state import RunState
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 
 def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> None:

@@ -8,10 +8,10 @@ import pytest
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.questions import together
+from pytest_jsbench.records.questions import combine_variants
 from pytest_jsbench.run.plan import policy_of
 from pytest_jsbench.run.variants import Variant, make_variants, placed
-from tests import examples
+from tests.support import examples
 
 ENGINE = "--jsbench-engine=scripted"
 BOTH = {"long": "schema", "short": "chat"}
@@ -151,7 +151,7 @@ def test_the_command_that_runs_a_case_again_makes_the_same_variants(pytester: py
 
 
 def test_a_run_that_was_killed_is_replayed_in_each_of_its_variants(pytester: pytest.Pytester) -> None:
-    ran = together([replace(examples.metadata(), variant=name, prompt=prompt) for name, prompt in BOTH.items()])
+    ran = combine_variants([replace(examples.metadata(), variant=name, prompt=prompt) for name, prompt in BOTH.items()])
     journal.write(pytester.path / "records.gw0.jsonl", ran, [])
     (pytester.path / "records.jsonl").touch()
 

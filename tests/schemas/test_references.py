@@ -19,8 +19,8 @@ from pytest_jsbench.schemas.references import (
     place_of,
     tokens_of,
 )
-from tests.core.test_text import is_shown_as_it_is
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
+from tests.support.hostile_texts import is_shown_as_it_is
 
 ROOT: dict[str, Any] = {
     "$id": "https://example.org/root",
@@ -103,8 +103,8 @@ def test_one_that_comes_to_other_values_or_other_schemas_does(schema: dict[str, 
 def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> None:
     properties = {name: {"items": [{"$ref": f"#/$defs/{name}"}]} for name in "zyxa"}
     references = References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12)
-    assert [name for _, name in references.unresolved()] == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
-    assert list(References(ROOT, DRAFT_2020_12).unresolved()) == []
+    assert [name for _, name in references.find_unresolved()] == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
+    assert list(References(ROOT, DRAFT_2020_12).find_unresolved()) == []
 
 
 def test_paths_quote_only_names_that_are_not_identifiers() -> None:

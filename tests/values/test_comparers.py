@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from pytest_jsbench.values import Comparer, expecting, without_comparers
+from pytest_jsbench.values import Comparer, extract_comparers, without_comparers
 from pytest_jsbench.values.comparers import read_comparer
 
 
@@ -68,7 +68,7 @@ def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
         "anyOf": [{"x-jsbench-compare": {"ignore": True}}],
     }
 
-    shown, expected = expecting(schema, {"a/b": 1})
+    shown, expected = extract_comparers(schema, {"a/b": 1})
 
     assert shown == {
         "properties": {"a/b": {"type": "number"}, "x-jsbench-compare": {"type": "string"}},
@@ -92,7 +92,7 @@ def test_schema_without_comparers_is_unchanged_and_deep_one_fails() -> None:
 
 def test_invalid_comparer_is_reported_with_its_place() -> None:
     with pytest.raises(ValueError, match="x-jsbench-compare at /items: near"):
-        expecting({"items": {"x-jsbench-compare": {"near": True}}}, [])
+        extract_comparers({"items": {"x-jsbench-compare": {"near": True}}}, [])
 
 
 @pytest.mark.parametrize(

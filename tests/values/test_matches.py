@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.json_values import from_json, to_json
-from pytest_jsbench.values import Comparer, Match, described, expecting, match
-from tests.fuzzing import examples
+from pytest_jsbench.values import Comparer, Match, describe_match, extract_comparers, match
+from tests.support.fuzzing import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -25,7 +25,7 @@ KEYWORD: dict[str, Any] = {"x-jsbench-compare": {"casefold": True}}
 
 
 def of(expected: object, answer: object, schema: Any = True, **comparers: Comparer) -> Match:
-    shown, held = expecting(schema, expected)
+    shown, held = extract_comparers(schema, expected)
     return match(held, answer, schema=shown, comparers=comparers)
 
 
@@ -53,7 +53,7 @@ def test_wrong_missing_and_invented_values_have_their_place() -> None:
         "$.k": "invented",
     }
     assert (compared.right, compared.expected, compared.invented, compared.exact) == (4, 6, 3, False)
-    all_of_it, first = described(compared)[:2]
+    all_of_it, first = describe_match(compared)[:2]
     assert all_of_it == "4 of 6 values are right, and 3 unexpected"
     assert first == "$.total: 95.9; expected 99.5"
 
@@ -160,14 +160,14 @@ def test_an_answer_that_a_function_cannot_compare_is_not_counted_at_all() -> Non
     compared = of({"a": 1, "b": 1}, {"a": 1, "b": 1}, a=Comparer(function=broken))
 
     assert (compared.fields, compared.exact) == ({}, False)
-    assert described(compared) == ["not compared: the comparer broken raised SystemExit: no"]
+    assert describe_match(compared) == ["not compared: the comparer broken raised SystemExit: no"]
 
 
 def test_of_many_differences_the_first_are_named_and_all_are_counted() -> None:
     compared = of(list(range(80)), [str(number) for number in range(80)])
 
     assert (compared.right, compared.expected, len(compared.differences)) == (0, 80, 50)
-    assert described(compared)[-1] == "… and 30 more"
+    assert describe_match(compared)[-1] == "… and 30 more"
 
 
 def test_long_values_are_truncated_in_records() -> None:
@@ -181,7 +181,7 @@ def test_value_nested_too_deeply_is_reported_as_not_compared() -> None:
     for _ in range(5_000):
         deep = [deep]
 
-    assert described(match(Expected(value=deep), 1)) == ["not compared: the expected value nests too deeply"]
+    assert describe_match(match(Expected(value=deep), 1)) == ["not compared: the expected value nests too deeply"]
 
 
 def test_equal_items_of_long_reordered_lists_are_paired_quickly() -> None:
@@ -275,7 +275,7 @@ def test_comparer_applies_wherever_its_schema_describes_the_value(
 )
 def test_comparer_with_unclear_values_is_rejected_with_its_place(schema: dict[str, Any], place: str) -> None:
     with pytest.raises(ValueError, match=rf"^x-jsbench-compare at {re.escape(place)}: it is unclear which values"):
-        expecting(schema, {"a": "X"})
+        extract_comparers(schema, {"a": "X"})
 
 
 def test_conflicting_comparers_for_one_value_are_an_error() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.verdicts.answer_text import DEEPEST, STRING, AnswerDocument, NotJson, read_answer
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note, SyntaxReason
-from tests.fuzzing import examples
-from tests.verdicts.syntax_examples import REASONS
+from tests.support.fuzzing import examples
+from tools.syntax_examples import REASONS
 
 DEFAULT = JudgePolicy()
 STRIP = JudgePolicy(reasoning="strip")

@@ -12,8 +12,7 @@ import pytest
 
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.verdicts import Judge, Verdict
-
-from .data import labelled, needs_labels
+from tests.support.public_data import labelled, needs_labels
 
 STRING = {"type": "string"}
 

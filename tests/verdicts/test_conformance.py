@@ -9,9 +9,9 @@ import pytest
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2019_09, Dialect
 from pytest_jsbench.verdicts import Judge, JudgePolicy, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from tests.fuzzing import at_least, each, needs_all_data
-from tests.verdicts.bundles import bundle
-from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
+from tests.support.bundles import bundle
+from tests.support.fuzzing import at_least, each, needs_all_data
+from tests.support.public_data import labelled, needs_labels, needs_suite, suite
 
 #: Name, schema, text and label.
 Answer = tuple[str, Any, str, bool]

@@ -19,14 +19,14 @@ from pytest_jsbench.schemas.dialects import (
 )
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
-from tests.counting import calls_of
+from tests.support.counting import calls_of
 
 A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}
 
 
 def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRAFT_2020_12) -> list[str]:
-    return list(FieldNames(schema, dialect).extra_fields(instance, ignored).listed())
+    return list(FieldNames(schema, dialect).extra_fields(instance, ignored).list_paths())
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_many_extra_fields_are_all_counted_but_only_some_listed() -> None:
     schema = {**A, "$defs": {"d": {"properties": {f"m{number}": {} for number in range(300)}}}}
     misplaced = {f"m{number}": 1 for number in range(300)}
     fields = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
-    assert fields.listed() == tuple(f"$.m{number}" for number in range(100))
+    assert fields.list_paths() == tuple(f"$.m{number}" for number in range(100))
     assert fields.first(ExtraFieldReason.UNNAMED) == [("y",), ("z",)]
     assert fields.count == {ExtraFieldReason.MISPLACED: 300, ExtraFieldReason.UNNAMED: 2}
     assert fields.rest == {"a": 1}
@@ -331,7 +331,7 @@ def cases() -> Iterator[Any]:
 def extra_fields(keyword: str, schema: dict[str, Any], dialect: Dialect) -> list[str]:
     in_array = keyword in BY_KIND["array"]
     extra = FieldNames(schema, dialect).extra_fields([0, ANSWER] if in_array else ANSWER)
-    return [path.removeprefix("$[1]." if in_array else "$.") for path in extra.listed()]
+    return [path.removeprefix("$[1]." if in_array else "$.") for path in extra.list_paths()]
 
 
 @pytest.mark.parametrize(("keyword", "dialects", "schema", "paths"), list(cases()))

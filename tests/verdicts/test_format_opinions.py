@@ -8,7 +8,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_6, DRAFT_7,
 from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, SecondOpinion
-from tests.verdicts.format_strings import Strings
+from tests.support.format_strings import Strings
 
 #: Format, section of its rule, valid strings, invalid strings.
 ROWS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
-from tests.verdicts.standin import StandInCalls, troubled
+from tests.support.stand_in_judge import StandInCalls, troubled
 
 NODE = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"c": {"$ref": "#/$defs/n"}}}}}
 

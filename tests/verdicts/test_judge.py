@@ -41,8 +41,8 @@ from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
 from pytest_jsbench.verdicts import judge as judge_module
 from pytest_jsbench.verdicts.judge import constants_of
-from tests.examples import replace
-from tests.verdicts.standin import StandInCalls, Trouble, troubled
+from tests.support.examples import replace
+from tests.support.stand_in_judge import StandInCalls, Trouble, troubled
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=60)
@@ -280,7 +280,7 @@ def test_instance_from_a_part_of_the_text_is_sent_once() -> None:
     policy = json.dumps(asdict(JudgePolicy()))
 
     for text, instance in (("```\n1.10\n```", "1.1"), ('{"a": 1, "a": 1}', "null")):
-        (verdict, held), *details = in_process.judged('{"type": "string"}', policy, text, False, False)
+        (verdict, held), *details = in_process.judge_answer('{"type": "string"}', policy, text, False, False)
         assert (verdict["valid"], held) == (False, instance)
         assert [sorted(more) for more in details] == [["message", "second_opinion", "violations"]] * 2
 

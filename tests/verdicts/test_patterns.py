@@ -24,7 +24,7 @@ from pytest_jsbench.verdicts.patterns import (
     pattern_fault,
     rewritten_patterns,
 )
-from tests.fuzzing import examples
+from tests.support.fuzzing import examples
 
 #: Clause of ECMA-262 (ES2025), pattern, matching strings, other strings.
 READ = [

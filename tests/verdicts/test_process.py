@@ -17,10 +17,10 @@ import pytest
 from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
-from pytest_jsbench.verdicts import Judge
-from tests.verdicts.standin import troubled
-from tests.verdicts.test_judge import RS_ONLY
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+from tests.support.stand_in_judge import troubled
 
+RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=60)
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
 
@@ -111,7 +111,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
     program = """
         import json, os, sys, threading, time
         from pytest_jsbench.verdicts import Judge, JudgePolicy
-        from tests.verdicts.standin import StandInCalls
+        from tests.support.stand_in_judge import StandInCalls
         judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=0.5), calls=StandInCalls())
         judge.inspect(True)
         endless = json.loads(sys.stdin.readline())
@@ -137,7 +137,7 @@ def test_forked_process_gets_its_own_child_while_a_thread_waits(tmp_path: Path) 
         from pytest_jsbench.verdicts import Judge, JudgePolicy
         warnings.simplefilter("ignore", DeprecationWarning)  # for each fork with threads, since Python 3.12
         endless = json.loads(sys.stdin.readline())
-        from tests.verdicts.standin import StandInCalls
+        from tests.support.stand_in_judge import StandInCalls
         calls = StandInCalls()
         judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=60), calls=calls)
         judge.inspect(True)

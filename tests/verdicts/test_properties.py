@@ -21,7 +21,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, fi
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.verdicts import Note, write_schema
-from tests import fuzzing
+from tests.support import fuzzing
 
 DEFAULT = JudgePolicy()
 WITHOUT_INSTANCE = {

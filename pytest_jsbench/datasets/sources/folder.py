@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, broken, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, build_broken_case, schema_case
 from pytest_jsbench.datasets.documents import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
@@ -176,7 +176,7 @@ def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | Bro
     try:
         expected = None if expected_file is None else Expected(value=folder.document(expected_file))
     except Unreadable as error:
-        return broken(key, str(expected_file), error)
+        return build_broken_case(key, str(expected_file), error)
     return schema_case(key, folder.schema(path), expected=expected)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import DatasetError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, inside
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.rows import table_cases
@@ -40,7 +40,7 @@ _CARDS = ("README.md", ".huggingface.yaml")
 _FILE_KEYS = frozenset({"data_files", "data_dir", "path"})
 
 
-def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
+def _list_rows(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
     """
     Return the selected rows, with `find` as the function that yields the rows of a config.
 
@@ -81,7 +81,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
         except Exception as error:
             raise _loading_error(source, error) from error
-        return _listing(selection, configs, partial(_find_in_library, selection, repository, revision))
+        return _list_rows(selection, configs, partial(_find_in_library, selection, repository, revision))
 
 
 def _find_in_library(selection: Selection, repository: str, revision: str | None, task: str) -> Iterator[ListedCase]:
@@ -154,7 +154,7 @@ def _connection_fault(repository: str, revision: str | None) -> str | None:
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # the hub can be reached; the library will report the problem
     except Exception as error:  # noqa: BLE001  the type depends on the HTTP library of the hub's client
-        return described(error, limit=120)
+        return describe_error(error, limit=120)
     return None
 
 
@@ -249,7 +249,7 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
             for path in layout[task][split]:
                 yield from parquet.find(reader, path, task=task)
 
-    return _listing(selection, [*layout, _WHOLE], find)
+    return _list_rows(selection, [*layout, _WHOLE], find)
 
 
 def find_layout(folder: Path) -> _Layout | None:

@@ -115,7 +115,7 @@ def _cases_of_row(row: object, *, name: str, where: str) -> Iterator[ListedCase 
         return
     # keep the row as text, so that later changes in the program do not change the case
     read = partial(_parse, _json_of(row))
-    yield rows.listed_case(read, row, task=TASK, name=name, where=where)
+    yield rows.list_row(read, row, task=TASK, name=name, where=where)
 
 
 def _with_key(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
@@ -204,7 +204,7 @@ def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[L
     definitions = tools.read_definitions(document)
     if definitions is None:
         return None
-    return [*tools.listed_cases(definitions, document, task=task, name=name, where=where), *definitions.notes(where)]
+    return [*tools.list_cases(definitions, document, task=task, name=name, where=where), *definitions.notes(where)]
 
 
 def _dump_models(value: Any) -> object:

@@ -11,10 +11,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.errors import DatasetError, exhausted
+from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import describe_error
 from pytest_jsbench.datasets.base import MOST_CASES, ListedCase
 from pytest_jsbench.datasets.sources import rows
 
@@ -47,7 +47,7 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
                 read = partial(_read_row, (*places, group), index)
                 place = f"{path} row {number}"
                 name = f"row-{number}"
-                yield rows.listed_case(read, row, task=task, name=name, where=place, only_schema=only_schemas)
+                yield rows.list_row(read, row, task=task, name=name, where=place, only_schema=only_schemas)
                 number += 1
             first += len(names)
 
@@ -66,7 +66,7 @@ def _read_row(group: _Group, index: int) -> dict[str, Any]:
     try:
         row: dict[str, Any] = _call_child("read_rows", *group, index, 1)[0]
     except DatasetError as error:
-        if exhausted(error):
+        if describe_exhaustion(error):
             raise
         raise Unreadable(str(error)) from None
     return row
@@ -78,7 +78,7 @@ def _read_block(group: _Group, number: int) -> list[dict[str, Any]] | None:
     try:
         block: list[dict[str, Any]] = _call_child("read_rows", *group, number * _ROWS_AT_ONCE, _ROWS_AT_ONCE)
     except DatasetError as error:
-        if exhausted(error):
+        if describe_exhaustion(error):
             raise
         return None
     return block
@@ -120,7 +120,7 @@ def _convert_errors(path: Path) -> Iterator[None]:
     except Unreadable as error:
         raise DatasetError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise DatasetError(f"cannot read {path}: {described(error, 200)}; expected a Parquet file") from error
+        raise DatasetError(f"cannot read {path}: {describe_error(error, 200)}; expected a Parquet file") from error
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ _BENCHMARK_FIELDS = ("context", "question", "ground_truth")
 OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_BENCHMARK_FIELDS)
 
 
-def listed_case(
+def list_row(
     row: Callable[[], Any], fields: object, *, task: str, name: str, where: str, only_schema: bool = False
 ) -> ListedCase:
     """
@@ -58,7 +58,7 @@ def table_cases(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
     for number, fields in enumerate(names):
         row = partial(table.__getitem__, number)
         where = f"{place} row {number}"
-        yield listed_case(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
+        yield list_row(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
 
 
 def are_schemas(columns: Iterable[str]) -> bool:
@@ -112,7 +112,7 @@ def case_of(key: CaseKey, row: object) -> Case:
         schema=as_schema(format_schema(schema)),
         messages=_messages(row),
         reference=as_json(row.get("reference"), "reference"),
-        expected=_expected(row, as_text=isinstance(value, str)),
+        expected=_read_expected(row, as_text=isinstance(value, str)),
         tags=_tags(row.get("tags")),
     )
     as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
@@ -166,7 +166,7 @@ def as_json(value: Any, column: str) -> Any:
     raise Unreadable(message, reason="bad_row")
 
 
-def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
+def _read_expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
     """
     Return the expected instance of a row.
 
@@ -222,7 +222,7 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
             value = _parse_or_none(line.data)
             definitions = None if is_row(value) else tools.read_definitions(value)
             if definitions is None:
-                yield listed_case(row, value, task=task, name=f"line-{line.number}", where=place)
+                yield list_row(row, value, task=task, name=f"line-{line.number}", where=place)
                 continue
             for definition in definitions.schemas:
                 name = f"line-{line.number}" if definition.name is None else definition.name

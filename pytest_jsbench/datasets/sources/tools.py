@@ -202,9 +202,7 @@ def read_definitions(document: object) -> Definitions | None:
     return definitions if _read_tool(definitions, (), document) else None
 
 
-def listed_cases(
-    definitions: Definitions, document: object, *, task: str, name: str, where: str
-) -> Iterator[ListedCase]:
+def list_cases(definitions: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
     """Yield the cases of a document in memory; `name` is used for definitions without a name."""
     for definition in definitions.schemas:
         read = partial(case_of, document, definition)
@@ -247,10 +245,10 @@ def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
     case = schema_case(key, _as_json_schema(schema))
     if definition.part is Part.ANSWER:
         return case
-    return replace(case, about=_about(follow(document, definition.tool), definition.part))
+    return replace(case, about=_describe_purpose(follow(document, definition.tool), definition.part))
 
 
-def _about(tool: Mapping[str, Any], part: Part) -> str:
+def _describe_purpose(tool: Mapping[str, Any], part: Part) -> str:
     """Return the sentence of the prompt that describes the purpose of a tool's schema."""
     description = tool.get("description")
     ending = f": {description}" if isinstance(description, str) and description else "."

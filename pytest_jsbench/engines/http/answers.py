@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.http.calls import EnclosedError, enclosed, json_or_text, parse_json
+from pytest_jsbench.engines.http.calls import EnclosedError, check_body, json_or_text, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ class EventStream:
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the JSON value of each event up to `[DONE]` or the end; raise EnclosedError for an `error` event."""
-        pieces = self._counted()
+        pieces = self._count_pieces()
         framed = self._response.headers.get("content-type", "").startswith(_FRAMED)
         for name, data in read_frames(pieces) if framed else read_events(pieces):
             if name == "error":
@@ -90,7 +90,7 @@ class EventStream:
             if data and name != "ping":
                 yield parse_json(data)
 
-    def _counted(self) -> Iterator[bytes]:
+    def _count_pieces(self) -> Iterator[bytes]:
         for piece in self._response.iter_bytes():
             self.pieces += 1
             yield piece
@@ -207,7 +207,7 @@ def read_object(response: Response) -> dict[str, Any]:
         value = parse_json(text)
     except json.JSONDecodeError as error:
         raise fault_of_body(text, content_type(response.headers)) or error from None
-    return enclosed(value)
+    return check_body(value)
 
 
 def fault_of_body(text: str, kind: str) -> CallError | None:

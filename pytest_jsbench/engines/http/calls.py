@@ -26,21 +26,22 @@ LONGEST_BODY = 64 * 1024 * 1024
 class Deadline:
     """A time limit for a whole call: connecting, TLS, headers and body."""
 
-    __slots__ = ("_end", "seconds")
+    __slots__ = ("_clock", "_end", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds = seconds
-        self._end = time.perf_counter() + seconds
+        self._clock = clock
+        self._end = clock() + seconds
 
     @property
     def remaining(self) -> float:
         """Seconds until the deadline; never negative."""
-        return max(0.0, self._end - time.perf_counter())
+        return max(0.0, self._end - self._clock())
 
     @property
     def elapsed(self) -> float:
         """Seconds since the deadline was set."""
-        return time.perf_counter() - self._end + self.seconds
+        return self._clock() - self._end + self.seconds
 
     @property
     def passed(self) -> bool:
@@ -65,7 +66,7 @@ def is_error(value: Any) -> bool:
     return bool(value.get("error") or value.get("object") == "error" or value.get("type") == "error")
 
 
-def enclosed(body: object) -> dict[str, Any]:
+def check_body(body: object) -> dict[str, Any]:
     """Return the body if it is an object; raise EnclosedError for an error object, CallError for any other value."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
@@ -76,7 +77,7 @@ def enclosed(body: object) -> dict[str, Any]:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def convert_parsing_errors() -> Iterator[None]:
     """Convert errors in parsing an answer, such as invalid JSON or too much nesting, to a CallError."""
     try:
         yield

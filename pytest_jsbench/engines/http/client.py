@@ -191,7 +191,7 @@ class Response:
         self._connection: _Connection | None = connection
         self._client = client
 
-    def checked(self) -> Response:
+    def raise_for_status(self) -> Response:
         """Return the response; if it is an error response, raise EnclosedError with its body."""
         if self.status >= 400:
             with closing(self):
@@ -340,7 +340,7 @@ class Client:
         Post a body as JSON and return the response with its body unread; raise EnclosedError for an
         error response.
         """
-        return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).checked()
+        return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).raise_for_status()
 
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
         """Keep a connection for the next call if its response was read completely; otherwise close it."""

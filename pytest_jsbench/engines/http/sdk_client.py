@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.http.answers import content_type, fault_of_body, is_json_body
-from pytest_jsbench.engines.http.calls import LONGEST_BODY, EnclosedError, enclosed, reading, refusal
+from pytest_jsbench.engines.http.calls import LONGEST_BODY, EnclosedError, check_body, convert_parsing_errors, refusal
 from pytest_jsbench.engines.http.client import (
     CONNECT_SECONDS,
     MAX_REDIRECTS,
@@ -173,7 +173,7 @@ class SdkClient:
                 fault = fault_of_body(connection.response.text, content_type(connection.response.headers))
                 if fault is not None:
                     raise fault from None
-            with reading():
+            with convert_parsing_errors():
                 raise
 
     def close(self) -> None:
@@ -207,9 +207,9 @@ class SdkClient:
         kind = content_type(connection.response.headers)
         if isinstance(answer, str) and not kind.endswith("json"):
             is_json_body(connection.response)
-            with reading():
+            with convert_parsing_errors():
                 raise fault_of_body(answer, kind) or JSONDecodeError("Expecting value", answer, 0)
-        return enclosed(_fields(answer))
+        return check_body(_fields(answer))
 
     def _take(self, *, streaming: bool) -> _SdkConnection:
         try:

@@ -19,9 +19,9 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import counted, shortened
+from pytest_jsbench.core.text import format_count, shorten
 from pytest_jsbench.engines.http.calls import count, get
-from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
+from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, format_word
 from pytest_jsbench.engines.providers.tool_calls import FIRST, CallsByIndex, PartialCall, Place, join_pieces, tool_name
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.answer_text import NotJson, read_answer, start_of_answer
@@ -45,7 +45,7 @@ _ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "b
 
 def read_tier(value: object) -> str | None:
     """Return the service tier if it has its own price; None for any other tier."""
-    tier = shown_word(value).lower() if isinstance(value, str) else ""
+    tier = format_word(value).lower() if isinstance(value, str) else ""
     return None if tier in ("", *_ORDINARY_TIERS) else tier
 
 
@@ -55,7 +55,7 @@ def _check_complete(word: str, text: str) -> None:
         ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
-        message = f"{ending}, and the text is not one JSON document; {counted(len(text), 'character')} dropped"
+        message = f"{ending}, and the text is not one JSON document; {format_count(len(text), 'character')} dropped"
         raise CallError(FaultKind.BAD_RESPONSE, one_line(message))
 
 
@@ -182,7 +182,7 @@ class AnswerBuilder:
 
     def note_unknown(self, kind: object) -> None:
         """Record an unknown kind of content, to be listed in the error if the answer has no other content."""
-        self._unknown[shown_word(kind)] = None
+        self._unknown[format_word(kind)] = None
 
     def add_call(
         self,
@@ -259,7 +259,7 @@ class AnswerBuilder:
         if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)
-        return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
+        return f"after {format_count(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shorten(text)}"
 
     def add_refusal(self, piece: object) -> None:
         """Add a piece of the provider's refusal."""
@@ -273,7 +273,7 @@ class AnswerBuilder:
         A later reason replaces an earlier reason, but `stop` replaces only an unknown reason, because some servers add
         `stop` to each event.
         """
-        text = shown_word(word)
+        text = format_word(word)
         meaning = self._finish_reasons.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
         if meaning is FinishReason.STOP and self._finish is not None and self._finish[1] is not FinishReason.UNKNOWN:
             return
@@ -290,20 +290,20 @@ class AnswerBuilder:
             if not call.pieces and call.default:
                 self.complete_call(place)
         if refusal := join_pieces(self._refusal):
-            return self._declined(refusal, sent)
+            return self._decline(refusal, sent)
         characters = sum(map(len, self._pieces))
         if self._finish is None:
-            message = f"the answer ended without a finish reason; {counted(characters, 'character')} dropped"
+            message = f"the answer ended without a finish reason; {format_count(characters, 'character')} dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message, was_truncated=True)
         word, meaning, detail = self._finish
         match meaning:
             case FaultKind():
                 message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
-                raise CallError(meaning, one_line(f"{message}; {counted(characters, 'character')} dropped"))
+                raise CallError(meaning, one_line(f"{message}; {format_count(characters, 'character')} dropped"))
             case DeclineReason():
-                return self._declined(detail or "the model's provider refused to answer", sent)
+                return self._decline(detail or "the model's provider refused to answer", sent)
             case FinishReason.CONTENT_FILTER if not characters:
-                return self._declined(detail or f"the provider's content filter blocked the answer ({word})", sent)
+                return self._decline(detail or f"the provider's content filter blocked the answer ({word})", sent)
             case FinishReason():
                 return self._completion(meaning, word, sent)
             case _:
@@ -312,7 +312,7 @@ class AnswerBuilder:
     def _completion(self, finish: FinishReason, word: str, sent: Sent) -> Completion:
         timing = self._watch.stop(answer=self._find_answer_arrival(join_pieces(self._pieces)))
         content, beside = self._content()
-        calls = self._completed_calls(sent)
+        calls = self._build_calls(sent)
         if finish is FinishReason.UNKNOWN:
             _check_complete(word, calls[-1].arguments if calls else content)
         if self._unknown and not (content or calls or self._reasoning) and finish is not FinishReason.LENGTH:
@@ -344,7 +344,7 @@ class AnswerBuilder:
             return join_pieces([*before, *after]), ""
         return join_pieces(after), join_pieces(before)
 
-    def _completed_calls(self, sent: Sent) -> tuple[CalledTool, ...]:
+    def _build_calls(self, sent: Sent) -> tuple[CalledTool, ...]:
         declared = () if sent.tools is None else sent.tools.schemas
         return tuple(
             CalledTool(name=tool_name(call.names, declared), arguments=call.arguments)
@@ -359,7 +359,7 @@ class AnswerBuilder:
         ends = accumulate(map(len, self._pieces))
         return next(at for at, end in zip(self._arrival_times, ends, strict=True) if end > start)
 
-    def _declined(self, message: str, sent: Sent) -> Declined:
+    def _decline(self, message: str, sent: Sent) -> Declined:
         return Declined(
             reason=DeclineReason.REFUSAL,
             message=one_line(message),

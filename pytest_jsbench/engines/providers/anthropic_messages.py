@@ -57,7 +57,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     messages = request.prompt.messages
     system = "\n\n".join(message.content for message in messages if message.role in INSTRUCTING)
     instructions = {"system": system} if system else {}
-    return settings.body(request, {"messages": _turns(messages), **_called_tools(messages), **instructions})
+    return settings.body(request, {"messages": _turns(messages), **_declare_tools(messages), **instructions})
 
 
 def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
 
 
-def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
+def _declare_tools(messages: Iterable[Message]) -> dict[str, Any]:
     """
     Declare the tools called in the conversation, and forbid new calls, because the API rejects calls of undeclared
     tools.

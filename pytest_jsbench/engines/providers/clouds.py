@@ -19,7 +19,14 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secret_masking import Secrets, one_line
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, from_environment, missing
+from pytest_jsbench.engines.engine_options import (
+    Key,
+    Options,
+    find_address,
+    find_key,
+    from_environment,
+    requirement_error,
+)
 from pytest_jsbench.engines.engine_secrets import mask_fault, mask_generation
 from pytest_jsbench.engines.providers.anthropic_messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
@@ -57,7 +64,7 @@ class Bedrock:
         if _read_from_aws(self.profile, lambda session: session.get_credentials()) is not None:
             return key
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
-        raise missing(config.name, "AWS credentials", ways)
+        raise requirement_error(config.name, "AWS credentials", ways)
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
         """Return the path, which contains the model, and the body without the model."""
@@ -106,12 +113,12 @@ def bedrock_settings(config: EngineConfig) -> ProviderSettings:
     region = options.text("region", default=from_environment("AWS_REGION", "AWS_DEFAULT_REGION"))
     region = region or _read_from_aws(profile, lambda session: session.get_config_variable("region"))
     if region is None:
-        raise missing(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
+        raise requirement_error(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
     custom = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
     address = custom or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
     model = _require_model(config, "the id of a model or of an inference profile, us.anthropic.…")
     settings = read_messages_settings(config, options, address, model=model)
-    return _in_cloud(settings, Bedrock(region=region, profile=profile), provider=None if custom else "aws")
+    return _with_cloud(settings, Bedrock(region=region, profile=profile), provider=None if custom else "aws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +145,7 @@ class Vertex:
                 "gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, or name the variable of "
                 "an access token with --jsbench-api-key-env"
             )
-            raise missing(config.name, "Google Cloud credentials", ways) from error
+            raise requirement_error(config.name, "Google Cloud credentials", ways) from error
         return key
 
     def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
@@ -180,12 +187,13 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
     options = Options(config, VERTEX_OPTIONS)
     region = options.text("region", default=from_environment("CLOUD_ML_REGION"))
     if region is None:
-        raise missing(config.name, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
+        ways = "--jsbench-engine-option region=global, or set CLOUD_ML_REGION"
+        raise requirement_error(config.name, "a region", ways)
     named = from_environment("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
     project = options.text("project", default=named)
     if project is None:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
-        raise missing(config.name, "a Google Cloud project", ways)
+        raise requirement_error(config.name, "a Google Cloud project", ways)
     custom = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
     # These are the host names in Anthropic's SDK.
     if region == "global":
@@ -196,7 +204,7 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
         host = f"{region}-aiplatform"
     address = custom or Address(url=f"https://{host}.googleapis.com/v1")
     settings = read_messages_settings(config, options, address, model=_require_model(config, "claude-…"))
-    return _in_cloud(settings, Vertex(region=region, project=project), provider=None if custom else "google")
+    return _with_cloud(settings, Vertex(region=region, project=project), provider=None if custom else "google")
 
 
 class CloudEngine(ProviderEngine):
@@ -241,7 +249,7 @@ class CloudEngine(ProviderEngine):
         return Secrets(self._sent_secrets.texts)
 
 
-def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:
+def _with_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:
     return replace(settings, provider=provider, find_key=cloud.find_key, place=cloud.place, cloud=cloud)
 
 

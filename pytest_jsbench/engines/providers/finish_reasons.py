@@ -47,13 +47,13 @@ class FinishReasons:
 
     @cached_property
     def _meanings(self) -> dict[str, Meaning]:
-        return {_normalized(word): row.meaning for row in self.rows for word in row.words}
+        return {_normalize_word(word): row.meaning for row in self.rows for word in row.words}
 
     def meaning(self, word: str) -> Meaning:
         """Return the meaning of a finish reason, or UNKNOWN if it is not listed; case, `-` and `_` are ignored."""
-        return self._meanings.get(_normalized(word), FinishReason.UNKNOWN)
+        return self._meanings.get(_normalize_word(word), FinishReason.UNKNOWN)
 
-    def extended(self, own: Mapping[str, Meaning], *, server: str, source: str) -> FinishReasons:
+    def with_additions(self, own: Mapping[str, Meaning], *, server: str, source: str) -> FinishReasons:
         """Return these finish reasons, with additions and replacements for one server."""
         rows = (
             FinishRow(words=(word,), meaning=meaning, servers=server, source=source) for word, meaning in own.items()
@@ -61,11 +61,11 @@ class FinishReasons:
         return FinishReasons(title=self.title, field=self.field, rows=(*self.rows, *rows))
 
 
-def _normalized(word: str) -> str:
+def _normalize_word(word: str) -> str:
     return word.strip().lower().replace("-", "_")
 
 
-def shown_word(word: object) -> str:
+def format_word(word: object) -> str:
     """Return a server's finish reason for printing: one line, of limited length."""
     return printable(word if isinstance(word, str) else str(word), _LONGEST_WORD)
 

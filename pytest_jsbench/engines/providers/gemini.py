@@ -49,7 +49,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """Return the body of one call; the extra body is merged into `generationConfig`."""
     messages = request.prompt.messages
     form = _schema_fields(settings, request.schema)
-    generation = {**settings.sampling(request.params), **form.pop(_GENERATION, {})}
+    generation = {**settings.sampling_fields(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
         _GENERATION: settings.with_extra(generation, repeat=request.repeat),

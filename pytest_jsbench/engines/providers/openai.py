@@ -28,8 +28,8 @@ from pytest_jsbench.engines.engine_options import (
     find_model,
     from_environment,
     headers_of_environment,
-    missing,
     read_reasoning,
+    requirement_error,
 )
 from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
 from pytest_jsbench.engines.presets import KEYS, ProviderPreset, preset_of
@@ -132,7 +132,7 @@ def read_openai_settings(
     chat = CHAT
     if preset is not None and preset.finish_reasons:
         own = {word: read_meaning(meaning) for word, meaning in preset.finish_reasons.items()}
-        finish_reasons = CHAT.finish_reasons.extended(own, server=preset.title, source=preset.source)
+        finish_reasons = CHAT.finish_reasons.with_additions(own, server=preset.title, source=preset.source)
         chat = replace(CHAT, finish_reasons=finish_reasons)
     settings = read_settings(
         config,
@@ -200,7 +200,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
     version = options.text("api_version", default=from_environment(_VERSION))
     if version is None:
         ways = f"--jsbench-engine-option api_version=2025-04-01-preview, or set {_VERSION}"
-        raise missing(config.name, "the API's version", ways, expected="a version", where="api_version")
+        raise requirement_error(config.name, "the API's version", ways, expected="a version", where="api_version")
     return replace(
         settings,
         extra_query={"api-version": version, **settings.extra_query},
@@ -208,7 +208,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
         # A server at another address than Azure's may need neither a key nor a token.
         find_key=partial(find_key, variables=("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None),
         authorization=_azure_authorization,
-        place=_at_deployment,
+        place=_place_at_deployment,
         takes_developer=True,
     )
 
@@ -218,7 +218,7 @@ def _azure_address(config: EngineConfig) -> Address:
     if address is None:
         ways = f"set {_ENDPOINT}, or --jsbench-base-url"
         expected = "https://RESOURCE.openai.azure.com"
-        raise missing(config.name, "the resource's address", ways, expected=expected, where=_ENDPOINT)
+        raise requirement_error(config.name, "the resource's address", ways, expected=expected, where=_ENDPOINT)
     url = address.url.rstrip("/")
     if url.endswith(f"{_AZURE_PATH}/v1"):
         message = f"{url} has OpenAI's own API, without versions: use --jsbench-engine=openai --jsbench-base-url={url}"
@@ -230,7 +230,7 @@ def _azure_authorization(key: Key) -> dict[str, str]:
     return bearer(key) if key.variable == _TOKEN else {"api-key": key.value}
 
 
-def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
+def _place_at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
     """
     Return the path, which contains the deployment, and the body; in Responses, only the body names
     the deployment.
@@ -241,11 +241,12 @@ def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str,
 class OpenAIEngine(ProviderEngine):
     """A ProviderEngine that can also use llama.cpp's additional endpoints."""
 
-    def declined(self, prompt: Prompt) -> Declined | None:
+    def check_prompt(self, prompt: Prompt) -> Declined | None:
         """Return a Declined if the model's chat template omits a tool call of the prompt; else None."""
         if not self._settings.has_template or not any(message.tool_calls for message in prompt.messages):
             return None
-        rendered = self.query_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
+        url = self.build_url("/apply-template")
+        rendered = self.query_server(url, {"messages": prompt.to_messages()}).get("prompt")
         names = [call.name for turn in prompt.messages for call in turn.tool_calls]
         hidden = [name for name in names if isinstance(rendered, str) and name not in rendered]
         if not hidden:
@@ -256,7 +257,7 @@ class OpenAIEngine(ProviderEngine):
         )
         return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
 
-    def beside(self, path: str) -> str:
+    def build_url(self, path: str) -> str:
         """Return the URL of a server's endpoint that is not part of OpenAI's API."""
         return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
 

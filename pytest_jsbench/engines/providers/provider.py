@@ -36,9 +36,9 @@ from pytest_jsbench.engines.http.answers import EventStream, is_json_body, read_
 from pytest_jsbench.engines.http.calls import (
     Deadline,
     EnclosedError,
+    convert_parsing_errors,
     is_error,
     read_tools,
-    reading,
     refusal,
     settle,
     to_json,
@@ -165,7 +165,7 @@ def bearer(key: Key) -> dict[str, str]:
 _find_optional_key = partial(find_key, variables=(), optional=True)
 
 
-def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping[str, Any]]:
+def _keep_place(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping[str, Any]]:
     return path, body
 
 
@@ -202,7 +202,7 @@ class ProviderSettings:
     authorization: Callable[[Key], Mapping[str, str]] = bearer
     #: Headers of every call, without the headers that authenticate the call.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    place: Place = _unchanged
+    place: Place = _keep_place
     cloud: Cloud | None = None
     #: The official SDK that makes the calls; None if this package's own client makes them.
     sdk: Sdk | None = None
@@ -217,7 +217,7 @@ class ProviderSettings:
     #: Whether the server is a llama.cpp server, which can render a prompt in its model's chat template.
     has_template: bool = False
 
-    def sent(self, *, batch: str | None = None) -> Sent:
+    def to_sent(self, *, batch: str | None = None) -> Sent:
         """
         Return the response format and the tools of each request, for its record; tools in the extra body replace the
         tool for the schema.
@@ -264,14 +264,14 @@ class ProviderSettings:
 
         return SdkClient(self.sdk, self.address, key=key.value, query=self.extra_query)
 
-    def sampled(self, params: GenerationParams) -> GenerationParams:
+    def resolve_sampling(self, params: GenerationParams) -> GenerationParams:
         """Return the sampling parameters that apply: those that the provider accepts, overridden by the extra body."""
         places = {"max_tokens": self.limit_field, "temperature": "temperature", "seed": self.seed_field or "seed"}
         values = {name: self.extra_body.get(place) for name, place in places.items()}
         numbers: dict[str, Any] = {name: value for name, value in values.items() if _is_number(value)}
         return replace(params if self.seed_field else replace(params, seed=None), **numbers)
 
-    def sampling(self, params: GenerationParams) -> dict[str, Any]:
+    def sampling_fields(self, params: GenerationParams) -> dict[str, Any]:
         """Return the parameters as fields of a body, without those that are not set."""
         fields = {self.limit_field: params.max_tokens, "temperature": params.temperature}
         if self.seed_field is not None:
@@ -283,7 +283,7 @@ class ProviderSettings:
         body = {
             "model": self.model,
             **conversation,
-            **self.sampling(request.params),
+            **self.sampling_fields(request.params),
             **self.wire.schema_fields(self, request.schema),
         }
         if self.streaming:
@@ -378,9 +378,9 @@ class ProviderEngine:
         deadline = deadline or Deadline(request.params.timeout)
         chosen = settings or self._settings
         exchange = request.origin.exchange
-        sent = sent or (chosen.sent() if exchange is None else exchange.sent)
+        sent = sent or (chosen.to_sent() if exchange is None else exchange.sent)
         model = request.origin.model or chosen.model
-        if (declined := self.declined(request.prompt)) is not None:
+        if (declined := self.check_prompt(request.prompt)) is not None:
             return declined
         # If a cloud's credentials are sent, `key` is empty.
         secret = self._key.value or (None if chosen.cloud else "")
@@ -391,7 +391,7 @@ class ProviderEngine:
         )
         return outcome if exchange is None else structs.replace(outcome, server=exchange.answer)
 
-    def declined(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
+    def check_prompt(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
         """Return a Declined if the request must not be sent; else None."""
         return None
 
@@ -420,7 +420,7 @@ class ProviderEngine:
             with self._sdk_client.create(body, headers=settings.extra_headers, deadline=deadline) as answer:
                 return settings.wire.read_delivered(answer, watch).to_generation(sent)
         response = post(body, headers_of_call={}, deadline=deadline)
-        with closing(response), reading():
+        with closing(response), convert_parsing_errors():
             return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
 
 
@@ -459,7 +459,7 @@ class ProviderFactory(UnsharedFactory):
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """Return the sampling parameters that apply if `params` is requested."""
-        return self.settings(config).sampled(params)
+        return self.settings(config).resolve_sampling(params)
 
     def build(self, config: EngineConfig) -> ProviderEngine:
         """Build the engine, with its client."""

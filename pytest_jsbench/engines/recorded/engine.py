@@ -78,8 +78,8 @@ class RecordedEngine:
         if recording is None:
             path = self._recordings.path(request.key, request.repeat)
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} does not exist; {_RECORD_AGAIN}")
-        problem = recording.changed(request)
-        if self._strict and not problem and (settings := recording.asked_otherwise(request)):
+        problem = recording.describe_changes(request)
+        if self._strict and not problem and (settings := recording.describe_changed_settings(request)):
             problem = f"the settings differ from the recording: {settings}"
         if problem:
             raise CallError(FaultKind.ENGINE, f"{problem}; {_RECORD_AGAIN}")
@@ -173,7 +173,7 @@ class RecordedFactory(UnsharedFactory):
         with _errors_of(config):
             files = [recordings.read(path).file for path in recordings.paths()]
         if not files:
-            raise EngineError(_nothing_in(recordings.folder) + "; fill it with --jsbench-record and an engine")
+            raise EngineError(_describe_empty(recordings.folder) + "; fill it with --jsbench-record and an engine")
         models = sorted({file.model for file in files})
         return EngineInfo(
             engine=config.name,
@@ -191,13 +191,13 @@ class RecordedFactory(UnsharedFactory):
     def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
         options = Options(config, self.options)
         remedy = "--jsbench-engine-option folder=DIR"
-        folder = Path(options.required("folder", "a directory written by --jsbench-record", remedy))
+        folder = Path(options.required_text("folder", "a directory written by --jsbench-record", remedy))
         if not folder.is_dir():
             message = f"no recorded answers: {folder} is not a directory; fill it with --jsbench-record and an engine"
             raise EngineError(message, found=str(folder), expected="a directory", option="replay")
         if runs := journal.find_runs(folder):
             message = (
-                f"{_nothing_in(folder)}: name a directory written by --jsbench-record, or replay the run with "
+                f"{_describe_empty(folder)}: name a directory written by --jsbench-record, or replay the run with "
                 f"--jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
             )
             raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
@@ -245,7 +245,7 @@ class ReplayFactory(UnsharedFactory):
         """Return the path and the metadata of the run, or of the run's selected variant, and the options."""
         options = Options(config, self.options)
         remedy = "--jsbench-engine-option records=PATH, a run's records.jsonl or its directory"
-        path = Path(options.required("records", "records", remedy))
+        path = Path(options.required_text("records", "records", remedy))
         with _errors_of(config):
             run = journal.read_header(path)
         names = [each.variant for each in run.variants]
@@ -269,7 +269,7 @@ def _errors_of(config: EngineConfig) -> Iterator[None]:
         raise EngineError(f"engine '{config.name}': {error}") from error
 
 
-def _nothing_in(folder: Path) -> str:
+def _describe_empty(folder: Path) -> str:
     return f"no recorded answers in {folder}, which is {journal.describe_content(folder)}"
 
 
@@ -326,9 +326,9 @@ class RecordingEngine:
             recording = self._recordings.find(request, among=self._recorded_before)
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, f"{error}; no call was made: fix the file, or remove it") from error
-        if recording is None or recording.changed(request) or self._is_taken(recording.key, request):
+        if recording is None or recording.describe_changes(request) or self._is_taken(recording.key, request):
             return None
-        if self._strict and recording.asked_otherwise(request):
+        if self._strict and recording.describe_changed_settings(request):
             return None
         return CachedAnswer(answer=recording.answer_to(request), model=recording.file.model)
 

@@ -26,7 +26,7 @@ from pytest_jsbench.core.generations import (
     Sent,
     ServerAnswer,
 )
-from pytest_jsbench.core.json_values import from_json, to_json, written
+from pytest_jsbench.core.json_values import from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.records.setting_differences import RECORDED
@@ -77,7 +77,7 @@ def settings_change(
     # The replaying engine has another name than the recorded engine, and other options.
     unknown = ("engine", "option ") if now["run"].get("engine") in RECORDED else ()
     changed = [
-        f"{name} was {_shown_setting(before, name)}, is {_shown_setting(after, name)}"
+        f"{name} was {_format_setting(before, name)}, is {_format_setting(after, name)}"
         for name in [*after, *(name for name in then["test"] if name not in after)]
         if not name.startswith(unknown) and not _is_same(before.get(name), after.get(name))
     ]
@@ -90,7 +90,7 @@ def settings_of_repeat(settings: Mapping[str, Any], repeat: int) -> Mapping[str,
     return {**settings, "seed": seed + repeat} if type(seed) is int else settings
 
 
-def _shown_setting(settings: Mapping[str, Any], name: str) -> str:
+def _format_setting(settings: Mapping[str, Any], name: str) -> str:
     return "not set" if settings.get(name) is None else _short(settings[name])
 
 
@@ -100,10 +100,10 @@ def _text_change(before: str, after: str, place: str) -> str:
     line_start = before.rfind("\n", 0, changed) + 1
     line = before.count("\n", 0, changed) + 1
     start = max(line_start, changed - _SHOWN // 2)
-    return f"line {line}{place} was {_quoted(before, start)}, is {_quoted(after, start)}"
+    return f"line {line}{place} was {_quote_line(before, start)}, is {_quote_line(after, start)}"
 
 
-def _quoted(text: str, start: int) -> str:
+def _quote_line(text: str, start: int) -> str:
     line = text[start:].partition("\n")[0]
     before = "…" if start and text[start - 1] != "\n" else ""
     return f'"{before}{printable(line, _SHOWN)}"'
@@ -173,7 +173,7 @@ class _Server(Struct, frozen=True, kw_only=True):
 class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Contents of a recording's file; the text of a message or an answer is a list of lines."""
 
-    recording: int = written(RECORDING_VERSION)
+    recording: int = write_always(RECORDING_VERSION)
     task: str
     id: str
     repeat: int
@@ -182,7 +182,7 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     response_format: ResponseFormat
     streaming: bool
     #: Sampling parameters of the recorded call; unknown parameters are absent.
-    params: _Sampled = written(_Sampled())
+    params: _Sampled = write_always(_Sampled())
     #: Engine and sampling settings of the test and of the run.
     said: _Settings
     messages: list[_Turn]
@@ -264,7 +264,7 @@ class Recording:
         values: dict[str, Any] = to_json(self.file)
         return values
 
-    def changed(self, request: Request) -> str:
+    def describe_changes(self, request: Request) -> str:
         """Describe how the prompt and the schema differ from the recording; empty if both are equal."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
@@ -274,7 +274,7 @@ class Recording:
             f"the {name} differs from the recording: {change}" for name, change in changes.items() if change
         )
 
-    def asked_otherwise(self, request: Request) -> str:
+    def describe_changed_settings(self, request: Request) -> str:
         """Describe the settings that differ from the recording; empty if they are equal."""
         file = self.file
         then = cast("Mapping[str, Mapping[str, Any]]", file.said)
@@ -287,7 +287,7 @@ class Recording:
         sent = Sent(
             response_format=self.file.response_format,
             params=replace(request.params, **params),
-            asked_otherwise=self.asked_otherwise(request) or None,
+            asked_otherwise=self.describe_changed_settings(request) or None,
             tools=None if self.answer.sent is None else self.answer.sent.tools,
         )
         return structs.replace(self.answer, sent=sent)
@@ -350,7 +350,7 @@ class Recordings:
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from error
 
-    def at(self, path: Path) -> Recording | None:
+    def try_read(self, path: Path) -> Recording | None:
         """Read a recording; return None if the file is not a recording or has the wrong name."""
         try:
             recording = self.read(path)
@@ -390,7 +390,7 @@ class Recordings:
 
     def _read_of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
         """Read the recordings of a test function with any parameters, sorted by parameters and number."""
-        recorded = map(self.at, (self.folder / first.task).glob(f"{first.function[1]}*.json"))
+        recorded = map(self.try_read, (self.folder / first.task).glob(f"{first.function[1]}*.json"))
         same_function = [each for each in recorded if each is not None and each.key.function == first.function]
         same_repeat = [each for each in same_function if each.repeat == repeat]
         return sorted(same_repeat, key=lambda each: (each.key.of_first, each.key.number))
@@ -461,7 +461,7 @@ def find_equal(request: Request, recorded: list[Recording]) -> tuple[list[Record
     An application may send the same request to two models, or both streamed and unstreamed, at the same time. If there
     are recordings of exactly this API call, only these recordings count.
     """
-    equal = [each for each in recorded if each.prompt == request.prompt and not each.changed(request)]
+    equal = [each for each in recorded if each.prompt == request.prompt and not each.describe_changes(request)]
     same = [each for each in equal if each.is_same_call(request)]
     return (same, request.origin.same_before) if same else (equal, request.origin.equal_before)
 

@@ -48,7 +48,7 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
     recorded = {
         path: (recording.key, (recording.repeat, recording.prompt.digest))
         for path in recordings.paths()
-        if path not in suite_paths and (recording := recordings.at(path)) is not None
+        if path not in suite_paths and (recording := recordings.try_read(path)) is not None
     }
     recorded_requests = {(key.of_first, prompt) for key, prompt in recorded.values()}
     requests: set[object] = set()
@@ -94,7 +94,7 @@ def _is_recording(folder: Path, path: Path, digest: str) -> bool:
     """Return whether a path from an untrusted list is a recording in this directory with this digest."""
     if path.suffix != ".json" or not inside(folder, path) or not path.is_file() or _digest(path) != digest:
         return False
-    return Recordings(path.parent.parent).at(path) is not None
+    return Recordings(path.parent.parent).try_read(path) is not None
 
 
 def _digest(path: Path) -> str:

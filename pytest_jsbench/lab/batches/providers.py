@@ -22,19 +22,19 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import counted, kind_of, printable
+from pytest_jsbench.core.text import format_count, kind_of, printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import (
     LONGEST_BODY,
     Deadline,
     EnclosedError,
     as_object,
+    check_body,
+    convert_parsing_errors,
     count,
-    enclosed,
     get,
     items,
     parse_json,
-    reading,
     settle,
     text_or_default,
     to_json,
@@ -110,7 +110,7 @@ class ProviderBatches:
         Transient errors are retried unless `once` is set; requests that cost money set it.
         """
         _, body = self.send(path, data, once=once, **headers)
-        with reading():
+        with convert_parsing_errors():
             return as_object(parse_json(body.decode("utf-8-sig")))
 
     def send(
@@ -139,7 +139,8 @@ class ProviderBatches:
     def _open(self, path: str, data: bytes | None, *, deadline: Deadline, **options: Any) -> Response:
         headers = {**self._settings.extra_headers, **options.pop("headers", {})}
         method = "GET" if data is None else "POST"
-        return self._client.request(method, path, data, deadline=deadline, headers=headers, **options).checked()
+        response = self._client.request(method, path, data, deadline=deadline, headers=headers, **options)
+        return response.raise_for_status()
 
     def read_results(self, path: str, sent: Sent) -> Iterator[Result]:
         """Yield the results in a JSON Lines file."""
@@ -149,10 +150,10 @@ class ProviderBatches:
 
     def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
         """Parse the response body in a line of the results."""
-        with reading():
-            return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+        with convert_parsing_errors():
+            return self._settings.wire.read_whole(check_body(body), Stopwatch()).to_generation(sent)
 
-    def refused(
+    def failure_from_error(
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
     ) -> Failed:
         """
@@ -287,12 +288,12 @@ class OpenAIBatches(ProviderBatches):
             answered=counts[0],
             failed=counts[1],
             total=counts[2],
-            unanswered=self._unanswered(answer) if ended else None,
+            unanswered=self._find_failure(answer) if ended else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file and the error file."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         answer = self._query(batch)
         for field in ("output_file_id", "error_file_id"):
             if (file := answer.get(field)) is not None:
@@ -315,7 +316,7 @@ class OpenAIBatches(ProviderBatches):
     def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"/batches/{quote(batch, safe='')}")
 
-    def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
+    def _find_failure(self, batch: Mapping[str, Any]) -> Failed:
         kind, message = _OPENAI_ENDINGS[str(batch["status"])]
         problems = items(batch.get("errors"), "data")
         if not problems:
@@ -324,11 +325,11 @@ class OpenAIBatches(ProviderBatches):
         code = first.get("code")
         names = frozenset([code] if isinstance(code, str) else [])
         words = str(first.get("message") or code or "no error message")
-        return self.refused(
+        return self.failure_from_error(
             ProviderError(message=words, status=400, names=names),
             (kind, message),
             where="" if first.get("line") is None else f" (line {first['line']} of the input file)",
-            more=f", and {counted(len(problems) - 1, 'more error')}" if len(problems) > 1 else "",
+            more=f", and {format_count(len(problems) - 1, 'more error')}" if len(problems) > 1 else "",
         )
 
 
@@ -387,7 +388,7 @@ class AnthropicBatches(ProviderBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the results file from the batch's `results_url`."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         place = self._query(batch).get("results_url")
         if not isinstance(place, str):
             raise CallError(FaultKind.BAD_RESPONSE, "the server did not return the address of the batch's results")
@@ -466,12 +467,12 @@ class GeminiBatches(ProviderBatches):
             answered=numbers[0],
             failed=numbers[1],
             total=numbers[2],
-            unanswered=self._unanswered(operation, _GEMINI_ENDINGS[state]) if state in _GEMINI_ENDINGS else None,
+            unanswered=self._find_failure(operation, _GEMINI_ENDINGS[state]) if state in _GEMINI_ENDINGS else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file."""
-        sent = self._settings.sent(batch=batch)
+        sent = self._settings.to_sent(batch=batch)
         answer = self._query(batch)
         file = get(answer, "metadata", "output", "responsesFile") or get(answer, "response", "responsesFile")
         if isinstance(file, str):
@@ -491,9 +492,9 @@ class GeminiBatches(ProviderBatches):
     def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"{self._version}/{quote(batch)}")
 
-    def _unanswered(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
+    def _find_failure(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
         if (error := operation.get("error")) is not None:
-            return self.refused(self._error(error), ending)
+            return self.failure_from_error(self._error(error), ending)
         return Failed(kind=ending[0], message=ending[1])
 
     def _error(self, body: object) -> ProviderError:

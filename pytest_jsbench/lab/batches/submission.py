@@ -32,7 +32,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import digest, from_json, to_json
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.engine_secrets import errors_without_secrets, mask_fault, mask_generation
 from pytest_jsbench.engines.registry import require_batches
@@ -104,7 +104,7 @@ class RedactingBatches:
         with _faults_without_secrets(self._secrets):
             create = self._batches.upload(lines)
 
-        def created() -> str:
+        def create_batch() -> str:
             with _faults_without_secrets(self._secrets):
                 batch = create()
             if self._secrets.mask_message(batch) != batch:
@@ -113,7 +113,7 @@ class RedactingBatches:
                 )
             return batch
 
-        return created
+        return create_batch
 
     def state(self, batch: str) -> BatchState:
         """Query the state of a batch."""
@@ -407,7 +407,7 @@ class Submission:
 
 
 def _rejection(part: BatchPart, error: CallError) -> str:
-    return f"a batch of {counted(len(part.requests), 'request')} was not accepted: {error.message}"
+    return f"a batch of {format_count(len(part.requests), 'request')} was not accepted: {error.message}"
 
 
 #: Delays between queries of a batch's state.

@@ -45,7 +45,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.engine_options import Options, choose_format, package_version, require_package
-from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, parse_json, reading
+from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, convert_parsing_errors, parse_json
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 from pytest_jsbench.lab.decoding.libraries import guidance_options
@@ -144,13 +144,13 @@ class LLGuidanceEngine(_GrammarEngine):
         count as compile time.
         """
         deadline = Deadline(request.params.timeout)
-        with self._grammars.loaded() as process:
+        with self._grammars.reserve_process() as process:
             grammar = self._grammars.compile(process, request.schema, deadline)
         if isinstance(grammar, Declined):
             return grammar
         # one more token, for the canary
         params = replace(local.with_default_temperature(request.params), max_tokens=request.params.max_tokens + 1)
-        body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
+        body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.prepare_schema(request.schema))}
         # the grammar replaces the schema in the request
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
         sent = self._grammars.to_sent(request.schema)
@@ -168,13 +168,13 @@ def to_grammar(schema: Schema) -> str:
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
     """Return the answer without the canary; if the canary is missing, return Declined for an unsupported schema."""
     if not answer.text.startswith(CANARY):
-        declined = local.unsupported("the server ignored the grammar; its version of llguidance may not support it")
+        declined = local.decline_schema("the server ignored the grammar; its version of llguidance may not support it")
         return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
     tokens = answer.usage.output_tokens
     return structs.replace(
         answer,
         text=answer.text.removeprefix(CANARY),
-        timing=answer.timing and grammar.timed(answer.timing),
+        timing=answer.timing and grammar.with_grammar_times(answer.timing),
         usage=replace(answer.usage, output_tokens=None if tokens is None else tokens - 1),
     )
 
@@ -193,14 +193,14 @@ class MaskedEngine(_GrammarEngine):
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then generate token by token; start again if the server was restarted."""
-        return self.guarded(request, lambda: self._generate(request))
+        return self.retry_after_restart(request, lambda: self._generate(request))
 
     def _generate(self, request: Request) -> Completion | Declined:
         # the time spent waiting for a slot is not measured
-        with self._grammars.loaded() as process, self._slots.lend() as slot:
+        with self._grammars.reserve_process() as process, self._slots.lend() as slot:
             deadline = Deadline(request.params.timeout)
             watch = Stopwatch()
-            if (declined := self.declined(request.prompt)) is not None:
+            if (declined := self.check_prompt(request.prompt)) is not None:
                 return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):
@@ -212,7 +212,7 @@ class MaskedEngine(_GrammarEngine):
                 message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
                 return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message, timing=watch.stop())
             tokens, state = self._walk(grammar, prompt, replace(request.params, max_tokens=most), slot, deadline)
-            timing = grammar.timed(watch.stop())
+            timing = grammar.with_grammar_times(watch.stop())
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH
         else:  # at a dead end of the grammar, the incomplete document is the answer
@@ -294,7 +294,10 @@ class MaskedEngine(_GrammarEngine):
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
         try:
-            with reading(), closing(self._client.post(self.beside(path), body, deadline=deadline)) as response:
+            with (
+                convert_parsing_errors(),
+                closing(self._client.post(self.build_url(path), body, deadline=deadline)) as response,
+            ):
                 return parse_json(response.read().decode())
         except CallError:
             if deadline.passed:
@@ -418,7 +421,7 @@ class DecodingFactory:
 
     def build(self, config: EngineConfig) -> LLGuidanceEngine | MaskedEngine:
         """Build the engine from a configuration that `prepare` returned."""
-        local.served(config)
+        local.find_server(config)
         settings = DecodingSettings.from_config(config)
         engine = MaskedEngine if self.masked else LLGuidanceEngine
         return engine(config, settings.server, self.describe(config), self.build_matcher(config))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.engines.local import unsupported
+from pytest_jsbench.engines.local import decline_schema
 from pytest_jsbench.lab.decoding.walks import State, Step
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Grammar:
     #: Timeout for the masks of one request, in seconds.
     timeout: float
 
-    def timed(self, timing: Timing) -> Timing:
+    def with_grammar_times(self, timing: Timing) -> Timing:
         """Return the timing of a call, with the grammar's times added."""
         return structs.replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
 
@@ -146,7 +146,7 @@ class Grammars:
     A pool of processes that compile schemas and check which answers the grammars accept.
 
     The pool is created when an engine is built, or for a run that checks labelled answers. The threads of concurrent
-    calls share the pool; a thread waits in `loaded` until a process is free.
+    calls share the pool; a thread waits in `reserve_process` until a process is free.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Grammars:
         self._mask_timeout = mask_timeout
 
     @contextmanager
-    def loaded(self) -> Iterator[LibraryProcess]:
+    def reserve_process(self) -> Iterator[LibraryProcess]:
         """Yield a process that has loaded the library, reserved until the end of the block."""
         process = self._free.get()
         try:
@@ -186,25 +186,25 @@ class Grammars:
         the library hangs or crashes.
         """
         try:
-            given = self.given(schema)
+            given = self.prepare_schema(schema)
             reply = process.ask(
                 "compile", given, timeout=self._compile_timeout, deadline=deadline, doing="compile the grammar"
             )
         except CannotBound as error:
-            return unsupported(str(error))
+            return decline_schema(str(error))
         except RecursionError:
-            return unsupported("the schema is nested too deeply to be compiled")
+            return decline_schema("the schema is nested too deeply to be compiled")
         if (reason := reply.get("unsupported")) is not None:
-            return unsupported(one_line(reason))
+            return decline_schema(one_line(reason))
         return Grammar(process=process, timeout=self._mask_timeout, **reply)
 
-    def given(self, schema: Schema) -> Schema:
+    def prepare_schema(self, schema: Schema) -> Schema:
         """Return the schema as it is passed to the library; raise CannotBound if the schema cannot be narrowed."""
-        return bounded_within(schema) if self._bounded else schema
+        return bound_within(schema) if self._bounded else schema
 
     def to_sent(self, schema: Schema) -> Sent:
         """Describe the schema that was passed to the library."""
-        narrowed = self.given(schema)
+        narrowed = self.prepare_schema(schema)
         return Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
             schema=None if narrowed == schema else narrowed,
@@ -213,7 +213,7 @@ class Grammars:
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
         """Compile the schema, and check each text against its grammar, without a model."""
-        with self.loaded() as process:
+        with self.reserve_process() as process:
             grammar = self.compile(process, schema)
             if isinstance(grammar, Declined):
                 return grammar

@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warned
+from pytest_jsbench.cli.output import Output, print_warnings
 from pytest_jsbench.core.errors import ExportError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import counted, json_text, printable
+from pytest_jsbench.core.text import format_count, json_text, printable
 from pytest_jsbench.formats import EVALUATION, RUN
-from pytest_jsbench.metrics.figures import named
+from pytest_jsbench.metrics.figures import find_figure
 from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
@@ -75,12 +75,12 @@ def _validate(options: argparse.Namespace, out: Output) -> bool:
         out.json({"files": [{"file": name, "problems": wrong} for name, wrong in files.items()]})
     else:
         out.lines(f"{name}: {line}" for name, wrong in files.items() for line in wrong or ["valid"])
-        out.write(f"{counted(len(files), 'file')}, {sum(map(bool, files.values()))} not valid\n")
+        out.write(f"{format_count(len(files), 'file')}, {sum(map(bool, files.values()))} not valid\n")
     return not any(files.values())
 
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
-    figures = [part.figures for path in _each(options) for part in warned(run_json.read(path)).each]
+    figures = [part.figures for path in _each(options) for part in print_warnings(run_json.read(path)).each]
     names = sorted(set().union(*figures))
     if options.weight is not None and options.weight not in names:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, names)}"
@@ -126,7 +126,7 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
         table = table.beside(Column(heading="Absent"), [row.absent for row in shown])
     table = table.beside(Column(heading="Mean", form="{:.6g}"), [row.mean for row in shown])
     table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [row.weighted_mean for row in shown])
-    over = f"{counted(evaluations, 'evaluation')}; null: not applicable, absent: not in the file"
+    over = f"{format_count(evaluations, 'evaluation')}; null: not applicable, absent: not in the file"
     weighted: dict[str | None, list[str]] = {}
     for row in shown:
         if row.weighted_mean is not None:
@@ -136,7 +136,7 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
         ("over", over),
         *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
         *(
-            ("left out", f"{row.metric}: {counted(row.values - row.weighted, 'evaluation')} without {row.weight}")
+            ("left out", f"{row.metric}: {format_count(row.values - row.weighted, 'evaluation')} without {row.weight}")
             for row in left_out
         ),
     ]
@@ -229,6 +229,6 @@ def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], 
 
 def _denominator(name: str) -> str | None:
     """Return the metric's denominator: weighted by this count, the mean equals the metric over all files together."""
-    if (row := named(name)) is not None:
+    if (row := find_figure(name)) is not None:
         return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)

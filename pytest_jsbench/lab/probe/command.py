@@ -14,11 +14,11 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_of, reading
+from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_of, to_argparse_type
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import format_count
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 
@@ -96,7 +96,7 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--concurrency",
         metavar="A,B",
-        type=reading(_levels),
+        type=to_argparse_type(_levels),
         help="numbers of concurrent calls to probe in turn (default: 1,8,32; local: 1,8)",
     )
     add_option(
@@ -117,13 +117,13 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--reasoning",
         metavar="JSON",
-        type=reading(_fields),
+        type=to_argparse_type(_fields),
         help="request fields that turn reasoning on; each mode is probed with and without them",
     )
     what.add_argument(
         "--no-reasoning",
         metavar="JSON",
-        type=reading(_fields),
+        type=to_argparse_type(_fields),
         help="request fields that turn reasoning off (default: none)",
     )
 
@@ -185,13 +185,13 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
-    with _ended_by_sigterm(), prepare(base.factory, base.engine) as prepared:
+    with _handle_sigterm(), prepare(base.factory, base.engine) as prepared:
         plan = _plan(options, replace(base, engine=prepared), info)
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                modes = counted(len(plan.ways), "mode")
-                calls = counted(plan.max_calls, "call")
+                modes = format_count(len(plan.ways), "mode")
+                calls = format_count(plan.max_calls, "call")
                 engine = f"{info.engine} {info.model}"
                 out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
             controls = probe.ask_controls()
@@ -208,13 +208,13 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         out.json(report.report_of(probed, info, started_at=started_at))
     else:
         passed = sum(finding.passed for finding in findings)
-        calls = counted(probe.calls, "call")
+        calls = format_count(probe.calls, "call")
         out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
     return probed.passed
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _handle_sigterm() -> Iterator[None]:
     """Handle SIGTERM like Ctrl-C, so that the findings so far are printed; has no effect outside the main thread."""
     try:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -228,7 +228,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, ways_of, within
+    from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, select_fitting, ways_of
 
     factory = base.factory
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
@@ -240,7 +240,7 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
         raise EngineError(message, found=base.engine.name, option="engine")
     named = options.keywords
     if named is None:
-        named = within((*KEYWORDS, *SHAPES), documented_subset(info))
+        named = select_fitting((*KEYWORDS, *SHAPES), documented_subset(info))
     return ProbePlan(
         ways=ways,
         levels=tuple(sorted(levels)),
@@ -309,4 +309,4 @@ def _names_among(offered: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
             raise ValueError(f"found {unknown[0]!r}: {nearest(unknown[0], offered)}")
         return named
 
-    return reading(read)
+    return to_argparse_type(read)

@@ -74,28 +74,28 @@ class ChatRequest:
         """Text of the answer if the schema is enforced."""
         if self.object_only:
             return json.dumps({"answer": self.wanted})
-        return self.wanted if self.schema is None else json.dumps(conforming(self.schema))
+        return self.wanted if self.schema is None else json.dumps(make_conforming_value(self.schema))
 
     def uses(self, keyword: str) -> bool:
         """Return whether the schema contains the keyword."""
         return f'"{keyword}":' in json.dumps(self.schema)
 
 
-def conforming(schema: Any, root: Any = None) -> Any:
+def make_conforming_value(schema: Any, root: Any = None) -> Any:
     """Return a value that conforms to a schema of a probe."""
     root = schema if root is None else root
     if "$ref" in schema:
-        return conforming(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+        return make_conforming_value(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     for keyword in ("anyOf", "oneOf", "allOf"):
         if keyword in schema:
-            return conforming(schema[keyword][-1], root)
+            return make_conforming_value(schema[keyword][-1], root)
     if "enum" in schema or "const" in schema:
         return schema.get("enum", [schema.get("const")])[-1]
     match schema["type"]:
         case "object":
-            return {name: conforming(inner, root) for name, inner in schema.get("properties", {}).items()}
+            return {name: make_conforming_value(inner, root) for name, inner in schema.get("properties", {}).items()}
         case "array":
-            return [conforming(schema["items"], root)] * schema.get("minItems", 1)
+            return [make_conforming_value(schema["items"], root)] * schema.get("minItems", 1)
         case "boolean":
             return True
         case "null":

@@ -234,7 +234,7 @@ class ModeFinding:
         """Whether the highest level has significantly more wrong answers than the lower levels."""
         if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
             return False
-        last, lower = self.levels[-1].replies, _together(*self.levels[:-1], self.below)
+        last, lower = self.levels[-1].replies, _sum_replies(*self.levels[:-1], self.below)
         return one_sided_fisher((last.wrong, last.decided), (lower.wrong, lower.decided)) <= _BLAMES_LOAD
 
     @property
@@ -251,7 +251,7 @@ class ModeFinding:
 
     @property
     def _at_levels(self) -> Replies:
-        return _together(*self.levels, self.below)
+        return _sum_replies(*self.levels, self.below)
 
     @property
     def passed(self) -> bool:
@@ -311,7 +311,7 @@ class ModeFinding:
         return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in enforcements)
 
 
-def _together(*levels: LevelReplies | None) -> Replies:
+def _sum_replies(*levels: LevelReplies | None) -> Replies:
     """Return the replies at all of these levels; a level that was not probed is None."""
     return sum((level.replies for level in levels if level is not None), Replies(planned=0))
 

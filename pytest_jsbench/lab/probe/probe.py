@@ -103,7 +103,7 @@ class ProbePlan:
     #: Variant without a response format; None if the engine always uses one.
     control: Variant | None
 
-    def at_level(self, in_flight: int) -> int:
+    def count_questions(self, in_flight: int) -> int:
         """Return the number of questions at a level."""
         under_load = _QUESTIONS_UNDER_LOAD if self.more_under_load and in_flight >= _LOADED else 0
         return max(self.calls, in_flight, under_load)
@@ -111,7 +111,7 @@ class ProbePlan:
     @property
     def max_calls(self) -> int:
         """Number of calls, without retries, if no faults are found."""
-        modes = len(self.ways) * sum(map(self.at_level, self.levels))
+        modes = len(self.ways) * sum(map(self.count_questions, self.levels))
         formats = {mode.response_format for mode in self.ways} & WITH_SCHEMA
         keywords = len(formats) * len((*self.keywords, *self.shapes)) * min(PER_KEYWORD, self.calls)
         return modes + keywords + self.calls * len(self.controls)
@@ -150,7 +150,7 @@ def ways_of(
     for response_format in FORMATS if formats is None else formats:
         for reasons, config in reasonings:
             try:
-                modes = list(_streamed_or_not(base, replace(config, response_format=response_format), reasons))
+                modes = list(_vary_streaming(base, replace(config, response_format=response_format), reasons))
             except EngineError:
                 if formats is not None:
                     raise
@@ -177,7 +177,7 @@ def documented_subset(info: EngineInfo) -> str | None:
     return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
-def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
+def select_fitting(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
     """Return the keywords and shapes whose schemas need no change for the subset; without a subset, return all."""
     found_subset = find_subset(subset or "")
     return tuple(name for name in names if found_subset is None or _fits(name, found_subset))
@@ -208,7 +208,7 @@ def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     return replace(config, options={**config.options, "extra_body": body})
 
 
-def _streamed_or_not(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
+def _vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
     configs = [config]
     if "stream" not in config.options:
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
@@ -296,7 +296,7 @@ class Probe:
     def _find(self, mode: ProbeMode, runner: Runner) -> ModeFinding:
         finding = ModeFinding(mode=mode, levels=(), control=self._control_of(mode.response_format))
         for in_flight in self._plan.levels:
-            level = self._ask_level(mode, runner, in_flight, self._plan.at_level(in_flight))
+            level = self._ask_level(mode, runner, in_flight, self._plan.count_questions(in_flight))
             finding = replace(finding, levels=(*finding.levels, level))
             if self.interrupted or not _should_continue(finding):
                 break

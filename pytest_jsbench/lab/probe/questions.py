@@ -154,23 +154,23 @@ def _array(count: int, **bounds: int) -> Callable[[Words], _Made]:
     return made
 
 
-def _nested(words: Words) -> _Made:
+def _make_nested(words: Words) -> _Made:
     inner = words.word()
     return _object({inner: _one_of(words.word())}), {inner: words.wrong()}
 
 
-def _required(words: Words) -> _Made:
+def _make_required(words: Words) -> _Made:
     names = [words.word() for _ in range(3)]
     schema = _object({name: _one_of(words.word()) for name in names})
     return schema, {}
 
 
-def _closed(words: Words) -> _Made:
+def _make_closed(words: Words) -> _Made:
     name, value = words.word(), words.word()
     return _object({name: _one_of(value)}), {name: value, words.word(): words.wrong()}
 
 
-def _reference(words: Words) -> _Made:
+def _make_reference(words: Words) -> _Made:
     name, target = words.word(), words.word()
     definitions = {target: _one_of(words.word())}
     return _object({name: {"$ref": f"#/$defs/{target}"}}, **{"$defs": definitions}), {name: words.wrong()}
@@ -181,9 +181,9 @@ KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
     "enum": _value(lambda words: (_one_of(words.word(), words.word()), words.wrong())),
     "const": _value(lambda words: ({"type": "string", "const": words.word()}, words.wrong())),
     "type": _value(lambda words: ({"type": "boolean"}, words.wrong())),
-    "properties": _value(_nested),
-    "required": _required,
-    "additionalProperties": _closed,
+    "properties": _value(_make_nested),
+    "required": _make_required,
+    "additionalProperties": _make_closed,
     "pattern": _value(lambda words: ({"type": "string", "pattern": f"^{words.word()}-[0-9]{{4}}$"}, words.wrong())),
     "format": _value(lambda words: ({"type": "string", "format": "date"}, words.wrong())),
     "minLength": _value(lambda words: ({"type": "string", "minLength": 24, "maxLength": 40}, words.wrong())),
@@ -192,21 +192,21 @@ KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
     "maximum": _value(lambda words: ({"type": "integer", "maximum": -words.number()}, 3)),
     "minItems": _value(_array(0, minItems=1)),
     "maxItems": _value(_array(7, maxItems=2)),
-    "$ref": _reference,
+    "$ref": _make_reference,
     "anyOf": _value(lambda words: ({"anyOf": [_one_of(words.word()), _one_of(words.word())]}, words.wrong())),
     "oneOf": _value(lambda words: ({"oneOf": [_one_of(words.word()), _one_of(words.word())]}, words.wrong())),
     "allOf": _value(lambda words: ({"allOf": [{"type": "string"}, _one_of(words.word())]}, words.wrong())),
 }
 
 
-def _large(words: Words) -> _Made:
+def _make_large(words: Words) -> _Made:
     """Return a schema of about five kilobytes that accepts only short answers, with the requested answer."""
     names = [words.word() for _ in range(3)]
     schema = _object({name: _one_of(*(words.word() for _ in range(120))) for name in names})
     return schema, {name: words.wrong() for name in names}
 
 
-def _deep(words: Words) -> _Made:
+def _make_deep(words: Words) -> _Made:
     schema: Schema = _one_of(words.word())
     wanted: object = words.wrong()
     for _ in range(8):
@@ -215,7 +215,7 @@ def _deep(words: Words) -> _Made:
     return schema, wanted
 
 
-def _recursive(words: Words) -> _Made:
+def _make_recursive(words: Words) -> _Made:
     name, node, value, following = (words.word() for _ in range(4))
     reference = {"$ref": f"#/$defs/{node}"}
     definition = _object({value: _one_of(words.word()), following: {"anyOf": [reference, {"type": "null"}]}})
@@ -223,4 +223,8 @@ def _recursive(words: Words) -> _Made:
 
 
 #: Functions that make a schema and the requested answer for each shape of a whole schema.
-SHAPES: Mapping[str, Callable[[Words], _Made]] = {"large": _large, "nested": _deep, "recursive": _recursive}
+SHAPES: Mapping[str, Callable[[Words], _Made]] = {
+    "large": _make_large,
+    "nested": _make_deep,
+    "recursive": _make_recursive,
+}

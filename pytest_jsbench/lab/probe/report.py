@@ -277,7 +277,7 @@ def _words(finding: ModeFinding) -> str:
             share = f"{mixed} of {last.replies.decided}"
             words = f"mixes answers up{above}: at {last.reached}, {share} belong to other questions"
         case Enforcement.BROKEN_FOR_KEYWORDS:
-            words = f"broken for {_named(finding.broken)}: {_evidence(finding)} otherwise"
+            words = f"broken for {_join_names(finding.broken)}: {_evidence(finding)} otherwise"
         case Enforcement.UNDECIDED:
             return f"undecided: {_why_undecided(finding)}"
     if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
@@ -285,14 +285,14 @@ def _words(finding: ModeFinding) -> str:
     others = {"refused": finding.refused, "undecided": finding.undecided}
     under_load = finding.enforcement in (Enforcement.BREAKS_UNDER_LOAD, Enforcement.MIXES_UP)
     if under_load and finding.broken:
-        words += f"; broken for {_named(finding.broken)}"
+        words += f"; broken for {_join_names(finding.broken)}"
     elif under_load and 0 < len(finding.keywords) <= _MOST_NAMED:
         sound = [row.keyword for row in finding.keywords if row.enforcement is Enforcement.ENFORCED]
-        words += f"; {_named(sound)} enforced" if sound else ""
+        words += f"; {_join_names(sound)} enforced" if sound else ""
     return "; ".join([words, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
 
 
-def _named(broken: Sequence[str]) -> str:
+def _join_names(broken: Sequence[str]) -> str:
     """Join the names of keywords and shapes of schemas into a phrase."""
     keywords = [name for name in broken if name not in SHAPES]
     shapes = [name for name in broken if name in SHAPES]

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, inside
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Place, RunVerdict
@@ -161,7 +161,7 @@ class Shelf:
         self._listed = _RunCache(self._read_listed)
         self._filling = threading.Lock()
 
-    def listed(self) -> Iterator[Listed]:
+    def list_runs(self) -> Iterator[Listed]:
         """Yield the runs, newest first; runs that are not read within PATIENCE seconds are yielded as pending."""
         deadline = time.perf_counter() + PATIENCE
         pending = []
@@ -171,7 +171,7 @@ class Shelf:
                 yield self._listed.get(path, patience=left) if left > 0 else self._listed.get_current(path)
             except TimeoutError:
                 pending.append(path)
-                yield Listed(name=shown_name(path), pending=True)
+                yield Listed(name=escape_name(path), pending=True)
         if pending and self._filling.acquire(blocking=False):
             threading.Thread(target=self._fill, args=(pending,), daemon=True).start()
 
@@ -191,12 +191,12 @@ class Shelf:
                 evaluation = read(path)
                 variants = {name: replace(each, outcomes=None) for name, each in evaluation.variants.items()}
                 listed = replace(evaluation, outcomes=None, variants=variants)
-                return Listed(name=shown_name(path), evaluation=listed)
+                return Listed(name=escape_name(path), evaluation=listed)
             files = journal.find_files(path)
-            return Listed(name=shown_name(path), records=sum(map(self._count_records, files)))
+            return Listed(name=escape_name(path), records=sum(map(self._count_records, files)))
         except (JSBenchError, OSError, ValueError, RecursionError) as error:
-            problem = str(error) if isinstance(error, JSBenchError) else described(error)
-            return Listed(name=shown_name(path), problem=problem)
+            problem = str(error) if isinstance(error, JSBenchError) else describe_error(error)
+            return Listed(name=escape_name(path), problem=problem)
 
     def _count_records(self, file: Path) -> int:
         """Count the complete lines of a records file after its header."""
@@ -216,7 +216,7 @@ class Shelf:
         links that lead out of the shelf's directory.
         """
         for path in self._paths():
-            if shown_name(path) == name:
+            if escape_name(path) == name:
                 _require_own_files(self._folder, path)
                 return path
         raise RecordError(f"no run is named {printable(name)}", found=name)
@@ -238,7 +238,7 @@ def _state(path: Path) -> object:
     return states
 
 
-def shown_name(path: Path) -> str:
+def escape_name(path: Path) -> str:
     """Return the name of a run's directory for pages and addresses; bytes that are not UTF-8 are escaped."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 

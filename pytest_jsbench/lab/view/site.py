@@ -72,13 +72,13 @@ def make_site(folder: Path, token: str) -> Starlette:
             Route("/run/{run}", site.run),
             Route("/run/{run}/{number}", site.attempt),
             Route("/compare", site.compare),
-            Route("/beside", site.beside),
+            Route("/beside", site.compare_case),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
             Middleware(BaseHTTPMiddleware, dispatch=guard),
         ],
-        exception_handlers={JSBenchError: _unreadable, TimeoutError: site.reading},
+        exception_handlers={JSBenchError: _unreadable, TimeoutError: site.render_waiting_page},
     )
 
 
@@ -109,7 +109,7 @@ class _Site:
 
     def runs(self, _: Request) -> Response:
         """Render the list of runs with their figures."""
-        listed = list(self._shelf.listed())
+        listed = list(self._shelf.list_runs())
         with_figures = [(run.name, run.evaluation) for run in listed if run.evaluation is not None]
         table = table_of_runs(with_figures) if with_figures else None
         verdicts = {name: evaluation.verdict for name, evaluation in with_figures}
@@ -169,7 +169,7 @@ class _Site:
             changes=changes,
         )
 
-    def beside(self, request: Request) -> Response:
+    def compare_case(self, request: Request) -> Response:
         """Render one case in several runs, side by side."""
         case = request.query_params.get("case", "")
         names = request.query_params.getlist("run")
@@ -179,7 +179,7 @@ class _Site:
             raise HTTPException(404)
         return self._attempts(case, sides)
 
-    def reading(self, *_: object) -> Response:
+    def render_waiting_page(self, *_: object) -> Response:
         """Render the page that is shown while a run is being read, and that reloads itself."""
         return self._page("reading.html")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.core.text import printable, shorten
 from pytest_jsbench.metrics.case_outcomes import PASSED, UNDECIDED
 from pytest_jsbench.metrics.statistics import Rate
 
@@ -225,7 +225,7 @@ def _text_width(text: str) -> float:
 
 def _cut(text: str, room: float) -> str:
     """Return the text; if it is wider than `room`, its middle is replaced by an ellipsis."""
-    shown = text if len(text) * _CHARACTER <= room else shortened(text, int(room / _CHARACTER))
+    shown = text if len(text) * _CHARACTER <= room else shorten(text, int(room / _CHARACTER))
     while len(shown) > 1 and _text_width(shown) > room:  # characters of double width need more space
-        shown = shortened(text, len(shown) - 1)
+        shown = shorten(text, len(shown) - 1)
     return shown

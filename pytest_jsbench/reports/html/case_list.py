@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
-from pytest_jsbench.core.text import json_text, printable, shortened
+from pytest_jsbench.core.text import json_text, printable, shorten
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.schemas.references import json_path
-from pytest_jsbench.values import Fault, described
+from pytest_jsbench.values import Fault, describe_match
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
                     "task": outcome.key.task,
                     "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
                     "outcome": ending_of(outcome),
-                    "message": "" if record is None else shortened(reason_of(record), longest, cut="end"),
+                    "message": "" if record is None else shorten(reason_of(record), longest, cut="end"),
                     "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
                     "change": changes.get((outcome.variant if variants else "", outcome.key), ""),
                 }
@@ -145,7 +145,7 @@ def reason_of(record: Record) -> str:
     """Return why an attempt did not pass, or else which of its values are wrong."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
-    lines = [] if record.match is None or record.match.exact else described(record.match)
+    lines = [] if record.match is None or record.match.exact else describe_match(record.match)
     values = "; ".join(lines[1:] or lines)
     test = record.test_outcome
     failed = _test(test) if test is not None and test.passed is False else ""
@@ -173,7 +173,7 @@ def details_of(record: Record) -> dict[str, Any]:
         "test": _test(record.test_outcome),
         "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),
-        "values": "" if record.match is None else _cut("\n".join(described(record.match))),
+        "values": "" if record.match is None else _cut("\n".join(describe_match(record.match))),
         "expected": _expected_lines(record),
         "schema": schema,
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_jsbench.core.text import counted, distinct
+from pytest_jsbench.core.text import distinct, format_count
 from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.records.setting_differences import RECORDED
@@ -159,7 +159,7 @@ def draw_matrix(table: TableBlock, title: str) -> Picture | None:
     for name, (_, cells) in zip(_names(table), table.rows, strict=True):
         canvas.add_outcomes(name, [str(cell) for cell in cells[: len(heads)]])
     left = len(table.columns) - len(heads)
-    more = f" The table has {counted(left, 'more variant')}." if left else ""
+    more = f" The table has {format_count(left, 'more variant')}." if left else ""
     legend = "Full: passed. Crossed: not passed. Half full: passed in some attempts. Dash: no answer."
     return canvas.picture(title, legend + more)
 
@@ -176,7 +176,9 @@ def draw_differences(table: TableBlock, title: str) -> Picture | None:
     for (name, cells), (value, low, high) in zip(shown, ends, strict=True):
         texts = [column.exact_text_of(cell) for column, cell in zip(columns, cells, strict=True)]
         canvas.add_row(name, f"{texts[4]} down, {texts[5]} up")
-        canvas.add_row(f"{texts[0]} ({texts[1]} to {texts[2]})", f"{counted(_count(cells[3]), 'case')}, p = {texts[6]}")
+        canvas.add_row(
+            f"{texts[0]} ({texts[1]} to {texts[2]})", f"{format_count(_count(cells[3]), 'case')}, p = {texts[6]}"
+        )
         canvas.describe(texts[7])
         places = ((end + reach) / (2 * reach) for end in (low, value, high))
         canvas.add_difference(*places, real=texts[7] == REAL)
@@ -202,7 +204,7 @@ def draw_ratios(table: TableBlock, title: str) -> Picture | None:
         if name != before:
             canvas.add_heading(before := name)
         texts = [column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True)]
-        canvas.add_row(texts[0], f"{texts[1]} ({texts[2]} to {texts[3]}), {counted(_count(cells[4]), 'case')}")
+        canvas.add_row(texts[0], f"{texts[1]} ({texts[2]} to {texts[3]}), {format_count(_count(cells[4]), 'case')}")
         places = (0.5 + math.log2(end) / (2 * reach) for end in (low, value, high))
         canvas.add_difference(*places, real=texts[5] == REAL)
         canvas.describe(texts[5])
@@ -252,4 +254,4 @@ def _first(rows: Sequence[T], *, total: bool = False) -> list[T]:
 
 
 def _omitted(rows: int) -> str:
-    return f" The table has {counted(rows, 'more row')}." if rows > 0 else ""
+    return f" The table has {format_count(rows, 'more row')}." if rows > 0 else ""

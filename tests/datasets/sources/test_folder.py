@@ -14,7 +14,7 @@ from pytest_jsbench.datasets.documents import DocumentFolder
 from pytest_jsbench.datasets.sources.folder import open_files
 from pytest_jsbench.prompts import PROMPTS, find_template
 from pytest_jsbench.verdicts import Judge
-from tests.datasets.reading import keys, opened, problem, read, schema, write
+from tests.support.dataset_reading import keys, opened, problem, read, schema, write
 
 
 @pytest.fixture

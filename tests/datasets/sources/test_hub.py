@@ -14,7 +14,7 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.hub import open_folder
-from tests.datasets.reading import CallsHere, keys, opened
+from tests.support.dataset_reading import CallsHere, keys, opened
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.datasets.sources.openapi import convert
 from pytest_jsbench.verdicts import Judge
-from tests.datasets.reading import keys, opened, problem, schema, write
+from tests.support.dataset_reading import keys, opened, problem, schema, write
 
 PETS = """
 openapi: 3.0.3

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import Case, Expected
-from pytest_jsbench.core.errors import DatasetError, exhausted
+from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.sources import parquet
-from tests.datasets.reading import keys, opened, problem, read, schema
+from tests.support.dataset_reading import keys, opened, problem, read, schema
 
 
 def table(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Path:
@@ -99,7 +99,7 @@ def test_a_machine_without_open_files_or_memory_makes_no_row_a_broken_one(
             patched.setattr(GuardedCalls, "call", broken)
             with pytest.raises(DatasetError) as caught:
                 dataset.case(key)
-        assert exhausted(caught.value)
+        assert describe_exhaustion(caught.value)
 
     assert isinstance(dataset.case(key), Case)
 

@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
-from tests.datasets.reading import keys, problem, schema
+from tests.support.dataset_reading import keys, problem, schema
 
 SHOP = """
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Case, Expected, safe_name
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import rows as of_rows
-from tests.datasets.reading import keys, problem, read, schema
+from tests.support.dataset_reading import keys, problem, read, schema
 
 STRING = {"type": "string"}
 
@@ -136,7 +136,7 @@ def test_a_byte_order_mark_and_other_line_ends_are_no_part_of_a_row(tmp_path: Pa
 
 def test_a_file_that_shrank_since_is_a_broken_case(tmp_path: Path) -> None:
     path = lines(tmp_path, True, {"id": "a", "schema": STRING})
-    from tests.datasets.reading import opened
+    from tests.support.dataset_reading import opened
 
     dataset = opened(path)
     path.write_bytes(b"true\n")

@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.sources.objects import open_in_memory
 from pytest_jsbench.verdicts import Judge
-from tests.datasets.reading import keys, opened, problem, schema, write
+from tests.support.dataset_reading import keys, opened, problem, schema, write
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 RESULT = {"type": "object", "properties": {"celsius": {"type": "number"}}}

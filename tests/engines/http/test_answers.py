@@ -10,7 +10,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import answers as event_stream
 from pytest_jsbench.engines.http.answers import EventStream, read_events, read_object
 from pytest_jsbench.engines.http.calls import EnclosedError
-from tests.engines.reading import Body, events
+from tests.support.answer_reading import Body, events
 
 #: Every kind of line, line end and character.
 EVERYTHING = (

@@ -1,29 +1,27 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.http import calls
-from pytest_jsbench.engines.http.calls import Deadline, parse_json, read_tools, to_json
+from pytest_jsbench.engines.http.calls import Deadline, parse_json, read_tools, settle, to_json
+from tests.support.clock import Clock
 
 
-def test_error_after_the_deadline_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(calls, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+def test_error_after_the_deadline_is_a_timeout() -> None:
+    clock = Clock()
 
     def late() -> Any:
-        now[0] += 10.0
+        clock.now += 10.0
         raise ValueError("whatever")
 
     def explain(error: Exception) -> Any:
         return error
 
     with pytest.raises(CallError, match="no complete answer within 10 s"):
-        calls.settle(late, explain, deadline=Deadline(10.0))
+        settle(late, explain, deadline=Deadline(10.0, clock=clock.read))
 
 
 S = {"type": "object", "minProperties": 1}

@@ -22,7 +22,7 @@ from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http import client as module
 from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.client import Client, Outgoing
-from tests.engines.provider import (
+from tests.support.provider import (
     Asked,
     Provider,
     Reply,

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError, connection_fault, explain_error, retry_after
-from tests.engines import anthropic_wire, openai_wire
-from tests.engines.calls import classify_without_answer
+from tests.support import anthropic_wire, openai_wire
+from tests.support.engine_calls import classify_without_answer
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
 WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)

@@ -20,10 +20,12 @@ from pytest_jsbench.engines import engine_options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.engine_options import package_version
 from pytest_jsbench.engines.registry import find
-from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.calls import complete, completion_of, fault, fault_of, request
-from tests.engines.cloud_wire import BEDROCK, VERTEX
-from tests.engines.provider import (
+from tests.support import anthropic_wire, openai_wire, responses_wire
+from tests.support.answer_reading import ROWS, as_row
+from tests.support.api_servers import TEXT, THROUGH_SDKS, Speaker
+from tests.support.cloud_wire import BEDROCK, VERTEX
+from tests.support.engine_calls import complete, completion_of, fault, fault_of, request
+from tests.support.provider import (
     Provider,
     Reply,
     dripping_head,
@@ -33,8 +35,6 @@ from tests.engines.provider import (
     stream_reply,
     unreachable_url,
 )
-from tests.engines.providers.test_answers import ROWS, as_row
-from tests.engines.speakers import TEXT, THROUGH_SDKS, Speaker
 
 pytest.importorskip("openai", reason="the calls are made by the SDK")
 pytest.importorskip("anthropic", reason="the calls are made by the SDK")

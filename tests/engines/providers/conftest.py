@@ -7,8 +7,8 @@ import pytest
 
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.engines.cloud_wire import AWS
-from tests.engines.provider import Provider
+from tests.support.cloud_wire import AWS
+from tests.support.provider import Provider
 
 
 @pytest.fixture

@@ -7,49 +7,20 @@ A line of `answers.jsonl` contains what is sent (`body`, or the pieces of a stre
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat
+from pytest_jsbench.core.generations import Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.engine_options import REASONING_OPTIONS
-from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
-from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
-from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
+from pytest_jsbench.engines.providers.openai_apis import CHAT
 from pytest_jsbench.engines.registry import find
-from tests.conversation import PROMPT
-from tests.engines.calls import request
-from tests.engines.reading import events, outcome
-
-WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GENERATE_CONTENT}
-ROWS = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text("utf-8").splitlines()]
-
-
-def as_row(result: Completion | Declined | CallError) -> dict[str, Any]:
-    """Return an outcome in the form of the table, without default values."""
-    fields: dict[str, Any]
-    match result:
-        case CallError():
-            return {"fault": result.kind.value, "message": result.message, "status": result.status}
-        case Declined():
-            fields = {"declined": result.reason.value, "message": result.message}
-        case Completion():
-            fields = {
-                "text": result.text,
-                "finish": result.finish_reason.value,
-                "reasoning": result.reasoning,
-                "calls": [[call.name, call.arguments] for call in result.calls],
-                "beside": result.beside,
-                "not_text": result.not_text,
-                "finish_word": result.finish_word,
-                "timed": result.timing is not None and result.timing.ttft is not None,
-                "reasoning_timed": result.timing is not None and result.timing.reasoning_time is not None,
-            }
-    usage = {name: count for name, count in asdict(result.usage).items() if count is not None}
-    return {name: value for name, value in {**fields, "usage": usage}.items() if value not in ("", [], {}, False)}
+from tests.support.answer_reading import ROWS, WIRES, as_row, events, outcome
+from tests.support.conversation import PROMPT
+from tests.support.engine_calls import request
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row['wire']}, {row['name']}" for row in ROWS])

@@ -17,10 +17,9 @@ from pytest_jsbench.core.generations import CallError, Completion, Declined
 from pytest_jsbench.engines.http.answers import EventStream
 from pytest_jsbench.engines.providers.openai_apis import CHAT
 from pytest_jsbench.engines.providers.tool_calls import tool_name
-from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.providers.replies import SPEAKERS, Reply
-from tests.engines.providers.test_answers import ROWS, WIRES, as_row
-from tests.engines.reading import Body, events, outcome
+from tests.support import anthropic_wire, gemini_wire, openai_wire, responses_wire
+from tests.support.answer_reading import ROWS, WIRES, Body, as_row, events, outcome
+from tests.support.replies import SPEAKERS, Reply
 
 OBJECT = '{"city": "Åre 😀", "old": true}'
 TEXT = Reply(text=OBJECT, reasoning="Hm. Åre.", finish="")

@@ -14,9 +14,8 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
-from tests.engines.calls import CITY, completion_of, fault, fault_of, generation_of, request
-from tests.engines.cloud_wire import (
+from tests.support.anthropic_wire import TEXT, delta, error_body, start, stop, whole
+from tests.support.cloud_wire import (
     AWS,
     BEDROCK,
     MODEL,
@@ -28,8 +27,9 @@ from tests.engines.cloud_wire import (
     frame,
     vertex,
 )
-from tests.engines.contract import SLOW, EngineContract
-from tests.engines.provider import Asked, Provider, Reply, json_reply
+from tests.support.engine_calls import CITY, completion_of, fault, fault_of, generation_of, request
+from tests.support.engine_contract import SLOW, EngineContract
+from tests.support.provider import Asked, Provider, Reply, json_reply
 
 pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 pytest.importorskip("botocore", reason="the engine anthropic-bedrock needs the package botocore")

@@ -21,11 +21,11 @@ from pytest_jsbench.engines import engine_options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
-from tests.engines.calls import complete, completion_of, fault, request
-from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
-from tests.engines.contract import SLOW, EngineContract, ServedByAModel
-from tests.engines.provider import Asked, Provider, Reply, keep_open, stream_reply
-from tests.engines.speakers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
+from tests.support.api_servers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
+from tests.support.cloud_wire import BEDROCK, MODEL, VERTEX
+from tests.support.engine_calls import complete, completion_of, fault, request
+from tests.support.engine_contract import SLOW, EngineContract, ServedByAModel
+from tests.support.provider import Asked, Provider, Reply, keep_open, stream_reply
 
 pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 

@@ -12,8 +12,8 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.providers import openai
 from pytest_jsbench.engines.providers.finish_reasons import CHAT_FINISH, MESSAGES_FINISH, RESPONSES_FINISH, TABLES
-from tests.engines.providers.replies import SPEAKERS, Reply, Speaker
-from tests.engines.reading import events, outcome
+from tests.support.answer_reading import events, outcome
+from tests.support.replies import SPEAKERS, Reply, Speaker
 
 
 def test_finish_reasons_have_one_meaning_per_table() -> None:

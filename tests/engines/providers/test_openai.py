@@ -19,12 +19,12 @@ from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_
 from pytest_jsbench.engines.providers.openai import Api
 from pytest_jsbench.engines.registry import find, names
 from pytest_jsbench.formats import Format
-from tests.engines import responses_wire
-from tests.engines.calls import CITY, complete, completion_of, fault_of, request
-from tests.engines.openai_wire import AZURE_VERSION, chunk, usage_chunk
-from tests.engines.openai_wire import azure as configured
-from tests.engines.provider import DONE, Provider, event
-from tests.engines.reading import body_of
+from tests.support import responses_wire
+from tests.support.answer_reading import body_of
+from tests.support.engine_calls import CITY, complete, completion_of, fault_of, request
+from tests.support.openai_wire import AZURE_VERSION, chunk, usage_chunk
+from tests.support.openai_wire import azure as configured
+from tests.support.provider import DONE, Provider, event
 
 pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 

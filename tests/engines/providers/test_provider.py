@@ -30,11 +30,11 @@ from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.verdicts import FailureType, Judge, decide
-from tests.conversation import PROMPT
-from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.calls import CITY, complete, completion_of, decline, fault, fault_of, generation_of, request
-from tests.engines.openai_wire import chunk, configured
-from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
+from tests.support import anthropic_wire, gemini_wire, openai_wire, responses_wire
+from tests.support.conversation import PROMPT
+from tests.support.engine_calls import CITY, complete, completion_of, decline, fault, fault_of, generation_of, request
+from tests.support.openai_wire import chunk, configured
+from tests.support.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
 
 pytest.importorskip("urllib3", reason="provider engines need the package urllib3")
 

@@ -24,35 +24,13 @@ from pytest_jsbench.core.messages import Message, Role, read_messages
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, json_change, prompt_change
-from tests import examples
-from tests.conversation import PROMPT, TURNS
-from tests.engines.calls import request
-from tests.examples import replace
+from tests.support import examples
+from tests.support.conversation import PROMPT, TURNS
+from tests.support.engine_calls import request
+from tests.support.examples import replace
+from tests.support.recording import Fixed, record
 
 NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'
-
-
-class Fixed:
-    """An engine that always gives the same answer."""
-
-    info = EngineInfo(engine="fixed", model="m1", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
-
-    def __init__(self, answer: Completion | Declined) -> None:
-        self.answer = answer
-        self.closed = False
-
-    def generate(self, asked: Request) -> Completion | Declined:
-        assert isinstance(asked.schema, dict)
-        asked.schema["changed"] = True  # as an engine may do
-        return self.answer
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def record(folder: Path, asked: Request, answer: Completion | Declined) -> Path:
-    RecordingEngine(Fixed(answer), folder, lost=pytest.fail).generate(asked)
-    return Recordings(folder).path(asked.key, asked.repeat)
 
 
 def replayed(folder: Path, asked: Request, **options: Any) -> Completion | Declined:
@@ -270,7 +248,7 @@ def recorded_answers(folder: Path) -> dict[str, tuple[str, str]]:
     """Return the recorded prompts and answers, by file name."""
     return {
         path.stem: (one.prompt.messages[0].content, text_of(one.answer))
-        for path, one in ((path, Recordings(folder).at(path)) for path in Recordings(folder).paths())
+        for path, one in ((path, Recordings(folder).try_read(path)) for path in Recordings(folder).paths())
         if one is not None
     }
 
@@ -396,8 +374,8 @@ def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
     recordings, first = Recordings(tmp_path), nth(1, "a").key
     paths = recordings.paths()
 
-    held = {path: recordings.at(path) for path in paths}
-    assert all(recordings.at(path) is one for path, one in held.items())
+    held = {path: recordings.try_read(path) for path in paths}
+    assert all(recordings.try_read(path) is one for path, one in held.items())
     record(tmp_path, nth(2, "b"), examples.completion("again"))
     assert [text_of(one.answer) for one in recordings.read_of_test(first, 0)] == ["a", "again", "c"]
 
@@ -466,7 +444,7 @@ def test_conversation_with_tools_is_recorded_unchanged() -> None:
 
     assert written["messages"][2] == {**TURNS[2], "content": [""]}
     assert written["messages"][6] == {"role": "user", "content": ["In which city? As JSON."]}
-    assert Recording.from_dict(written).changed(replace(asked, schema=True)) == ""
+    assert Recording.from_dict(written).describe_changes(replace(asked, schema=True)) == ""
 
 
 @pytest.mark.parametrize(

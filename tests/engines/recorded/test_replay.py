@@ -14,9 +14,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
-from tests import examples
-from tests.engines.calls import request
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.engine_calls import request
+from tests.support.examples import record, replace
 
 SCHEMA = {"type": "integer"}
 
@@ -163,7 +163,7 @@ def test_replay_requires_the_variant_option(tmp_path: Path, named: dict[str, str
 def test_replay_reports_only_a_different_seed(tmp_path: Path) -> None:
     sampled = GenerationParams(max_tokens=64, seed=5)
     recorded = [
-        replace(record("a", schema=SCHEMA), repeat=repeat, params=sampled.for_repeat(repeat)) for repeat in range(3)
+        replace(record("a", schema=SCHEMA), repeat=repeat, params=sampled.with_repeat(repeat)) for repeat in range(3)
     ]
     config = replaying(tmp_path, *recorded)
     engine = find("replay").build(replace(config, options={**config.options, "strict": True}))

@@ -23,11 +23,11 @@ from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
 from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, check_id, read_lines
 from pytest_jsbench.lab.batches.submission import build_batches
-from tests.engines import anthropic_wire, gemini_wire, openai_wire
-from tests.engines.calls import request
-from tests.engines.provider import Asked, Provider, Reply, json_reply, keep_open
-from tests.examples import replace
-from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
+from tests.support import anthropic_wire, gemini_wire, openai_wire
+from tests.support.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
+from tests.support.engine_calls import request
+from tests.support.examples import replace
+from tests.support.provider import Asked, Provider, Reply, json_reply, keep_open
 
 UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
 #: JSON may contain characters at which Python's splitlines splits.

@@ -29,8 +29,8 @@ from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.testing import request
-from tests import examples
-from tests.examples import replace
+from tests.support import examples
+from tests.support.examples import replace
 
 EXPIRED = Failed(kind=FaultKind.TIMEOUT, message="the batch expired before this request was made")
 ENGINE = EngineInfo(engine="fake", model="m", response_format=ResponseFormat.TEXT, streaming=False)

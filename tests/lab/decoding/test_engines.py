@@ -36,11 +36,11 @@ from pytest_jsbench.engines.base import (
 )
 from pytest_jsbench.engines.http.calls import EnclosedError
 from pytest_jsbench.engines.http.client import Client
-from pytest_jsbench.engines.registry import find, sampled
+from pytest_jsbench.engines.registry import find, resolve_sampling
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
-from tests.conversation import PROMPT
-from tests.engines.calls import CITY, complete, decline, fault, request
-from tests.engines.contract import EngineContract, ServedByAModel
+from tests.support.conversation import PROMPT
+from tests.support.engine_calls import CITY, complete, decline, fault, request
+from tests.support.engine_contract import EngineContract, ServedByAModel
 
 Decoding = Callable[[str], tuple[EngineConfig, Engine]]
 
@@ -181,7 +181,7 @@ def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decod
 def test_only_engine_that_samples_has_a_seed(name: str) -> None:
     for temperature, seed in ((None, None), (0, None), (0.7, 5)):
         asked = GenerationParams(max_tokens=8, temperature=temperature, seed=5)
-        found = sampled(find(name), EngineConfig(name=name), asked)
+        found = resolve_sampling(find(name), EngineConfig(name=name), asked)
         assert (found.temperature, found.seed) == (temperature or 0, seed)
 
 

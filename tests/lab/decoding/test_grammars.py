@@ -15,7 +15,7 @@ import pytest
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 
-MOODY = "tests.lab.decoding.moody"
+MOODY = "tests.support.faulty_library"
 
 
 @contextmanager
@@ -113,12 +113,12 @@ def test_a_process_that_came_back_is_lent_again_and_no_more_than_there_are() -> 
     grammars = Grammars(made, bounded=False, compile_timeout=1, mask_timeout=1)
 
     def borrow() -> LibraryProcess:
-        with grammars.loaded() as process:
+        with grammars.reserve_process() as process:
             return process
 
     assert borrow() is borrow()
     with ThreadPoolExecutor(1) as threads:
-        with grammars.loaded() as first, grammars.loaded() as second:
+        with grammars.reserve_process() as first, grammars.reserve_process() as second:
             assert {first, second} == set(made)
             third = threads.submit(borrow)
             with pytest.raises(TimeoutError):

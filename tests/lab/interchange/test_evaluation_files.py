@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.lab.interchange.evaluation_files import aggregate
-from tests.cli.commands import failed, ran, run, shown
+from tests.support.commands import failed, ran, run, shown
 
 
 def written(path: Path, **metrics: Any) -> Path:

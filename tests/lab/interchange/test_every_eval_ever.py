@@ -17,9 +17,9 @@ from pytest_jsbench.lab.interchange.every_eval_ever import Version, write
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
-from tests import examples
-from tests.examples import record, replace
-from tests.verdicts.data import DATA
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.public_data import DATA
 
 SCHEMAS = DATA / "every_eval_ever"
 needs_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=f"the schemas of every_eval_ever are not at {SCHEMAS}")

@@ -16,13 +16,13 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.formats import published
+from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.lab.probe import demo_server
-from pytest_jsbench.lab.probe.demo_server import ChatRequest, conforming
+from pytest_jsbench.lab.probe.demo_server import ChatRequest, make_conforming_value
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.engines.openai_wire import SECRET
-from tests.engines.provider import Provider, json_reply, unreachable_url
-from tests.lab.probe.enforcing import Enforcing, refusal, said
+from tests.support.enforcing_server import Enforcing, refusal, said
+from tests.support.openai_wire import SECRET
+from tests.support.provider import Provider, json_reply, unreachable_url
 
 pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
@@ -48,8 +48,8 @@ def probed(provider: Provider, server: Enforcing, *more: str, status: int) -> di
     out = io.StringIO()
     assert main(arguments(provider, "--json", *more), out=out) == status
     found = json.loads(out.getvalue())
-    jsonschema_rs.Draft202012Validator(published("probe")).validate(found)
-    assert found.keys() == published("probe")["properties"].keys()
+    jsonschema_rs.Draft202012Validator(load_format_schema("probe")).validate(found)
+    assert found.keys() == load_format_schema("probe")["properties"].keys()
     assert found["enforced"] is (status == 0)
     return {name(mode): mode for mode in found["modes"]}
 
@@ -186,7 +186,7 @@ def test_probe_is_undecided_if_the_model_conforms_in_the_control(provider: Provi
     def instead(question: ChatRequest) -> Any:
         content = provider.asked[-1].body["messages"][-1]["content"] if role == "user" else question.shown
         shown = content.partition("conforms to this JSON schema:\n\n")[2]
-        return said(json.dumps(conforming(json.loads(shown))), question) if shown else None
+        return said(json.dumps(make_conforming_value(json.loads(shown))), question) if shown else None
 
     modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)
 
@@ -209,7 +209,7 @@ def test_a_server_that_opens_closed_objects_is_broken_for_that_alone(provider: P
     def instead(question: ChatRequest) -> Any:
         if not question.schema:
             return None
-        return said(json.dumps({**conforming(question.schema), "more": 1}), question)
+        return said(json.dumps({**make_conforming_value(question.schema), "more": 1}), question)
 
     names = "--keywords=additionalProperties,minLength"
     server = Enforcing(
@@ -226,7 +226,7 @@ def test_duplicate_key_shows_that_the_schema_is_not_enforced(provider: Provider)
     def instead(question: ChatRequest) -> Any:
         if not question.schema:
             return None
-        text = json.dumps(conforming(question.schema))
+        text = json.dumps(make_conforming_value(question.schema))
         return said(f"{text[:-1]}, {text[1:]}", question)
 
     modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)

@@ -18,7 +18,7 @@ from pytest_jsbench.prompts import find_template
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.variants import Variant
-from tests.fuzzing import at_least
+from tests.support.fuzzing import at_least
 
 
 def variant(engine: str) -> Variant:

@@ -7,8 +7,8 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from pytest_jsbench.lab.probe.demo_server import conforming
-from pytest_jsbench.lab.probe.probe import within
+from pytest_jsbench.lab.probe.demo_server import make_conforming_value
+from pytest_jsbench.lab.probe.probe import select_fitting
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, ProbeQuestion, Words, any_question, keyword_question
 
 RANDOM = Random(7)
@@ -24,7 +24,7 @@ def test_keyword_prompt_requests_an_answer_that_breaks_only_its_keyword(keyword:
 
     assert f'"{keyword}"' in json.dumps(question.schema)
     assert not is_valid(question, json.loads(question.wanted))
-    assert is_valid(question, conforming(question.schema))
+    assert is_valid(question, make_conforming_value(question.schema))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -35,7 +35,7 @@ def test_a_schema_of_a_shape_has_it_and_a_short_answer_that_conforms(shape: str)
     has = {"large": len(text) > 4_000, "nested": text.count("additionalProperties") == 8, "recursive": "$defs" in text}
     assert has[shape]
     assert not is_valid(question, json.loads(question.wanted))
-    answer = conforming(question.schema)
+    answer = make_conforming_value(question.schema)
     assert is_valid(question, answer)
     assert len(json.dumps(answer)) < 300
 
@@ -62,9 +62,9 @@ def test_may_begin_accepts_a_truncated_conforming_answer() -> None:
 
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_a_provider_is_asked_about_keywords_that_it_documents(subset: str) -> None:
-    keywords = within(KEYWORDS, subset)
+    keywords = select_fitting(KEYWORDS, subset)
 
     assert {"enum", "properties", "required", "additionalProperties", "$ref", "anyOf"} <= set(keywords)
     for keyword in ("allOf", "minimum"):
         assert (keyword in keywords) is (keyword in SUBSETS[subset].keywords)
-    assert within(KEYWORDS, None) == tuple(KEYWORDS)
+    assert select_fitting(KEYWORDS, None) == tuple(KEYWORDS)

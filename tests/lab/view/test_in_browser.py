@@ -12,11 +12,12 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.run_json import read_run
-from tests import examples
-from tests.browser import Browser, needs_chromium
-from tests.lab.view.test_view import TOKEN, keep
+from tests.support import examples
+from tests.support.browser import Browser, needs_chromium
+from tests.support.run_files import store_run
 
 pytestmark = [pytest.mark.slow, needs_chromium]
+TOKEN = "the-token"
 #: A run's name in the format of pytest-jsbench.
 NAME = "2026-11-26T03-01-22Z-4f1c2a90"
 
@@ -32,8 +33,8 @@ def address(tmp_path: Path) -> Iterator[str]:
         examples.record(f"case{number:03}", task="orders", verdict=examples.VIOLATED if number < 7 else examples.PASSED)
         for number in range(230)
     ]
-    keep(tmp_path / "runs" / NAME, examples.run(*records))
-    keep(tmp_path / "runs" / "second", examples.run(*records[:20]))
+    store_run(tmp_path / "runs" / NAME, examples.run(*records))
+    store_run(tmp_path / "runs" / "second", examples.run(*records[:20]))
     server = uvicorn.Server(uvicorn.Config(make_site(tmp_path / "runs", TOKEN), log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -26,7 +26,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports.run_json import read_run, run_to_dict, write_run
-from tests import examples
+from tests.support import examples
+from tests.support.run_files import store_run
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -38,13 +39,6 @@ TOKEN = "the-token"
 HOSTILE = "<script>alert(1)</script>"
 
 
-def keep(folder: Path, run: Run, *, ended: bool = True) -> None:
-    folder.mkdir(parents=True)
-    journal.write(folder / "records.jsonl", run.metadata, run.records)
-    if ended:
-        write_run(folder / "run.json", run_to_dict(run, summarize(run), config_path="unknown"))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     answers = [
@@ -52,9 +46,9 @@ def folder(tmp_path: Path) -> Path:
         examples.record("b", task="orders", verdict=examples.VIOLATED),
         examples.record("c", task="talk", verdict=examples.VIOLATED, generation=examples.completion(HOSTILE)),
     ]
-    keep(tmp_path / "first", examples.run(*answers))
-    keep(tmp_path / "second", examples.run(answers[0], examples.record("b", task="orders"), answers[2]))
-    keep(tmp_path / "third", examples.run(*answers[:1]), ended=False)
+    store_run(tmp_path / "first", examples.run(*answers))
+    store_run(tmp_path / "second", examples.run(answers[0], examples.record("b", task="orders"), answers[2]))
+    store_run(tmp_path / "third", examples.run(*answers[:1]), ended=False)
     return tmp_path
 
 
@@ -130,7 +124,7 @@ def test_run_page_opens_with_verdict_gates_and_pictures(tmp_path: Path) -> None:
     summary = summarize(run)
     gates = [check(Gate.parse(text), summary) for text in ("pass_rate>=0.9", "pass_rate>=0.1")]
     run = examples.replace(run, verdict=decide(Ending(), summary.total, gates))
-    keep(tmp_path / "gated", run)
+    store_run(tmp_path / "gated", run)
     write_run(tmp_path / "gated" / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
 
     page = shown(opened(tmp_path), "/run/gated")
@@ -170,9 +164,9 @@ def test_attempt_page_shows_all_parts_and_escapes_untrusted_markup(
 
 
 def test_two_runs_of_variants_or_one_without_attempts_are_compared_too(tmp_path: Path) -> None:
-    keep(tmp_path / "one", examples.compared(gpt="pppppp", mini="vvvvvv"))
-    keep(tmp_path / "two", examples.compared(gpt="vvvvvv", mini="vvvvvv"))
-    keep(tmp_path / "none", examples.run(planned=()))
+    store_run(tmp_path / "one", examples.compared(gpt="pppppp", mini="vvvvvv"))
+    store_run(tmp_path / "two", examples.compared(gpt="vvvvvv", mini="vvvvvv"))
+    store_run(tmp_path / "none", examples.run(planned=()))
     client = opened(tmp_path)
 
     page = shown(client, "/compare?run=one&run=two")
@@ -218,7 +212,7 @@ def test_a_run_that_cannot_be_read_is_named_with_its_fault(client: TestClient, f
 
 
 def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
-    keep(tmp_path / "many", examples.run(*(examples.record(f"c{n:03}", task="t") for n in range(120))))
+    store_run(tmp_path / "many", examples.run(*(examples.record(f"c{n:03}", task="t") for n in range(120))))
     client = opened(tmp_path)
     page = shown(client, "/run/many?task=t")
     (later,) = re.findall(r'href="(\?[^"]*)">later', page)
@@ -279,7 +273,7 @@ def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monke
     monkeypatch.chdir(folder / "first")
     runs = Shelf(Path())
 
-    assert [run.name for run in runs.listed()] == ["first"]
+    assert [run.name for run in runs.list_runs()] == ["first"]
     assert len(runs.run("first").attempts) == 3
 
 
@@ -364,13 +358,13 @@ def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
 @pytest.mark.slow
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
-    keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
-    assert next(Shelf(tmp_path).listed()).evaluation is not None
+    store_run(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
+    assert next(Shelf(tmp_path).list_runs()).evaluation is not None
     assert Shelf(tmp_path).run("many").attempts  # Import everything before memory is measured.
     runs = Shelf(tmp_path)
     tracemalloc.start()
     try:
-        assert next(runs.listed()).evaluation is not None
+        assert next(runs.list_runs()).evaluation is not None
         run = runs.run("many")
         kept, _ = tracemalloc.get_traced_memory()
     finally:
@@ -403,11 +397,11 @@ def test_view_names_a_run_it_must_not_read_and_lists_the_rest(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
-    keep(outside / "run", examples.run(examples.record("a", task="orders")))
+    store_run(outside / "run", examples.run(examples.record("a", task="orders")))
     (folder / "linked").symlink_to(outside / "run")
-    keep(folder / "piped", examples.run(examples.record("a", task="orders")), ended=False)
+    store_run(folder / "piped", examples.run(examples.record("a", task="orders")), ended=False)
     os.mkfifo(folder / "piped" / "records.gw0.jsonl")
-    keep(folder / "borrowed", examples.run(examples.record("a", task="orders")), ended=False)
+    store_run(folder / "borrowed", examples.run(examples.record("a", task="orders")), ended=False)
     (folder / "borrowed" / "run.json").symlink_to(outside / "run" / "run.json")
     client = opened(folder)
 
@@ -424,7 +418,7 @@ def test_view_names_a_run_it_must_not_read_and_lists_the_rest(
 
 
 def test_view_shows_a_run_whose_name_is_not_utf8(folder: Path) -> None:
-    keep(folder / "odd\udcff", examples.run(examples.record("a", task="orders")))
+    store_run(folder / "odd\udcff", examples.run(examples.record("a", task="orders")))
     client = opened(folder)
 
     assert "odd\\xff" in unescape(shown(client, "/"))
@@ -454,15 +448,15 @@ def test_view_shows_runs_as_they_are_read(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(shelf, "PATIENCE", 0.2)
     listing = Shelf(folder)
 
-    rows = {run.name: run.pending for run in listing.listed()}
+    rows = {run.name: run.pending for run in listing.list_runs()}
     read.set()
 
     assert rows["first"]
     assert len(rows) == 3
     for _ in range(300):
-        if not any(run.pending for run in listing.listed()):
+        if not any(run.pending for run in listing.list_runs()):
             break
-    assert not any(run.pending for run in listing.listed())
+    assert not any(run.pending for run in listing.list_runs())
 
 
 def test_view_redirects_to_its_own_paths_only(folder: Path) -> None:

@@ -9,9 +9,9 @@ from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome
 from pytest_jsbench.reports.html import case_list
 from pytest_jsbench.values import match
-from tests import examples
-from tests.examples import record, replace
-from tests.reports.html.pages import needs_jinja2, page, unpacked
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.report_pages import needs_jinja2, page, unpacked
 
 pytestmark = needs_jinja2
 

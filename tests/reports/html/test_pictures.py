@@ -16,8 +16,8 @@ from pytest_jsbench.reports.html.pictures import draw_matrix, draw_rates, draw_s
 from pytest_jsbench.reports.overview import table_of_spread
 from pytest_jsbench.reports.run_report import table_of_keywords, table_of_tasks
 from pytest_jsbench.values import match
-from tests import examples
-from tests.examples import record, replace
+from tests.support import examples
+from tests.support.examples import record, replace
 
 HOSTILE = "</title></svg><script>alert(1)</script>\x1b[31m\u202e&\"'" + "宽" * 80
 

@@ -20,9 +20,9 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
-from tests import examples
-from tests.examples import record, replace
-from tests.reports.html.pages import needs_jinja2, page, unpacked
+from tests.support import examples
+from tests.support.examples import record, replace
+from tests.support.report_pages import needs_jinja2, page, unpacked
 
 HOSTILE = (
     "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">\x1b[31m\u202e"

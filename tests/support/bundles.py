@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urljoin
 
 from pytest_jsbench.schemas.dialects import Dialect
 from pytest_jsbench.schemas.keywords import children
-from tests.verdicts.data import DATA
+from tests.support.public_data import DATA
 
 _HOST = "http://localhost:1234/"
 _REMOTES = DATA / "JSON-Schema-Test-Suite" / "remotes"

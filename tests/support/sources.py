@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from tests.docs.reference import PACKAGE
+from tools.reference import PACKAGE
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Build the published JSON Schemas from the types; `python -m tests.docs.formats` writes the changed ones."""
+"""Build the published JSON Schemas from the types; `python -m tools.formats` writes the changed ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.lab.probe.report import SCHEMA_VERSION as PROBE_VERSION
 from pytest_jsbench.lab.probe.report import ProbeReport
+from pytest_jsbench.metrics.attempt_groups import AttemptGroups
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
-from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.records import metadata
 from pytest_jsbench.records.journal import Header
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
@@ -29,9 +30,8 @@ from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.reports.run_json import RUN_VERSION, FinishedRun, RunFile, VariantFigures
 from pytest_jsbench.verdicts import Verdict
-from tests import examples
 
-FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
+FOLDER = Path(__file__).parents[1] / "pytest_jsbench" / "formats"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: Fields that only the process that created the value needs.
 IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
@@ -198,7 +198,8 @@ def metrics() -> dict[str, Any]:
     """Return the JSON Schema of a run's metrics, with descriptions from the comments."""
     comments = {name: sentence(computed.__doc__ or "") for name, computed in Metrics.computed.items()}
     properties: dict[str, Any] = {}
-    for name, value in summarize(examples.run()).total.to_dict().items():
+    nothing = AttemptGroups(attempts=(), planned=(), costs=Costs(), missing_reasons={})
+    for name, value in Metrics(nothing).to_dict().items():
         time, _, part = name.rpartition("_")
         field = dict(_COUNT)
         if isinstance(value, dict):
@@ -339,6 +340,7 @@ def text_of(name: str) -> str:
 
 
 def main() -> None:
+    """Write the file of each published JSON Schema."""
     for name in PUBLISHED:
         (FOLDER / f"{name}.schema.json").write_text(text_of(name), "utf-8")
 

@@ -14,7 +14,7 @@ import pytest
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html.report import render
-from tests import examples
+from tests.support import examples
 
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
 

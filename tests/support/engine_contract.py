@@ -11,7 +11,7 @@ from pytest_jsbench import testing
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import FaultKind, FinishReason
 from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
-from tests.engines.calls import complete, fault, request
+from tests.support.engine_calls import complete, fault, request
 
 #: Minimum seconds for an engine under the contract to answer.
 SLOW = 0.02

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines import anthropic_wire
-from tests.engines.provider import Provider, Reply, stream_reply
+from tests.support import anthropic_wire
+from tests.support.provider import Provider, Reply, stream_reply
 
 SECRET = anthropic_wire.SECRET
 MODEL = "us.anthropic.claude-test-v1:0"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines.provider import Provider, event
+from tests.support.provider import Provider, event
 
 SECRET = "sk-ant-test-0123456789abcdef"
 INPUT = {"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "output_tokens": 1}

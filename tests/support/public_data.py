@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+#: Evaluation files written by another tool.
+OPENADAPT_EVALS = DATA / "openadapt_evals"
 
 needs_labels = pytest.mark.skipif(
     not (DATA / "labelled").is_dir(), reason=f"the labelled answers are not at {DATA / 'labelled'}"

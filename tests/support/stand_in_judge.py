@@ -111,13 +111,13 @@ def _judge(policy: str) -> TroubledJudge:
 vars(in_process)["_judge"] = _judge
 
 
-def inspected(schema: str, policy: str) -> Any:
-    return in_process.inspected(schema, policy)
+def inspect_schema(schema: str, policy: str) -> Any:
+    return in_process.inspect_schema(schema, policy)
 
 
 def constants(schema: str, policy: str) -> Any:
     return in_process.constants(schema, policy)
 
 
-def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
-    return in_process.judged(schema, policy, text, truncated, trivial)
+def judge_answer(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
+    return in_process.judge_answer(schema, policy, text, truncated, trivial)

@@ -29,7 +29,7 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.questions import together
+from pytest_jsbench.records.questions import combine_variants
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
 from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
@@ -176,7 +176,7 @@ def evaluation(run: Run, source: str = "run.json") -> Evaluation:
 
 def variants(**changes: Mapping[str, object]) -> RunMetadata:
     """Return the metadata of a run with variants; each has its changes, by name."""
-    return together([replace(metadata(**change), variant=name) for name, change in changes.items()])
+    return combine_variants([replace(metadata(**change), variant=name) for name, change in changes.items()])
 
 
 def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_jsbench.lab.probe.demo_server import ChatRequest, completion, stream_events
-from tests.engines.openai_wire import error_body
-from tests.engines.provider import Asked, Reply, json_reply, stream_reply
+from tests.support.openai_wire import error_body
+from tests.support.provider import Asked, Reply, json_reply, stream_reply
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines import openai_wire
-from tests.engines.provider import Provider, event
+from tests.support import openai_wire
+from tests.support.provider import Provider, event
 
 USAGE = {
     "input_tokens": 20,

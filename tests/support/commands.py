@@ -11,8 +11,8 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
-from tests import examples
-from tests.examples import record
+from tests.support import examples
+from tests.support.examples import record
 
 
 def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Generate parts of the pages from the code; `python -m tests.docs.reference` rewrites them."""
+"""Generate parts of the pages from the code; `python -m tools.reference` rewrites them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pytest_jsbench.lab.published import published_coverage, published_masks, ro
 from pytest_jsbench.metrics.figure import Better, Figure, Kind, Shown
 from pytest_jsbench.metrics.figures import FIGURES, TIMES
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
-from tests.verdicts.syntax_examples import REASONS, ReasonExamples
+from tools.syntax_examples import REASONS, ReasonExamples
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(pytest_jsbench.__file__).parent
 
 #: A valid value of each option.
@@ -447,6 +447,7 @@ def assert_installed_anew() -> None:
 
 
 def main() -> None:
+    """Rewrite the generated parts of all pages."""
     assert_installed_anew()
     for path in sorted((ROOT / "docs").glob("*.md")):
         before = path.read_text("utf-8")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_jsbench.core.generations import DeclineReason, FaultKind
-from tests.engines.provider import Reply, dripping, dripping_head, event, json_reply, raw_reply, stream_reply
-from tests.engines.speakers import Speaker
+from tests.support.api_servers import Speaker
+from tests.support.provider import Reply, dripping, dripping_head, event, json_reply, raw_reply, stream_reply
 
 #: `LONGEST_BODY` in bytes during the run, so that an oversized answer is cheap.
 OVERSIZED = 300_000

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines.provider import Provider, event
+from tests.support.provider import Provider, event
 
 SECRET = "sk-test-0123456789abcdef"
 USAGE = {

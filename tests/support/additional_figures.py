@@ -51,9 +51,9 @@ def write(folder: Path) -> None:
     from pytest_jsbench.reports.run_report import main_table
     from pytest_jsbench.reports.tables import summary_to_pandas
     from pytest_jsbench.reports.terminal import report_lines
-    from tests import examples
-    from tests.docs import reference
-    from tests.reports.test_every_output import ordinary, outputs, side_by_side
+    from tests.support import examples
+    from tests.support.every_output import ordinary, outputs, side_by_side
+    from tools import reference
 
     summary = summarize(ordinary())
     texts = outputs(ordinary(), summary, folder)

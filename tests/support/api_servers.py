@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from tests.engines import anthropic_wire as messages
-from tests.engines import cloud_wire
-from tests.engines import gemini_wire as gemini
-from tests.engines import openai_wire as chat
-from tests.engines import responses_wire as responses
-from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
+from tests.support import anthropic_wire as messages
+from tests.support import cloud_wire
+from tests.support import gemini_wire as gemini
+from tests.support import openai_wire as chat
+from tests.support import responses_wire as responses
+from tests.support.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 TEXT = json.dumps({"city": "Oslo", "old": True})
 _CUT = len(TEXT) // 2

@@ -19,7 +19,7 @@ from pytest_jsbench.engines.providers.finish_reasons import (
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.providers.provider import WireFormat
-from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
+from tests.support import anthropic_wire, gemini_wire, openai_wire, responses_wire
 
 
 @dataclass(frozen=True, kw_only=True)

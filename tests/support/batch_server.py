@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.provider import Asked, Provider, Reply, json_reply, raw_reply
+from tests.support import anthropic_wire, gemini_wire, openai_wire, responses_wire
+from tests.support.provider import Asked, Provider, Reply, json_reply, raw_reply
 
 #: Matches the title of the schema, which identifies the request.
 _TITLE = re.compile(r'"title": ?"(\w+)"')

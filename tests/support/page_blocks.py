@@ -8,6 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.reference import ROOT
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+#: Directories of earlier runs, to which the commands of the pages refer.
+RUNS = ("20260101T000000Z-local-a", "20260102T000000Z-local-b", "20260103T000000Z-local-c")
+
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)$")
 _COMMENT = re.compile(r"^\s*<!-- (?P<word>not run|run|file)(?:: (?P<rest>.+?))? -->$")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_jsbench.core.errors import JSBenchError
-from tests.fuzzing import TIMES
+from tests.support.fuzzing import TIMES
 
 #: Number of mutations to try on a reader.
 TRIED = max(1, int(100 * TIMES))

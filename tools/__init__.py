@@ -1,0 +1,1 @@
+"""Generators of pages and of published JSON Schemas, run as `python -m tools.NAME`."""
