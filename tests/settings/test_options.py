@@ -164,7 +164,7 @@ def test_options_of_a_call_are_the_parameters_that_an_engine_gets_and_a_run_reco
 
 @pytest.mark.slow
 def test_additional_option_reaches_every_entry_point_records_documentation_and_comparison(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.settings.one_option_more", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.additional_option", str(tmp_path)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 
     found = json.loads((tmp_path / "found.json").read_text())

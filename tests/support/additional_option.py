@@ -1,5 +1,5 @@
 """
-Use an additional option at every entry point: `python -m tests.settings.one_option_more FOLDER`.
+Use an additional option at every entry point: `python -m tests.support.additional_option FOLDER`.
 
 The option is added to the sources before any other module has imported them: as a row of the table, and as a field of
 the parameters that an engine gets.
@@ -99,7 +99,7 @@ def asked_and_answered(folder: Path) -> list[list[Any]]:
 def write(folder: Path) -> None:
     """Write what each entry point makes of the option."""
     from pytest_jsbench import evaluate
-    from tests.docs import reference
+    from tools import reference
 
     found: dict[str, Any] = {}
     for name, text in {
