@@ -193,9 +193,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
                 modes = counted(len(plan.ways), "mode")
                 calls = counted(plan.max_calls, "call")
                 engine = f"{info.engine} {info.model}"
-                out.lines(
-                    [f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"]
-                )
+                out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
             controls = probe.ask_controls()
             if controls and not options.json:
                 out.lines([*report.control_lines(controls), ""])
