@@ -39,7 +39,7 @@ def test_file_without_a_schema_is_a_broken_case_with_its_path(tmp_path: Path, co
 
 
 def test_a_folder_without_schemas_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json files"):
+    with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json, \*\.yaml or"):
         opened(tmp_path)
 
 
