@@ -83,21 +83,21 @@ def _building(inspect: Callable[[str], object], schemas: Sequence[str]) -> float
     return time.thread_time() - begin
 
 
-def _write(path: Path) -> None:
+def write_answers(path: Path) -> None:
     from benchmarks.answers import labelled_answers, real_schemas
 
     answers = [[answer.schema_text, answer.text] for answer in labelled_answers()]
     path.write_text(json.dumps({"answers": answers, "schemas": [json.dumps(schema) for schema in real_schemas()]}))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None, *, write: Callable[[Path], None] = write_answers) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_versions", description=__doc__)
     parser.add_argument("other", help="interpreter of the other version's environment")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     best: dict[str, dict[str, float]] = {sys.executable: {}, given.other: {}}
     with tempfile.TemporaryDirectory() as folder:
-        _write(path := Path(folder) / "work.json")
+        write(path := Path(folder) / "work.json")
         for _ in range(given.rounds):
             for python, figures in best.items():
                 #  use another directory, so that each process imports its own version, and none of these modules

@@ -146,7 +146,7 @@ def _call_child(function: str, *arguments: object, seconds: float) -> Any:
         raise EngineError(f"internal error in the adaptation: {error}") from None
 
 
-def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
+def adapter(text: str, *, seconds: float = SECONDS) -> Callable[[Schema], Adapted | Inexpressible] | None:
     """
     Return the function that adapts schemas as in `narrow:openai`; None for `verbatim`.
 
@@ -161,4 +161,4 @@ def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
         raise ValueError(
             f"expected verbatim, narrow:NAME or relax:NAME, with a NAME of {', '.join(SUBSETS)}; found {text!r}"
         )
-    return partial(adapt_within, subset=subset, mode=cast("Mode", mode))
+    return partial(adapt_within, subset=subset, mode=cast("Mode", mode), seconds=seconds)

@@ -58,7 +58,7 @@ class DocumentFolder:
         self.reader = FileReader(root=root, longest_line=LARGEST_SCHEMA)
         self._files = files
         #: Function that returns the parsed contents of a file, from a cache if possible.
-        self.document = lru_cache(maxsize=_KEPT)(self._parse)
+        self.document = lru_cache(maxsize=_KEPT)(self.parse)
 
     @classmethod
     def whole(cls, root: Path) -> DocumentFolder:
@@ -114,7 +114,7 @@ class DocumentFolder:
         paths: dict[str, Path] = {}
         for path in self._files:
             try:
-                document = self._parse(path)
+                document = self.parse(path)
             except Unreadable:
                 continue
             if isinstance(document, dict):
@@ -123,7 +123,8 @@ class DocumentFolder:
                         paths.setdefault(join_uris(self.uri(path), name).partition("#")[0], path)
         return paths
 
-    def _parse(self, path: Path) -> object:
+    def parse(self, path: Path) -> object:
+        """Return the parsed contents of a file, which `document` caches."""
         return _parse(self.data(path, largest=LARGEST_DOCUMENT), path=path, largest=LARGEST_DOCUMENT)
 
 

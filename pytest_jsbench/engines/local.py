@@ -33,7 +33,7 @@ from pytest_jsbench.engines.engine_options import (
     requirement_error,
 )
 from pytest_jsbench.engines.http.calls import get
-from pytest_jsbench.engines.local_guard import RestartGuard, SharedState, Supervisor
+from pytest_jsbench.engines.local_guard import LEAST_PATIENCE, RestartGuard, SharedState, Supervisor
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
@@ -173,7 +173,14 @@ def _why_not_started(error: Exception, settings: ServerSettings) -> str:
 class LocalEngine(OpenAIEngine):
     """An engine that calls the local server, with schemas that a small model can complete."""
 
-    def __init__(self, config: EngineConfig, local: LocalSettings, info: EngineInfo) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        local: LocalSettings,
+        info: EngineInfo,
+        *,
+        least_patience: float = LEAST_PATIENCE,
+    ) -> None:
         address, key = find_server(config)
         # disable llama.cpp's default top_k and min_p, so that top_p applies alone
         limits = {} if local.top_p is None else {"top_p": local.top_p, "top_k": 0, "min_p": 0}
@@ -203,6 +210,7 @@ class LocalEngine(OpenAIEngine):
                 self.build_url("/slots"),
                 subject="the grammar of this schema" if constrained else "this request",
                 start_timeout=local.start_timeout,
+                least_patience=least_patience,
             )
 
     def generate(self, request: Request) -> Completion | Declined:
@@ -330,6 +338,10 @@ class LocalFactory:
     max_tokens = 192
     #: APIs that llama.cpp provides.
     passes_on = FORWARDABLE_APIS
+    #: Function that the server's process runs.
+    server = _SERVER
+    #: Minimum time after which the server is considered stuck, in seconds.
+    least_patience = LEAST_PATIENCE
 
     def check(self, config: EngineConfig) -> None:
         """Check that the packages and the model file exist and that all options are known."""
@@ -383,12 +395,13 @@ class LocalFactory:
             context=settings.context,
             threads=settings.threads,
         )
-        with serve_model(server, timeout=settings.start_timeout) as address:
+        with serve_model(server, timeout=settings.start_timeout, server=self.server) as address:
             yield replace(config, base_url=f"{address}/v1", api_key=server.key, model=alias)
 
     def build(self, config: EngineConfig) -> LocalEngine:
         """Build the engine, for a configuration from `prepare`."""
-        return LocalEngine(config, LocalSettings.from_config(config), self.describe(config))
+        settings = LocalSettings.from_config(config)
+        return LocalEngine(config, settings, self.describe(config), least_patience=self.least_patience)
 
 
 def find_server(config: EngineConfig) -> tuple[str, str]:

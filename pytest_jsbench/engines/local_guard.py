@@ -41,7 +41,7 @@ _OF_STOPPED_SERVER = frozenset({FaultKind.TIMEOUT, FaultKind.CONNECTION, FaultKi
 #: because a large model may compute for a long time before its loop accepts requests.
 _PATIENCE = 0.25
 #: Minimum time after which the server is considered stuck, in seconds.
-_LEAST_PATIENCE = 5.0
+LEAST_PATIENCE = 5.0
 #: Maximum duration of one probe, in seconds.
 _PROBE = 2.0
 #: Time between two checks of the shared state, in seconds.
@@ -184,7 +184,16 @@ class Supervisor:
 class RestartGuard:
     """Makes the calls of one engine, and repeats calls that a restart of the server interrupted."""
 
-    def __init__(self, shared: SharedState, client: Client, probe: str, *, subject: str, start_timeout: float) -> None:
+    def __init__(
+        self,
+        shared: SharedState,
+        client: Client,
+        probe: str,
+        *,
+        subject: str,
+        start_timeout: float,
+        least_patience: float = LEAST_PATIENCE,
+    ) -> None:
         """
         Store the settings; `probe` is the address of a page that the server's own loop answers, and `subject` names the
         suspected cause in messages.
@@ -194,6 +203,7 @@ class RestartGuard:
         self._probe = probe
         self._subject = subject
         self._start_timeout = start_timeout
+        self._least_patience = least_patience
         #: Tests with a call that may have stopped the server and that only the application can repeat.
         self._suspects: set[Hashable] = set()
 
@@ -242,7 +252,7 @@ class RestartGuard:
         """Return whether the server stopped during a failed call; if so, wait until the server is ready again."""
         if error.kind not in _OF_STOPPED_SERVER:
             return False
-        end = time.monotonic() + max(_LEAST_PATIENCE, _PATIENCE * timeout)
+        end = time.monotonic() + max(self._least_patience, _PATIENCE * timeout)
         while time.monotonic() < end:
             if self.starts() == starts and self._answers():
                 # The server may have answered after a restart that began in the meantime.

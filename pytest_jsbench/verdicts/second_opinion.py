@@ -216,7 +216,7 @@ class SecondOpinionSeeker:
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
-        self._validator = PythonValidator(read, self._checker if formats else None, exact=True)
+        self.validator = PythonValidator(read, self._checker if formats else None, exact=True)
         self._is_not_monotonic = _NOT_MONOTONIC.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -239,10 +239,10 @@ class SecondOpinionSeeker:
         """Return the results of validating twice: as if all undecided strings had their format, and as if none had."""
         self._checker.undecided.clear()
         self._checker.assumed = True
-        results = {self._validator.is_valid(instance)}
+        results = {self.validator.is_valid(instance)}
         if self._checker.undecided:
             self._checker.assumed = False
-            results.add(self._validator.is_valid(instance))
+            results.add(self.validator.is_valid(instance))
         return results
 
 

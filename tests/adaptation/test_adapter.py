@@ -4,13 +4,13 @@ import io
 import json
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.adaptation import Inexpressible
-from pytest_jsbench.adaptation import adapter as guarded
 from pytest_jsbench.adaptation.adapter import CannotBound, adapt_within, adapter, bound_within
 from pytest_jsbench.adaptation.bounding import bound_schema
 from pytest_jsbench.adaptation.narrowing import adapt
@@ -73,9 +73,8 @@ def test_adapting_too_slow_a_schema_is_inexpressible_and_the_next_works() -> Non
     assert not isinstance(adapt_within({"type": "object", "properties": {}}, "openai", "narrow"), Inexpressible)
 
 
-def test_a_run_adapts_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.2})
-    adapts = adapter("relax:anthropic")
+def test_a_run_adapts_within_the_bounds() -> None:
+    adapts = adapter("relax:anthropic", seconds=0.2)
     assert adapts is not None
     found = adapts(SLOW)
     assert isinstance(found, Inexpressible)
@@ -83,7 +82,7 @@ def test_a_run_adapts_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_command_reports_schemas_that_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.2})
+    monkeypatch.setattr("pytest_jsbench.cli.adapt.adapt_within", partial(adapt_within, seconds=0.2))
     (tmp_path / "slow.json").write_text(json.dumps(SLOW))
     out = io.StringIO()
     assert main(["adapt", str(tmp_path), "--subset=openai"], out=out) == 1

@@ -10,15 +10,13 @@ from benchmarks import judge_versions
 
 
 @pytest.mark.slow
-def test_two_versions_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_versions_are_measured_in_turn(capsys: pytest.CaptureFixture[str]) -> None:
     def write(path: Path) -> None:
         answers = [['{"type": "integer"}', text] for text in ("1", '"x"')]
         path.write_text(json.dumps({"answers": answers, "schemas": ["true"]}))
 
-    monkeypatch.setattr(judge_versions, "_write", write)
     same = Path(sys.executable)
-    monkeypatch.setattr(sys, "argv", ["judge_versions", f"{same.parent}/./{same.name}", "--rounds=1"])
 
-    judge_versions.main()
+    judge_versions.main([f"{same.parent}/./{same.name}", "--rounds=1"], write=write)
 
     assert "| building, cpu s" in capsys.readouterr().out

@@ -15,12 +15,11 @@ from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.labelled import open_labelled
-from pytest_jsbench.datasets.sources import parquet as of_parquet
 from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.named import PROMPTS, with_shots
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import SchemaFeatures
-from tests.support.dataset_reading import CallsHere, opened
+from tests.support.dataset_reading import opened
 from tests.support.mutations import mutated_bytes, mutated_json, mutated_lines, survive
 
 SCHEMA = {
@@ -197,9 +196,6 @@ KEPT: dict[str, tuple[str, ...]] = {
 def test_no_mutation_of_a_source_is_more_than_one_line(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if reader == "hub":
-        monkeypatch.setattr(of_parquet, "_calls", CallsHere)
-
     def attempt(chance: random.Random) -> None:
         for path in sorted(tmp_path.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()

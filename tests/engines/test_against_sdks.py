@@ -265,5 +265,5 @@ def test_sdk_client_sets_address_key_headers_and_query(name: str) -> None:
 
 
 def test_invalid_client_is_rejected_by_name() -> None:
-    with pytest.raises(EngineError, match=r"client is a dict without base_url: expected openai\.OpenAI"):
+    with pytest.raises(EngineError, match=r"client is a dict and has no attribute .base_url.; expected openai\.OpenAI"):
         open_engine("openai", client={})

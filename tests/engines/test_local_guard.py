@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines import local_guard
 from pytest_jsbench.engines.local_guard import RestartGuard, SharedState, Supervisor
 
 
@@ -55,7 +54,6 @@ def server() -> Server:
 @pytest.fixture
 def shared(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> SharedState:
     monkeypatch.setattr(tempfile, "gettempdir", lambda: tmp_path)
-    monkeypatch.setattr(local_guard, "_LEAST_PATIENCE", 0.2)
     shared = SharedState("key")
     shared.create()
     return shared
@@ -64,7 +62,9 @@ def shared(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> SharedState:
 @pytest.fixture
 def guard(server: Server, shared: SharedState) -> Iterator[RestartGuard]:
     supervisor = Supervisor(shared, is_alive=lambda: server.runs, restart=server.restart)
-    yield RestartGuard(shared, cast("Any", server), "/slots", subject="this request", start_timeout=1)
+    yield RestartGuard(
+        shared, cast("Any", server), "/slots", subject="this request", start_timeout=1, least_patience=0.2
+    )
     supervisor.stop(kill=lambda: None)
 
 
@@ -166,10 +166,7 @@ def test_interrupted_call_of_an_application_is_left_to_it(
 
 
 @pytest.mark.slow
-def test_server_that_cannot_be_restarted_fails_the_calls_with_the_reason(
-    guard: RestartGuard, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_guard, "_ATTEMPTS", 1)
+def test_server_that_cannot_be_restarted_fails_the_calls_with_the_reason(guard: RestartGuard, server: Server) -> None:
     server.failure = "no memory"
 
     for make in (server.end, lambda: "answer"):

@@ -24,7 +24,7 @@ from tools.reference import EXAMPLES
             "*engine 'scripted' has no default subset; specify a subset, such as narrow:openai*",
         ),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
-        (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
+        (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json, *"),
         (
             ["--jsbench-min-pass-rate=90"],
             "*--jsbench-min-pass-rate: expected a number from 0 to 1, such as 0.9; found *",

@@ -6,15 +6,18 @@ import time
 
 import pytest
 
-from pytest_jsbench.engines import local, local_guard
 from tests.support.bench import NUMBER, Bench, both_ways
 from tests.support.stand_in_server import ENDS, PIDS, STOPS
 
-#: Less patience with the server, for the workers.
-CONFTEST = """
-from pytest_jsbench.engines import local_guard
+#: The local engine with the stand-in as its server, and less patience with it.
+STAND_IN = """
+from pytest_jsbench.engines.local import LocalFactory
 
-local_guard._LEAST_PATIENCE = 0.5
+class StandIn(LocalFactory):
+    server = "tests.support.stand_in_server:address_of"
+    least_patience = 0.5
+
+FACTORY = StandIn()
 """
 GOOD = 10
 
@@ -22,11 +25,9 @@ pytest.importorskip("xllamacpp", reason="the local engine needs the package xlla
 
 
 @pytest.fixture
-def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Make cases that the stand-in answers, and a configuration for it."""
-    monkeypatch.setattr(local, "_SERVER", "tests.support.stand_in_server:address_of")
-    monkeypatch.setattr(local_guard, "_LEAST_PATIENCE", 0.5)
-    bench.write({"conftest.py": CONFTEST, "model.gguf": "GGUF"})
+def served(bench: Bench) -> Bench:
+    """Make cases that the stand-in answers, and an engine that starts it."""
+    bench.write({"stand_in.py": STAND_IN, "model.gguf": "GGUF"})
     for number in range(GOOD):
         bench.case(f"good{number}")
     return bench
@@ -35,7 +36,7 @@ def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def run_locally(bench: Bench, *args: str) -> tuple[pytest.RunResult, float]:
     start = time.perf_counter()
     result = bench.run_only(
-        "--jsbench-engine=local",
+        "--jsbench-engine=stand_in:FACTORY",
         "--jsbench-model=model.gguf",
         "--jsbench-dataset=schemas",
         "--jsbench-output=out",

@@ -307,7 +307,7 @@ def test_too_many_attempts_are_one_line(tmp_path: Path) -> None:
         for shard, name in enumerate("ab", start=1)
     ]
 
-    with pytest.raises(MergeError, match=r"plan 1,000,002 attempts; expected at most 1,000,000$"):
+    with pytest.raises(MergeError, match=r"have 1,000,002 planned attempts; expected at most 1,000,000$"):
         merge(paths)
 
 

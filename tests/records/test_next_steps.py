@@ -220,7 +220,7 @@ def test_next_step_after_a_grammar_let_a_schema_through_names_the_grammar() -> N
     schema = {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
 
     assert next_step(broken("/anyOf"), free, PARAMS, schema).startswith("the answer is a schema")
-    assert next_step(broken("/anyOf"), held, PARAMS, schema).startswith("llama.cpp's grammar was given anyOf")
+    assert next_step(broken("/anyOf"), held, PARAMS, schema).startswith("llama.cpp's grammar received keyword anyOf,")
 
 
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])

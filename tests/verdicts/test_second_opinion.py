@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from pytest_jsbench.verdicts import FailureType, Judge, SecondOpinion
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
-from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
+from pytest_jsbench.verdicts.second_opinion import PythonValidator, SecondOpinionSeeker
 
 
 def seeker(schema: Any, *, formats: bool = True) -> SecondOpinionSeeker:
@@ -151,19 +152,13 @@ def test_jsonschema_alone_keeps_its_own_arithmetic_and_formats(jsonschema_judge:
     assert unjudged.message.startswith("OverflowError")
 
 
-def test_panic_below_jsonschema_leaves_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panic_below_jsonschema_leaves_no_second_opinion() -> None:
     class PanicException(BaseException):
         pass
 
-    def panic(*_arguments: object) -> bool:
-        raise PanicException
-
-    def interrupt(*_arguments: object) -> bool:
-        raise KeyboardInterrupt
-
     seeking = seeker({"type": "integer"})
-    monkeypatch.setattr(type(seeking._validator), "is_valid", panic)
+    seeking.validator = Mock(spec=PythonValidator, is_valid=Mock(side_effect=PanicException))
     assert seeking.opinion(1, valid=True) is SecondOpinion.UNDECIDED
-    monkeypatch.setattr(type(seeking._validator), "is_valid", interrupt)
+    seeking.validator = Mock(spec=PythonValidator, is_valid=Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         seeking.opinion(1, valid=True)

@@ -47,14 +47,16 @@ _WORDS_IN_CONTEXT = tuple(
 )
 
 
-def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Listing:
-    """Open the selected cases of these files; the task of a schema file is its directory."""
+def open_files(
+    selection: Selection, paths: Sequence[Path], *, root: Path, documents: type[DocumentFolder] = DocumentFolder
+) -> Listing:
+    """Open the selected cases of these files, which `documents` reads; the task of a schema file is its directory."""
     ordered = sorted(set(paths) - _expectations(paths), key=lambda path: path.relative_to(root).parts)
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
         from pytest_jsbench.datasets.yaml_text import require_yaml
 
         require_yaml(f"dataset '{selection.source}'")
-    folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
+    folder = documents(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
     pages = ToolPages(ordered, partial(_cursor_of, folder))
     return Listing.from_entries(selection, (entry for path in ordered for entry in _find(folder, path, pages)))
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
@@ -33,18 +33,19 @@ _KEPT = 8
 _READING = threading.Lock()
 
 
-def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
-    """Yield the rows of the file; `task` is used for rows without a task."""
+def find(reader: FileReader, path: Path, *, task: str, calls: GuardedCalls | None = None) -> Iterator[ListedCase]:
+    """Yield the rows of the file, which `calls` read; `task` is used for rows without a task."""
     if importlib.util.find_spec("pyarrow") is None:
         raise DatasetError(f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'")
     number = 0
+    calls = calls or _calls()
     places = str(reader.root or path.parent), str(reader.start), str(path)
-    groups, only_schemas = _call_child("read_outline", *places)
+    groups, only_schemas = _call_child(calls, "read_outline", *places)
     for group in range(groups):
         first = 0
-        while names := _call_child("read_names", *places, group, first):
+        while names := _call_child(calls, "read_names", *places, group, first):
             for index, row in enumerate(names, start=first):
-                read = partial(_read_row, (*places, group), index)
+                read = partial(_read_row, _Group(calls, places, group), index)
                 place = f"{path} row {number}"
                 name = f"row-{number}"
                 yield rows.list_row(read, row, task=task, name=name, where=place, only_schema=only_schemas)
@@ -52,19 +53,24 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
             first += len(names)
 
 
-#: Row group: root directory of the file, start directory for a relative name, file name, and number of the group.
-_Group = tuple[str, str, str, int]
+class _Group(NamedTuple):
+    """A row group of a file."""
+
+    calls: GuardedCalls
+    #: Root directory of the file, start directory for a relative name, and file name.
+    places: tuple[str, str, str]
+    number: int
 
 
 def _read_row(group: _Group, index: int) -> dict[str, Any]:
     """Read a row of a group, together with adjacent rows, which are likely to be read next."""
-    number, place = divmod(index, _ROWS_AT_ONCE)
+    number, offset = divmod(index, _ROWS_AT_ONCE)
     with _READING:
         block = _read_block(group, number)
     if block is not None:
-        return block[place]
+        return block[offset]
     try:
-        row: dict[str, Any] = _call_child("read_rows", *group, index, 1)[0]
+        row: dict[str, Any] = _call_child(group.calls, "read_rows", *group.places, group.number, index, 1)[0]
     except DatasetError as error:
         if describe_exhaustion(error):
             raise
@@ -76,7 +82,9 @@ def _read_row(group: _Group, index: int) -> dict[str, Any]:
 def _read_block(group: _Group, number: int) -> list[dict[str, Any]] | None:
     """Read adjacent rows; return None if one of them is unreadable, or all of them exceed the size limit of a row."""
     try:
-        block: list[dict[str, Any]] = _call_child("read_rows", *group, number * _ROWS_AT_ONCE, _ROWS_AT_ONCE)
+        block: list[dict[str, Any]] = _call_child(
+            group.calls, "read_rows", *group.places, group.number, number * _ROWS_AT_ONCE, _ROWS_AT_ONCE
+        )
     except DatasetError as error:
         if describe_exhaustion(error):
             raise
@@ -93,11 +101,11 @@ def _calls() -> GuardedCalls:
     return GuardedCalls(memory=MEMORY)
 
 
-def _call_child(function: str, root: str, start: str, name: str, *arguments: object) -> Any:
+def _call_child(calls: GuardedCalls, function: str, root: str, start: str, name: str, *arguments: object) -> Any:
     """Call a function of this module in the child process; raise DatasetError with one line if that fails."""
     cause: Exception
     try:
-        return _calls().call(f"{__name__}:{function}", root, start, name, *arguments, seconds=SECONDS)
+        return calls.call(f"{__name__}:{function}", root, start, name, *arguments, seconds=SECONDS)
     except CallBroke as error:
         cause = error
         kind, _, problem = str(error).partition(": ")

@@ -110,9 +110,9 @@ def make_conforming_value(schema: Any, root: Any = None) -> Any:
 
 
 @contextmanager
-def serve_demo() -> Iterator[str]:
+def serve_demo(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]:
     """Run the server on a free port of 127.0.0.1, and yield the base URL."""
-    with _Server(("127.0.0.1", 0), _Handler) as server:
+    with _Server(("127.0.0.1", 0), handler or DemoHandler) as server:
         threading.Thread(target=server.serve_forever, args=[0.05], name="jsbench-demo", daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -146,7 +146,9 @@ class _Server(ThreadingHTTPServer):
         return answered.wanted if ignored else answered.conforming_text
 
 
-class _Handler(BaseHTTPRequestHandler):
+class DemoHandler(BaseHTTPRequestHandler):
+    """Answers requests with the planted faults."""
+
     protocol_version = "HTTP/1.1"
     server: _Server
 

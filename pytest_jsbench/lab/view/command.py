@@ -46,6 +46,7 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
             raise MissingRequirement(f"jsbench view needs {package}: {install}", expected=package, where=install)
     import uvicorn
 
+    from pytest_jsbench.lab.view.shelf import Shelf
     from pytest_jsbench.lab.view.site import make_site
 
     token = secrets.token_urlsafe(24)
@@ -59,7 +60,7 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     port = listener.getsockname()[1]
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C stops it\n")
     out.flush()
-    server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
+    server = uvicorn.Server(uvicorn.Config(make_site(Shelf(folder), token), log_level="warning", access_log=False))
     with listener, suppress(KeyboardInterrupt):  # uvicorn raises KeyboardInterrupt again after it has shut down
         server.run(sockets=[listener])
     return True

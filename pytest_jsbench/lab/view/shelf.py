@@ -20,7 +20,7 @@ from pytest_jsbench.core.files import FileReader, inside
 from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Place, RunVerdict
+from pytest_jsbench.records.outcomes import Place, Run, RunVerdict
 from pytest_jsbench.records.records import LONGEST_LINE, Attempt, Record
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block
@@ -34,7 +34,7 @@ T = TypeVar("T")
 #: Maximum number of runs whose attempts are kept in memory.
 _MOST_RUNS = 4
 #: Maximum number of seconds that a page waits for a run to be read.
-PATIENCE = 1.0
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,15 +155,17 @@ class Shelf:
     have changed. The attempts of the most recently viewed runs are kept in memory, without their records.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, patience: float = _PATIENCE, read: Callable[[Path], Run] = read_run) -> None:
         self._folder = folder.resolve()  # resolved, so that a run's directory that was given as `.` has a name
-        self._runs = _RunCache(_read_shelved, most=_MOST_RUNS)
-        self._listed = _RunCache(self._read_listed)
+        #: Maximum number of seconds that a page waits for a run to be read.
+        self.patience = patience
+        self._runs = _RunCache(lambda path: _shelved(path, read(path)), most=_MOST_RUNS)
+        self._listed = _RunCache(self.read_listed)
         self._filling = threading.Lock()
 
     def list_runs(self) -> Iterator[Listed]:
-        """Yield the runs, newest first; runs that are not read within PATIENCE seconds are yielded as pending."""
-        deadline = time.perf_counter() + PATIENCE
+        """Yield the runs, newest first; runs that are not read within `patience` seconds are yielded as pending."""
+        deadline = time.perf_counter() + self.patience
         pending = []
         for path in reversed(self._paths()):
             left = deadline - time.perf_counter()
@@ -184,7 +186,8 @@ class Shelf:
         finally:
             self._filling.release()
 
-    def _read_listed(self, path: Path) -> Listed:
+    def read_listed(self, path: Path) -> Listed:
+        """Read a run for the list; a problem is part of the result."""
         try:
             _require_own_files(self._folder, path)
             if (path / "run.json").is_file():
@@ -223,7 +226,7 @@ class Shelf:
 
     def run(self, name: str) -> ShelvedRun:
         """Return the run with this name; raise JSBenchError if reading fails, or TimeoutError if it takes too long."""
-        return self._runs.get(self.path(name), patience=PATIENCE)
+        return self._runs.get(self.path(name), patience=self.patience)
 
 
 def _state(path: Path) -> object:
@@ -258,8 +261,7 @@ def _require_own_files(folder: Path, path: Path) -> None:
                 raise RecordError(printable(f"{file} is not read: it is not a regular file"), where=file)
 
 
-def _read_shelved(path: Path) -> ShelvedRun:
-    run = read_run(path)
+def _shelved(path: Path, run: Run) -> ShelvedRun:
     summary = summarize(run)
     attempts = [
         ListedAttempt(

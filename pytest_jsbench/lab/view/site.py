@@ -6,7 +6,6 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -43,9 +42,9 @@ _HEADERS = {
 }
 
 
-def make_site(folder: Path, token: str) -> Starlette:
-    """Return the web application, which serves the runs in a directory to clients that have the token."""
-    site = _Site(Shelf(folder))
+def make_site(shelf: Shelf, token: str) -> Starlette:
+    """Return the web application, which serves the runs of a shelf to clients that have the token."""
+    site = _Site(shelf)
     # the cookie is not the token, since a browser sends cookies to every port of this address
     session = secrets.token_urlsafe(24)
 

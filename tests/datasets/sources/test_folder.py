@@ -39,7 +39,7 @@ def test_file_without_a_schema_is_a_broken_case_with_its_path(tmp_path: Path, co
 
 
 def test_a_folder_without_schemas_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json files"):
+    with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json, \*\.yaml or"):
         opened(tmp_path)
 
 
@@ -51,19 +51,20 @@ def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:
     assert problem(folder, "huge") == message
 
 
-def test_schema_is_not_parsed_before_its_case_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_is_not_parsed_before_its_case_is_read(tmp_path: Path) -> None:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "format": "uuid"}
     tool = {"name": "find", "inputSchema": {"type": "object"}}
     parsed: list[str] = []
-    parse = DocumentFolder._parse
 
-    def note(self: DocumentFolder, path: Path) -> object:
-        parsed.append(path.name)
-        return parse(self, path)
+    class NotingFolder(DocumentFolder):
+        def parse(self, path: Path) -> object:
+            parsed.append(path.name)
+            return super().parse(path)
 
-    monkeypatch.setattr(DocumentFolder, "_parse", note)
+    root = write(tmp_path / "s", {"schema.json": schema, "tool.json": tool})
+    dataset = open_files(Selection(source=str(root)), sorted(root.iterdir()), root=root, documents=NotingFolder)
 
-    assert keys(write(tmp_path / "s", {"schema.json": schema, "tool.json": tool})) == ["s::schema", "s::find"]
+    assert [str(key) for key in dataset.keys()] == ["s::schema", "s::find"]
     assert parsed == ["tool.json"]
 
 

@@ -12,9 +12,8 @@ from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import revision_of
-from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.hub import open_folder
-from tests.support.dataset_reading import CallsHere, keys, opened
+from tests.support.dataset_reading import keys, opened
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 
@@ -47,8 +46,6 @@ def row(name: str, schema: object = True) -> dict[str, object]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    calls = CallsHere()
-    monkeypatch.setattr(parquet, "_calls", lambda: calls)
 
 
 @pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])

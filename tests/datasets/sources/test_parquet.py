@@ -4,7 +4,9 @@ import datetime as dt
 import errno
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, Expected
+from pytest_jsbench.core.cases import BrokenCase, Case, Expected
 from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
+from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.datasets.base import Listing, Selection
 from pytest_jsbench.datasets.sources import parquet
 from tests.support.dataset_reading import keys, opened, problem, read, schema
 
@@ -126,49 +130,64 @@ def test_few_bytes_that_decompress_to_millions_of_values_are_rejected(tmp_path: 
 @pytest.mark.parametrize(
     ("memory", "bound"), [(parquet.MEMORY, "within 16 MB of text"), (500 << 20, "within 500 MB of memory")]
 )
-def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, bound: str
-) -> None:
+def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(tmp_path: Path, memory: int, bound: str) -> None:
     path = many(tmp_path, 1_000_000, 10**17)
-    calls = GuardedCalls(memory=memory)
-    monkeypatch.setattr(parquet, "_calls", lambda: calls)
 
-    assert keys(path) == ["rows::row-0"]
-    assert problem(path, "row-0") == f"{path} row 0: cannot read {path}: {bound}"
-    calls.close()
+    with closing(GuardedCalls(memory=memory)) as calls:
+        dataset = opened_by(calls, path)
+        (key,) = dataset.keys()
+        case = dataset.case(key)
+
+    assert str(key) == "rows::row-0"
+    assert isinstance(case, BrokenCase)
+    assert case.problem == f"{path} row 0: cannot read {path}: {bound}"
+
+
+def opened_by(calls: GuardedCalls, path: Path) -> Listing:
+    """Open the dataset of a file that these calls read."""
+    entries = parquet.find(FileReader(root=path.parent), path, task="rows", calls=calls)
+    return Listing.from_entries(Selection(source=str(path)), entries)
+
+
+class CountingCalls(GuardedCalls):
+    """Calls that note how many rows each of them reads, and wait a moment for other threads."""
+
+    def __init__(self) -> None:
+        super().__init__(memory=parquet.MEMORY)
+        self.reads: list[int] = []
+
+    def call(self, function: str, *arguments: Any, seconds: float) -> Any:
+        if function.endswith(":read_rows"):
+            self.reads.append(arguments[-1])
+            time.sleep(0.02)
+        return super().call(function, *arguments, seconds=seconds)
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the numbers of rows in each call of the child; each call waits a moment for other threads."""
-    counts: list[int] = []
-    ask = parquet._call_child
-
-    def counted(function: str, *arguments: Any) -> Any:
-        if function == "read_rows":
-            counts.append(arguments[-1])
-            time.sleep(0.02)
-        return ask(function, *arguments)
-
-    monkeypatch.setattr(parquet, "_call_child", counted)
-    return counts
+def calls() -> Iterator[CountingCalls]:
+    with closing(CountingCalls()) as calls:
+        yield calls
 
 
 @pytest.mark.slow
-def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path, reads: list[int]) -> None:
+def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path, calls: CountingCalls) -> None:
     path = table(tmp_path, [{"schema": json.dumps({"title": "x" * 2_000_000, "maxLength": n})} for n in range(9)])
-    assert [schema(path, f"row-{n}")["maxLength"] for n in range(9)] == list(range(9))
-    assert reads == [16, *[1] * 9]
+    dataset = opened_by(calls, path)
+
+    schemas = [case.schema for case in map(dataset.case, dataset.keys()) if isinstance(case, Case)]
+
+    assert [schema["maxLength"] for schema in schemas if isinstance(schema, dict)] == list(range(9))
+    assert calls.reads == [16, *[1] * 9]
 
 
-def test_threads_that_need_adjacent_rows_read_them_once(tmp_path: Path, reads: list[int]) -> None:
+def test_threads_that_need_adjacent_rows_read_them_once(tmp_path: Path, calls: CountingCalls) -> None:
     path = table(tmp_path, [{"schema": json.dumps({"maxLength": n})} for n in range(64)])
-    dataset = opened(path)
+    dataset = opened_by(calls, path)
     with ThreadPoolExecutor(64) as threads:
         cases = list(threads.map(dataset.case, dataset.keys()))
 
     assert [case.schema for case in cases if isinstance(case, Case)] == [{"maxLength": n} for n in range(64)]
-    assert reads == [16] * 4
+    assert calls.reads == [16] * 4
 
 
 def test_value_that_json_does_not_have_names_its_column(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -372,13 +373,13 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
     monkeypatch.setenv("HTTP_PROXY", unreachable_url())
     monkeypatch.delenv("NO_PROXY", raising=False)
     keys: list[str | None] = []
-    answer = demo_server._Handler.do_POST
 
-    def note_key(handler: demo_server._Handler) -> None:
-        keys.append(handler.headers.get("authorization"))
-        answer(handler)
+    class NotingHandler(demo_server.DemoHandler):
+        def do_POST(self) -> None:  # noqa: N802  the base class has this name
+            keys.append(self.headers.get("authorization"))
+            super().do_POST()
 
-    monkeypatch.setattr(demo_server._Handler, "do_POST", note_key)
+    monkeypatch.setattr(demo_server, "serve_demo", partial(demo_server.serve_demo, NotingHandler))
     out = io.StringIO()
 
     assert main(["probe", "--demo", "--keywords=enum,pattern,format"], out=out) == 1

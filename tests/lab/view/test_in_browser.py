@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.lab.view import shelf
+from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.reports.html.report import render
@@ -23,7 +23,24 @@ NAME = "2026-11-26T03-01-22Z-4f1c2a90"
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+def readable() -> threading.Event:
+    """Return the event without which no run is read; it is set, unless a test clears it."""
+    event = threading.Event()
+    event.set()
+    return event
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, readable: threading.Event) -> Shelf:
+    def read(path: Path) -> Run:
+        assert readable.wait(timeout=60)
+        return read_run(path)
+
+    return Shelf(tmp_path / "runs", patience=60, read=read)
+
+
+@pytest.fixture
+def address(tmp_path: Path, shelf: Shelf) -> Iterator[str]:
     """Serve the runs of the directory `runs`, and return the address."""
     import uvicorn
 
@@ -35,7 +52,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     ]
     store_run(tmp_path / "runs" / NAME, examples.run(*records))
     store_run(tmp_path / "runs" / "second", examples.run(*records[:20]))
-    server = uvicorn.Server(uvicorn.Config(make_site(tmp_path / "runs", TOKEN), log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(make_site(shelf, TOKEN), log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -105,19 +122,13 @@ def test_filter_is_a_link_with_the_same_result_for_everyone(browser: Browser, ad
 
 
 def test_run_that_takes_long_to_read_shows_a_page_that_reloads_itself(
-    browser: Browser, address: str, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, address: str, shelf: Shelf, readable: threading.Event
 ) -> None:
-    go_on = threading.Event()
-
-    def slowly(path: Path) -> Run:
-        assert go_on.wait(timeout=60)
-        return read_run(path)
-
-    monkeypatch.setattr(shelf, "read_run", slowly)
-    monkeypatch.setattr(shelf, "PATIENCE", 0.1)
+    readable.clear()
+    shelf.patience = 0.1
     browser.open(f"{address}/run/{NAME}")
     assert "being read" in browser.evaluate("document.body.innerText")
 
-    go_on.set()
+    readable.set()
     browser.wait_for("document.querySelectorAll('.attempts tbody tr').length === 100")
     assert "230 of 230 attempts, 1 to 100" in browser.evaluate("document.body.innerText")

@@ -58,7 +58,7 @@ def stranger(folder: Path, host: str = "127.0.0.1") -> TestClient:
 
     from pytest_jsbench.lab.view.site import make_site
 
-    return TestClient(make_site(folder, TOKEN), base_url=f"http://{host}")
+    return TestClient(make_site(Shelf(folder, patience=60), TOKEN), base_url=f"http://{host}")
 
 
 def opened(folder: Path) -> TestClient:
@@ -271,15 +271,13 @@ def test_view_prints_its_link_serves_and_ends_silently_on_ctrl_c(folder: Path) -
 
 def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "first")
-    runs = Shelf(Path())
+    runs = Shelf(Path(), patience=60)
 
     assert [run.name for run in runs.list_runs()] == ["first"]
     assert len(runs.run("first").attempts) == 3
 
 
-def test_run_is_read_once_for_all_requests_without_blocking_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_is_read_once_for_all_requests_without_blocking_others(folder: Path) -> None:
     go_on, begun = threading.Event(), list[str]()
 
     def slowly(path: Path) -> Run:
@@ -288,8 +286,7 @@ def test_run_is_read_once_for_all_requests_without_blocking_others(
         assert path.name != "first" or go_on.wait(timeout=60)
         return read_run(path)
 
-    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", slowly)
-    runs = Shelf(folder)
+    runs = Shelf(folder, patience=60, read=slowly)
     with ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(runs.run, "first") for _ in range(2)]
         assert len(runs.run("second").attempts) == 3
@@ -300,24 +297,24 @@ def test_run_is_read_once_for_all_requests_without_blocking_others(
     assert sorted(begun) == ["first", "second"]
 
 
-def test_run_in_progress_is_shown_as_read_before_while_read_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, runs = threading.Event(), Shelf(folder)
-    first = runs.run("third")
+def test_run_in_progress_is_shown_as_read_before_while_read_again(folder: Path) -> None:
+    go_on = threading.Event()
 
     def slowly(path: Path) -> Run:
         assert go_on.wait(timeout=60)
         return read_run(path)
 
-    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", slowly)
-    monkeypatch.setattr(shelf, "PATIENCE", 0.01)
+    runs = Shelf(folder, patience=60, read=slowly)
+    go_on.set()
+    first = runs.run("third")
+    go_on.clear()
+    runs.patience = 0.01
     run = examples.run(examples.record("a", task="orders"), examples.record("z", task="orders"))
     journal.write(folder / "third" / "records.jsonl", run.metadata, run.records)
     assert runs.run("third") is first
 
     go_on.set()
-    monkeypatch.setattr(shelf, "PATIENCE", 60)
+    runs.patience = 60
     assert len(runs.run("third").attempts) == 2
 
 
@@ -330,17 +327,14 @@ def test_unreadable_run_is_read_again_at_the_next_request(client: TestClient, fo
     assert len(names(shown(client, "/run/first"))) == 3
 
 
-def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, runs, others = threading.Event(), Shelf(folder), {*threading.enumerate()}
+def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(folder: Path) -> None:
+    go_on, others = threading.Event(), {*threading.enumerate()}
 
     def torn(_: Path) -> Run:
         go_on.wait(timeout=60)
         raise RecordError("torn")
 
-    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", torn)
-    monkeypatch.setattr(shelf, "PATIENCE", 0.01)
+    runs = Shelf(folder, patience=0.01, read=torn)
     with pytest.raises(TimeoutError):
         runs.run("third")
     go_on.set()
@@ -359,9 +353,9 @@ def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     store_run(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
-    assert next(Shelf(tmp_path).list_runs()).evaluation is not None
-    assert Shelf(tmp_path).run("many").attempts  # Import everything before memory is measured.
-    runs = Shelf(tmp_path)
+    assert next(Shelf(tmp_path, patience=60).list_runs()).evaluation is not None
+    assert Shelf(tmp_path, patience=60).run("many").attempts  # Import everything before memory is measured.
+    runs = Shelf(tmp_path, patience=60)
     tracemalloc.start()
     try:
         assert next(runs.list_runs()).evaluation is not None
@@ -436,17 +430,15 @@ def test_view_of_a_deleted_folder_is_one_line(folder: Path) -> None:
     assert client.get("/run/first").status_code == 404
 
 
-def test_view_shows_runs_as_they_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_shows_runs_as_they_are_read(folder: Path) -> None:
     read = threading.Event()
-    original = Shelf._read_listed
 
-    def look(self: Shelf, path: Path) -> shelf.Listed:
-        assert path.name == "second" or read.wait(30)
-        return original(self, path)
+    class SlowShelf(Shelf):
+        def read_listed(self, path: Path) -> shelf.Listed:
+            assert path.name == "second" or read.wait(30)
+            return super().read_listed(path)
 
-    monkeypatch.setattr(Shelf, "_read_listed", look)
-    monkeypatch.setattr(shelf, "PATIENCE", 0.2)
-    listing = Shelf(folder)
+    listing = SlowShelf(folder, patience=0.2)
 
     rows = {run.name: run.pending for run in listing.list_runs()}
     read.set()
@@ -474,7 +466,7 @@ def test_view_cookie_is_not_the_token_and_names_its_port(folder: Path) -> None:
 
     cookies = []
     for port in (8001, 8002):
-        browser = TestClient(make_site(folder, TOKEN), base_url=f"http://127.0.0.1:{port}")
+        browser = TestClient(make_site(Shelf(folder, patience=60), TOKEN), base_url=f"http://127.0.0.1:{port}")
         response = browser.get("/", params={"token": TOKEN}, follow_redirects=False)
         cookies.append(response.headers["set-cookie"].partition(";")[0])
         assert browser.get("/").status_code == 200
