@@ -142,6 +142,20 @@ def test_helpers_that_tests_share_are_in_support() -> None:
     assert [pair for pair in imported if not pair[1].startswith("tests.support")] == []
 
 
+def test_clocks_and_private_names_are_injected_and_not_patched() -> None:
+    private = r'setattr\(\s*(?:[^"()]|\([^()]*\))+,\s*"_(?!_)|setattr\(\s*"pytest_jsbench[\w.]*\._'
+    clock = r'setattr\(\s*(?:[\w.]+,\s*"(?:time|random)"|(?:time|random|datetime),)'
+    patched = re.compile(f"{private}|{clock}")
+
+    for line in ('setattr(shelf, "_PATIENCE", 1)', 'setattr("pytest_jsbench.a._B", 1)', 'setattr(type(a), "_b", 1)'):
+        assert patched.search(line)
+    for line in ('setattr(limits, "time", clock)', 'setattr(time, "sleep", wait)'):
+        assert patched.search(line)
+    own = Path(__file__)
+    texts = {str(path): path.read_text("utf-8") for path in own.parent.rglob("*.py") if path != own}
+    assert [(name, found[0]) for name, text in texts.items() for found in patched.finditer(text)] == []
+
+
 @pytest.mark.skipif(not (ROOT / "tox.ini").exists(), reason="needs a whole checkout")
 @pytest.mark.parametrize(("page", "least"), [("architecture", 40), ("contributing", 15)])
 def test_every_path_on_pages_about_the_package_exists(page: str, least: int) -> None:

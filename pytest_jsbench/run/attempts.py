@@ -71,7 +71,8 @@ _BYTES_PER_TOKEN = 2
 _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
 #: Maximum number of seconds that a call may take beyond its own timeout.
 _GRACE = 10.0
-_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
+#: Maximum number of seconds before a retry, unless the provider asks for more.
+_LONGEST_BACK_OFF = 30.0
 #: Number of times that the first back-off can double before it exceeds the longest.
 _DOUBLINGS = 6
 _LONGEST_RETRY_AFTER = 120.0
@@ -165,6 +166,8 @@ class Retries:
     admission: Admission | None
     #: Waits for a number of seconds if there are no limits.
     sleep: Callable[[float], None]
+    #: Maximum number of seconds before the first retry.
+    first_back_off: float
 
     def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
         """Make the call, again after each transient fault; raise the fault of the last try."""
@@ -175,7 +178,7 @@ class Retries:
             except CallError as error:
                 if not self._may_retry(request, error, tries):
                     raise
-                wait = _back_off(error, tries)
+                wait = _back_off(error, tries, self.first_back_off)
             tries.retries += 1
             sleep(wait)
 
@@ -188,7 +191,7 @@ class Retries:
         return not tries.given_up and tries.counted <= self.most
 
 
-def _back_off(error: CallError, tries: Tries) -> float:
+def _back_off(error: CallError, tries: Tries, first: float) -> float:
     """
     Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
 
@@ -197,7 +200,7 @@ def _back_off(error: CallError, tries: Tries) -> float:
     """
     if tries.wait_together:
         return 0.0
-    longest = min(_FIRST_BACK_OFF * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
+    longest = min(first * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
     return max(random.uniform(0.0, longest), error.retry_after or 0.0)  # noqa: S311  no secret
 
 
@@ -267,6 +270,8 @@ class Runner:
     admission: Admission | None = None
     #: Waits before a retry; an admission waits by itself, so that it can be stopped.
     sleep: Callable[[float], None] = time.sleep
+    #: Maximum number of seconds before the first retry; it doubles with each retry.
+    first_back_off: float = 0.5
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
@@ -393,7 +398,11 @@ class Runner:
     def layers(self) -> tuple[Layer, ...]:
         """The layers around the engine, the outermost first."""
         limits = () if self.admission is None else (Limits(self.admission),)
-        return (RecordedAnswers(self.engine), Retries(self.retries, self.admission, self.sleep), *limits)
+        return (
+            RecordedAnswers(self.engine),
+            Retries(self.retries, self.admission, self.sleep, self.first_back_off),
+            *limits,
+        )
 
     def _generate(self, request: Request, tries: Tries) -> Generation:
         """Call the engine through its layers, and return the result; raise Refused if a call is not allowed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -187,7 +186,7 @@ def _runner(speaker: Speaker, provider: Provider, judge: Judge, stack: ExitStack
         template=_prompt,
         params=GenerationParams(max_tokens=64),
         retries=RETRIES,
-        sleep=lambda seconds: time.sleep(seconds / 10),
+        first_back_off=0.05,
     )
 
 
