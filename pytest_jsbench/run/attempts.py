@@ -168,6 +168,8 @@ class Retries:
     sleep: Callable[[float], None]
     #: Maximum number of seconds before the first retry.
     first_back_off: float
+    #: Returns a random number between two numbers.
+    uniform: Callable[[float, float], float]
 
     def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
         """Make the call, again after each transient fault; raise the fault of the last try."""
@@ -178,7 +180,7 @@ class Retries:
             except CallError as error:
                 if not self._may_retry(request, error, tries):
                     raise
-                wait = _back_off(error, tries, self.first_back_off)
+                wait = self._back_off(error, tries)
             tries.retries += 1
             sleep(wait)
 
@@ -190,18 +192,17 @@ class Retries:
             return False
         return not tries.given_up and tries.counted <= self.most
 
+    def _back_off(self, error: CallError, tries: Tries) -> float:
+        """
+        Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
 
-def _back_off(error: CallError, tries: Tries, first: float) -> float:
-    """
-    Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
-
-    The wait has full jitter: it is a random part of a longest wait, which doubles with each try that counts. It is at
-    least the provider's `Retry-After`.
-    """
-    if tries.wait_together:
-        return 0.0
-    longest = min(first * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
-    return max(random.uniform(0.0, longest), error.retry_after or 0.0)  # noqa: S311  no secret
+        The wait has full jitter: it is a random part of a longest wait, which doubles with each try that counts. It is
+        at least the provider's `Retry-After`.
+        """
+        if tries.wait_together:
+            return 0.0
+        longest = min(self.first_back_off * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
+        return max(self.uniform(0.0, longest), error.retry_after or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,8 @@ class Runner:
     sleep: Callable[[float], None] = time.sleep
     #: Maximum number of seconds before the first retry; it doubles with each retry.
     first_back_off: float = 0.5
+    #: Returns a random number between two numbers, for the waits before retries.
+    uniform: Callable[[float, float], float] = random.uniform
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
@@ -400,7 +403,7 @@ class Runner:
         limits = () if self.admission is None else (Limits(self.admission),)
         return (
             RecordedAnswers(self.engine),
-            Retries(self.retries, self.admission, self.sleep, self.first_back_off),
+            Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform),
             *limits,
         )
 
