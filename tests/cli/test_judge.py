@@ -187,7 +187,7 @@ def test_a_run_is_exported_in_a_format_of_ones_own(
     assert main(command, out=io.StringIO()) == 0
     assert (tmp_path / "count.txt").read_text() == "2 1"
     assert main([*command, "--developer=me"], out=io.StringIO()) == 2
-    assert "--developer applies only to --format=every_eval_ever, found jsbench_own" in capsys.readouterr().err
+    assert "--developer applies only to --format=every_eval_ever, found --format=jsbench_own" in capsys.readouterr().err
 
 
 def test_what_passes_when_judged_again_has_no_code_any_more(tmp_path: Path) -> None:

@@ -70,6 +70,6 @@ def test_a_plan_takes_from_its_run_how_alike_attempts_at_a_case_end(tmp_path: Pa
     text = shown("plan", tmp_path, "--repeats", "3")
 
     assert "correlation between attempts at a case: 0.52, estimated from the run" in text
-    assert "at temperature 0 of cold attempts at a case are identical" in text
+    assert "at temperature 0 (variants: cold), attempts at a case are identical" in text
     assert ", assumed" in shown("plan", "--repeats", "3")
     assert json.loads(shown("plan", tmp_path, "--correlation", "1", "--json"))["correlation"] == 1

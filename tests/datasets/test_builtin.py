@@ -71,7 +71,7 @@ def test_quick_selection_has_cases_of_every_task_in_the_same_order() -> None:
     assert tuple(QUICK) == TASKS
     assert all(len(ids) >= 2 for ids in QUICK.values())
     assert len(quick) == sum(map(len, QUICK.values()))  # each of them exists
-    counts = f"builtin (default, {len(KEYS)} schemas), builtin-quick ({len(quick)} of them)"
+    counts = f"builtin (default, {len(KEYS)} schemas), builtin-quick ({len(quick)} of these)"
     assert counts in BY_NAME["dataset"].help
 
 

@@ -56,7 +56,7 @@ def test_a_project_s_own_tests_are_counted_and_not_estimated(bench: Bench) -> No
     bench.write({"answers.json": "{}"})
     result = bench.run_only("test_own.py", "--jsbench-engine=scripted", scripted, "--jsbench-dry-run")
 
-    result.stdout.fnmatch_lines(["own tests  1 own test not included in the estimate"])
+    result.stdout.fnmatch_lines(["own tests  1 test of the project not included in the estimate"])
     assert not re.search(r"^calls ", result.stdout.str(), flags=re.MULTILINE)
 
 

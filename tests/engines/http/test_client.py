@@ -522,7 +522,7 @@ def test_interim_responses_without_end_are_a_fault(provider: Provider, client: C
 
 def test_switching_protocols_is_not_an_interim_response(provider: Provider, client: Client) -> None:
     provider.replies.append(Reply(pieces=(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",)))
-    with pytest.raises(CallError, match="only status 101"):
+    with pytest.raises(CallError, match=r"only an interim response \(status 101\)"):
         ask(client)
 
 

@@ -36,7 +36,7 @@ def test_validate_prints_one_line_per_problem_with_found_and_expected(tmp_path: 
     assert f"{bad}: metrics.num_episodes is -3, which is less than the minimum of 0" in lines
     assert f'{bad}: metrics.num_steps is "x", which is not of types "null", "integer"' in lines
     assert f"{bad}: metrics has no action_type_accuracy" in lines
-    assert "`jsbench migrate` adds config_path" in lines[-4]
+    assert "`jsbench migrate` adds the fields config_path" in lines[-4]
     assert lines[-3].startswith(f"{torn}: ")
     assert lines[-2] == f"{tmp_path / 'none.json'}: cannot be read: No such file or directory"
     assert lines[-1] == "5 files, 4 not valid"
