@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,11 +66,16 @@ def add_option() -> None:
 
 
 def of_pytest(config: Path, *arguments: str) -> str:
-    """Run pytest in this process with a configuration file, and return its output and its errors."""
+    """
+    Run pytest in this process with a configuration file, and return its output and its errors.
+
+    No other plugin is loaded: pytest-retry, for one, cannot be configured twice in a process.
+    """
     import pytest
 
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
-        pytest.main(["-c", str(config), "-p", "no:randomly", "-p", "no:xdist", *arguments])
+        pytest.main(["-c", str(config), "-p", "pytest_jsbench.plugin", *arguments])
     return output.getvalue()
 
 
