@@ -254,7 +254,7 @@ def _texts_under(value: Any, keywords: Collection[str]) -> Iterator[str]:
 
 
 def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
-    """Add the missing bounds in place; the node is a copy."""
+    """Add the missing bounds to the node, which is changed in place, as it is already a copy."""
     if "enum" in node or "const" in node:
         return
     declared = node.get("type")

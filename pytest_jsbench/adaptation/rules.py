@@ -46,7 +46,7 @@ class Context:
     subset: Subset
     document: SchemaDocument
     ledger: Ledger
-    #: Function that returns one adapted schema for several subschemas of the same instance.
+    #: Function that merges several subschemas, which apply to the same instance, into one adapted schema.
     place: Callable[[tuple[SchemaPart, ...], Path], Node]
     #: Places of properties to omit, since they would have no finite value.
     omitted: frozenset[Path]

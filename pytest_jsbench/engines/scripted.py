@@ -135,7 +135,9 @@ def _usage(value: object, where: str) -> Usage:
 
     names = {entry.name for entry in fields(Usage)}
     if not isinstance(value, Mapping) or not set(value) <= names:
-        raise _script_error(where, f"'usage' must be an object of {', '.join(sorted(names))}, found {value!r}")
+        raise _script_error(
+            where, f"'usage' must be an object with the fields {', '.join(sorted(names))}, found {value!r}"
+        )
     for name, tokens in value.items():
         if name == "service_tier" and isinstance(tokens, str):
             continue

@@ -189,7 +189,7 @@ def _advise_after_declining(verdict: Verdict) -> str:
         return "use a model with a longer context, or shorten the prompt and the schema's descriptions"
     if verdict.reason == DeclineReason.UNSUPPORTED_MESSAGES:
         return "use an engine that accepts such messages, or write the conversation as one message"
-    return "the engine does not accept this schema: change what the message names, or see `jsbench adapt`"
+    return "the engine does not accept this schema: change the part in the error message, or see `jsbench adapt`"
 
 
 def _advise_after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:

@@ -131,8 +131,8 @@ class ProviderState:
 
     def wait(self, now: float, share: float = 0.0) -> float:
         """
-        Return the seconds until a call may be made or `wait` should be called again; `share`
-        includes the new call.
+        Return the seconds until a call may be made, or until `wait` should be called again; `share` is the
+        fraction of the process's concurrency that is in use, including the new call.
         """
         trying = min(self.trying_until - now, _SHORTEST_PAUSE) if self.down else 0.0
         full = _CHECK_INTERVAL if share > self.share_at(now) else 0.0

@@ -133,7 +133,7 @@ def make_variants(
     workers: int = 1,
 ) -> dict[str, Variant]:
     """
-    Return the variants by name; raise JSBenchError that names the variant with the invalid option.
+    Return the variants by name; if an option is invalid, raise a JSBenchError that names the variant.
 
     `own_engines` contains engines from a Python program, each as a variant with an open engine or as a factory.
     """

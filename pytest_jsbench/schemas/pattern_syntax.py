@@ -34,7 +34,7 @@ _ADVICE = {
     "named": "write (?<name>…)",
     "back": "write \\k<name>",
     "call": "repeat the group",
-    "flags": "write the pattern without flags, such as [Aa] instead of (?i)a",
+    "flags": "write the pattern without flags, for example [Aa] instead of (?i)a",
     "atomic": "write (?:…)",
     "comment": "remove the comment",
     "branch": "write the branches as alternatives",

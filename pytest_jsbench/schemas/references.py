@@ -91,8 +91,8 @@ class References:
 
     def dialect(self, schema: dict[str, Any]) -> Dialect | None:
         """
-        Return the dialect that the schema or the nearest enclosing schema declares; None for schemas of other
-        documents.
+        Return the dialect that the schema or the nearest enclosing schema declares; None if the schema belongs to
+        another document.
         """
         return self._dialects.get(id(schema))
 

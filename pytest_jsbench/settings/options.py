@@ -57,7 +57,7 @@ _RATE = number("a number above 0", above=0)
 _ENGINE = (
     Option(
         "engine",
-        "Engine to test, with one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
+        "Engine to test, one test per JSON Schema. Engines: local, openai, anthropic, gemini, llguidance, outlines, "
         "xgrammar, replay, application, scripted, the engine of an installed package, or package.module:Factory. "
         "Without an engine, the plugin does nothing.",
         "NAME",

@@ -255,7 +255,7 @@ class _Walk:
         self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
         #: Spot of the whole instance.
         self.root = _Spot((), () if self._places is None else [()])
-        #: Number of values that may still be compared to pair list items.
+        #: Number of comparisons that are still allowed for pairing the items of lists.
         self._left = most_tried
         #: Comparers of the user that were used, by field.
         self.named: dict[str, str] = {}

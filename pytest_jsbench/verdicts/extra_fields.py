@@ -221,7 +221,7 @@ class ExtraFields:
         return [path for path, own in self._stored if own is reason]
 
     def list_paths(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
-        """Return the stored fields as JSON paths, optionally only the fields with one reason."""
+        """Return the stored fields as JSON paths; if a reason is given, only the fields with this reason."""
         return tuple(json_path(path) for path, own in self._stored[:_MOST_LISTED] if reason in {None, own})
 
 

@@ -87,7 +87,7 @@ class Judge:
         """Start the child process in the background; if this fails, the first request reports the error."""
         if self._starting is None:
             starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
-            with suppress(RuntimeError):  # no thread can be started, so the first request starts the child
+            with suppress(RuntimeError):  # if no thread can be started, the first request starts the child
                 starting.start()
                 self._starting = starting
 

@@ -149,7 +149,10 @@ def test_a_single_line_is_a_line(script: Any) -> None:
         ({"a": {"text": "x", "delay": -1}}, "'delay' must be a number of seconds, found -1"),
         ({"a": {"text": "x", "status": "5"}}, "'status' must be a whole number above 0"),
         ({"a": {"text": 5}}, "'text' must be a string, found 5"),
-        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' must be an object of cache_write_1h_tokens"),
+        (
+            {"a": {"text": "x", "usage": {"tokens": 5}}},
+            "'usage' must be an object with the fields cache_write_1h_tokens",
+        ),
         ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' must be a whole number"),
         ("{", "not JSON: Expecting property name"),
         ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value at line 4 column 1"),

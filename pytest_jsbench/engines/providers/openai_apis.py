@@ -315,7 +315,7 @@ def _add_event(answer: AnswerBuilder, event: object) -> None:
 
 
 def _number(answer: AnswerBuilder, event: object) -> int:
-    """Return the number of the item that an event belongs to, by the item's index or identifier."""
+    """Return the number of the item that an event belongs to, found by the index or the identifier in the event."""
     index = _index(get(event, "output_index"))
     identifier = get(event, "item_id") or get(event, "item", "id")
     identifier = identifier if isinstance(identifier, str) else None
