@@ -40,6 +40,10 @@ class Output(io.TextIOBase):
         """Write text that consists of whole lines, with control characters escaped."""
         return self._stream.write(printable(text, None, lines=True))
 
+    def flush(self) -> None:
+        """Flush the stream, so that a program that reads from a pipe gets the text now."""
+        self._stream.flush()
+
     def lines(self, lines: Iterable[str]) -> None:
         """Write each text as a line, and flush the stream."""
         self.writelines(f"{line}\n" for line in lines)

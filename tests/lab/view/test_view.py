@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -258,13 +259,19 @@ def test_view_prints_its_link_serves_and_ends_silently_on_ctrl_c(folder: Path) -
     import httpx2
 
     command = [sys.executable, "-m", "pytest_jsbench", "view", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        link = process.stdout.readline().strip()
-        with httpx2.Client(follow_redirects=True) as client:
-            assert "second" in client.get(link).text
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=buffered, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 30)[0]
+            link = process.stdout.readline().strip()
+            with httpx2.Client(follow_redirects=True) as client:
+                assert "second" in client.get(link).text
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
 
     assert (process.returncode, errors) == (0, "")
 
