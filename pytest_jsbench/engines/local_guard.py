@@ -73,10 +73,12 @@ class InFlight:
         self._connection = connection
 
     def is_only(self) -> bool:
-        """Return whether no other call is in flight; if false, no further call can start until this call has ended."""
+        """Return whether no other call is in flight; no further call can start until this call has ended."""
         try:
             # a commit succeeds only while no other process has a shared lock
             self._connection.execute("PRAGMA busy_timeout = 0")
+            # the commit keeps its lock, so that no call reaches a stopped server before it is restarted
+            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._connection.execute("INSERT INTO calls VALUES (0)")
             self._connection.execute("COMMIT")
         except sqlite3.OperationalError:

@@ -143,6 +143,22 @@ def test_interrupted_calls_are_repeated_alone_and_not_blamed(guard: RestartGuard
     assert server.restarts == 2
 
 
+def test_no_call_starts_between_the_end_of_the_server_and_its_restart(shared: SharedState) -> None:
+    started = threading.Event()
+
+    def start() -> None:
+        with shared.register_call(alone=False):
+            started.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with shared.register_call(alone=False) as stopped:
+            assert stopped.is_only()
+            next_call = pool.submit(start)
+            assert not started.wait(0.3)
+        next_call.result(timeout=30)
+    assert started.is_set()
+
+
 def test_interrupted_call_of_an_application_is_left_to_it(
     guard: RestartGuard, server: Server, shared: SharedState
 ) -> None:
