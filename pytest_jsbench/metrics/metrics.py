@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
@@ -142,12 +141,14 @@ class Metrics(Measurements):
     )
     def declared_coverage(self) -> Proportion:
         """Answered attempts / planned attempts."""
-        return clustered((self._answered[key], n) for key, n in self._groups.informative_plan.items())
+        answered = count_by_case(self._groups.answered)
+        return clustered((answered[key], n) for key, n in self._groups.informative_plan.items())
 
     @metric(RATE, left_out=("errors",))
     def declared_coverage_excluding_errors(self) -> Proportion:
         """Answered attempts / attempts whose call did not fail."""
-        return clustered((self._answered[key], n) for key, n in self._groups.reached.items())
+        answered = count_by_case(self._groups.answered)
+        return clustered((answered[key], n) for key, n in self._groups.reached.items())
 
     @metric(
         RATE,
@@ -457,11 +458,6 @@ class Metrics(Measurements):
     def trivial_counts(self) -> Mapping[str, int]:
         """For each constant answer, the number of cases that it passes, in descending order."""
         return dict(self._groups.constants.most_common())
-
-    @cached_property
-    def _answered(self) -> Counter[CaseKey]:
-        """Number of answered attempts per case."""
-        return count_by_case(self._groups.answered)
 
     def _mean_for_each_k(self, chance: Callable[[int, int, int], float]) -> dict[int, Rate]:
         """Return, for each k, the mean over cases of `chance` for k attempts at a case; empty without repeats."""
