@@ -26,7 +26,6 @@ def arguments(
     known: Mapping[str, Reader] | None = None,
     /,
     *,
-    of: str = "",
     otherwise: Mapping[str, str] | None = None,
     **others: Reader,
 ) -> Callable[[F], F]:
@@ -34,14 +33,14 @@ def arguments(
     Return a decorator that checks the arguments of a function; a wrong argument raises JSBenchError.
 
     `known` and `others` map names of arguments to readers, which convert the values. An argument without a reader stays
-    unchanged; None stays unchanged if it is the argument's default. `of` is the name to show in messages if it differs
-    from the name of the decorated function; `otherwise` maps wrong names of arguments to advice.
+    unchanged; None stays unchanged if it is the argument's default. `otherwise` maps wrong names of arguments to
+    advice.
     """
     readers = {**(known or {}), **others}
 
     def decorate(function: F) -> F:
         parameters = inspect.signature(function).parameters
-        name = of or function.__qualname__
+        name = function.__qualname__
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
         @functools.wraps(function)
