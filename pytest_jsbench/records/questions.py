@@ -146,4 +146,4 @@ def _describe_mismatch(theirs: RunMetadata, ours: RunMetadata) -> str:
         return f"used {otherwise}"
     if all(difference(variant, ours) for variant in of_theirs.values()):
         return f"has no variant with the same settings: {', '.join(of_theirs)}"
-    return "has several variants with the same settings, so its answers are ambiguous"
+    return "has ambiguous answers, because several variants have the same settings"

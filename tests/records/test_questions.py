@@ -95,6 +95,7 @@ ONE, SAME = examples.metadata(), {"a": "a", "b": "b"}
 PACED: dict[str, Mapping[str, object]] = {"a": {"concurrency": 1}, "b": {"concurrency": 32}}
 CHAT = {"prompt": "chat"}
 OTHER = {"model": "n"}
+AMBIGUOUS = "has ambiguous answers, because several variants have the same settings"
 
 
 @pytest.mark.parametrize(
@@ -102,30 +103,15 @@ OTHER = {"model": "n"}
     [
         (ONE, variants(a=CHAT, b={}), {"": "b"}, {}),
         (variants(b=CHAT, a={}), variants(a=CHAT, b={}), {"b": "a", "a": "b"}, {}),
-        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "has several variants with the same settings"}),
+        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": AMBIGUOUS}),
         (variants(a=OTHER), variants(a=CHAT, b={}), {}, {"a": 'used model "n"', "b": 'used model "n"'}),
         (variants(a=OTHER, b={}), ONE, {"b": ""}, {}),
         (variants(**PACED), variants(**PACED), SAME, {}),
         (variants(**PACED), variants(**dict(reversed(PACED.items()))), SAME, {}),
-        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "has several variants with the same settings"}),
-        (
-            ONE,
-            variants(here={}, there={}),
-            {},
-            dict.fromkeys(["here", "there"], "has several variants with the same settings"),
-        ),
-        (
-            variants(here={}, there={}),
-            variants(other={}),
-            {},
-            {"other": "has several variants with the same settings"},
-        ),
-        (
-            variants(there={}),
-            variants(here={}, there={}),
-            {"there": "there"},
-            {"here": "has several variants with the same settings"},
-        ),
+        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": AMBIGUOUS}),
+        (ONE, variants(here={}, there={}), {}, dict.fromkeys(["here", "there"], AMBIGUOUS)),
+        (variants(here={}, there={}), variants(other={}), {}, {"other": AMBIGUOUS}),
+        (variants(there={}), variants(here={}, there={}), {"there": "there"}, {"here": AMBIGUOUS}),
         (variants(a={}, b={}), variants(a={}, b={}), SAME, {}),
     ],
 )
