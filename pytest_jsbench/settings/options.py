@@ -518,7 +518,8 @@ _CRITERIA = (
     ),
     Option(
         "max_regression",
-        "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE.",
+        "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE "
+        "(0 to 1).",
         "RATE",
         argument=numeral,
     ),

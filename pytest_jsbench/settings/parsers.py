@@ -58,7 +58,7 @@ def sample(text: str) -> tuple[int, int]:
     """Parse SIZE or SIZE:SEED for a random sample of cases."""
     size, separator, seed = text.partition(":")
     if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
-        raise ValueError(f"expected a size of at least 1, or a size and a seed such as 300:7, found {text!r}")
+        raise ValueError(f"expected a whole number of at least 1, alone or with a seed as in 300:7, found {text!r}")
     return int(size), int(seed or 0)
 
 
@@ -75,6 +75,6 @@ def adaptation(text: str) -> tuple[str, str]:
 
     mode, separator, subset = text.partition(":")
     if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (find_subset(subset) is not None)):
-        message = f"expected verbatim, narrow, relax, or narrow:SUBSET ({', '.join(SUBSETS)}), found {text!r}"
-        raise ValueError(message)
+        known = ", ".join(SUBSETS)
+        raise ValueError(f"expected verbatim, narrow[:SUBSET] or relax[:SUBSET] (subsets: {known}), found {text!r}")
     return mode, subset
