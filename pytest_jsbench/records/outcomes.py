@@ -135,7 +135,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     match: Match | None = None
     #: Outcome of the project's own test that made the call, without messages; None without a test or before it ends.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the last call with which the application repeated this call; empty if it did not repeat the call.
+    #: Id of the last call with which the application repeated or continued this call; empty if there is none.
     called_again: str = ""
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}

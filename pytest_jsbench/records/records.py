@@ -277,8 +277,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     variant: str = ""
     #: How the project's own test ended; absent for a case of the dataset, or if the test has not ended.
     test_outcome: ProjectTestOutcome | None = None
-    #: Id of the last call with which the application repeated this call, and which counts instead; absent if it did not
-    #: repeat the call.
+    #: Id of the last call with which the application repeated this call or continued its conversation for the same
+    #: answer, and which counts instead; absent if there is none.
     called_again: str = ""
 
     def __post_init__(self) -> None:
