@@ -76,9 +76,8 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
     for part in run.each().values() if run.variants else [run]:
         attempts: dict[str, list[AttemptOutcome]] = {}
         for attempt in part.outcomes:
-            if (
-                attempt.generation == "completion" and not attempt.remembered
-            ):  # a replayed answer has the times of its recording
+            # a replayed answer has the times of its recording
+            if attempt.generation == "completion" and not attempt.remembered:
                 attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
         for metric, name in itertools.product(_METRICS, attempts):
             values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]

@@ -50,10 +50,8 @@ _NOT_FOR_ONE_CASE = frozenset(
 def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
     """Read the options on the command line, without `addopts`, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in (
-        *SETTABLE,
-        *GATES,
-    ):  # this order, since the order on the command line must not change the names of variants
+    # this order, since the order on the command line must not change the names of variants
+    for name in (*SETTABLE, *GATES):
         parser.add_argument(BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     typed, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(typed, option.name) for option in OPTIONS if hasattr(typed, option.name)}
@@ -257,9 +255,8 @@ def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) 
         if given is None or option.name in _NOT_FOR_ONE_CASE:
             continue
         texts = given if option.repeated else [given]
-        if (
-            option.name in typed
-        ):  # repeat every value on the command line, since each may define a variant, and omit the values in addopts
+        # repeat every value on the command line, since each may define a variant, and omit the values in addopts
+        if option.name in typed:
             keys = {text.partition("=")[0] for text in typed[option.name]}
             kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
             texts = list(dict.fromkeys([*kept, *typed[option.name]]))

@@ -87,7 +87,7 @@ class Controller:
         self.decision = GateDecision()
         #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
-        #: Lines about likely mistakes in the schemas, each with the first case that contains the mistake.
+        #: Lines about content of the dataset without tests, and about likely mistakes in its schemas.
         self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
         self.state.warn(
@@ -122,9 +122,8 @@ class Controller:
             with self._context.secrecy.usage_errors(), errors_of(name):
                 prepared[name] = self._resources.enter_context(prepare(plan, variant))
         selected: Mapping[str, Any] = {}
-        if (
-            handover.redaction is None
-        ):  # in a redacted run, no schemas are written to disk; the workers read the dataset
+        # in a redacted run, no schemas are written to disk; the workers read the dataset
+        if handover.redaction is None:
             folder = handover.shared / "selected"
             make_private_folder(folder)
             selected = write_selection(plan.cases, self._context.marks, folder)
@@ -355,8 +354,10 @@ def _source_notes(context: RunContext) -> tuple[str, ...]:
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:
     """
-    Yield a line for each likely mistake in the schemas, with the first case that contains the mistake; of many cases,
-    only the first are checked.
+    Yield a line for each likely mistake in the schemas, with the first case that contains the mistake.
+
+    Of many cases, only the first are checked; none are checked if invalid schemas are skipped, which is the default for
+    published datasets, or if the run is redacted.
     """
     settings = context.settings
     if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:

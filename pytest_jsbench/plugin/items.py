@@ -181,9 +181,8 @@ class JSBenchCase(pytest.Item):
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             entry = excinfo.tb
-            while (
-                entry.tb_next is not None
-            ):  # keep only the innermost entry, since dozens of entries take long to process
+            # keep only the innermost entry, since dozens of entries take long to process
+            while entry.tb_next is not None:
                 entry = entry.tb_next
             excinfo = pytest.ExceptionInfo.from_exc_info((excinfo.type, failed, entry))
         else:

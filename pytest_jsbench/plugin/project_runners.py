@@ -368,9 +368,8 @@ class ProjectRunners:
         )
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = digest(
-            _json(to_json(config))
-        )  # the configuration may contain an API key, so use a digest as the key of the dictionary
+        # the configuration may contain an API key, so use a digest as the key of the dictionary
+        name = digest(_json(to_json(config)))
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
@@ -394,9 +393,8 @@ def _json(value: object) -> str:
 
 def _is_same_question(record: Record, question: FixtureQuestion, maker: ProjectTestRunner, asked_by: AskedBy) -> bool:
     """Return whether a record answers the same question, from the same engine with the same sampling parameters."""
-    if (
-        record.asked_by is None or record.prompt is None or record.redacted is not None
-    ):  # the test needs the text of the answer
+    # the test needs the text of the answer, which a redacted record does not contain
+    if record.asked_by is None or record.prompt is None or record.redacted is not None:
         return False
     remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
     if record.answered_by != maker.answered_by and not remembered:

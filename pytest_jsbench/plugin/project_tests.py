@@ -510,9 +510,8 @@ def _show_failure_type_first(longrepr: Any, failed: CaseFailed) -> None:
         crash.message = failed.headline
     name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
     traceback = getattr(longrepr, "reprtraceback", None)
-    if (
-        traceback is not None
-    ):  # remove pytest's remark that all frames are hidden, which follows an error at the end of the test
+    # remove pytest's remark that all frames are hidden, which follows an error at the end of the test
+    if traceback is not None:
         traceback.extraline = None
     for entry in getattr(traceback, "reprentries", ()):
         lines = getattr(entry, "lines", None)
