@@ -295,8 +295,8 @@ class IndexedLines(Generic[K]):
 
 def real(path: Path) -> Path:
     """
-    Return the path with links resolved; circular links stay unchanged, although `Path.resolve` may
-    raise an error.
+    Return the path with links resolved; circular links stay unchanged, whereas `Path.resolve` may
+    raise an error for them.
     """
     return Path(os.path.realpath(path))
 

@@ -176,8 +176,9 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
             "patience": "patience",
         }
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
+    # a text for `resume` is `newest` and not a path
     texts = {name: values[name] for name in PATH_OPTIONS if isinstance(values[name], str) and name != "resume"}
-    values |= {name: Path(text) for name, text in texts.items()}  # the text of resume is `newest`
+    values |= {name: Path(text) for name, text in texts.items()}
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True looks for a run in output, which is None: pass the run, or an output directory"
         raise JSBenchError(message, where="resume")

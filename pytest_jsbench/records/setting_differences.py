@@ -11,7 +11,7 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.settings.option import Bearing
 from pytest_jsbench.settings.options import OPTIONS, SAMPLING_OPTIONS
 
-#: What a run finds out instead of being asked for it, by its path in the run's metadata.
+#: The part of the run that is affected, for values in a run's metadata that no option sets, by their path.
 _FOUND: Mapping[str, Bearing] = {
     "provider": Bearing.ANSWERS,
     "prompt_digest": Bearing.ANSWERS,
@@ -36,7 +36,7 @@ _FIRST = (
     *("dataset.source", "dataset.revision", "dataset.split", "dataset.tasks", "dataset.limit", "dataset.where"),
     *("dataset.sample", "dataset.sample_seed", "dataset.steps", "dataset.shard", "concurrency", "streaming"),
 )
-#: Paths of the settings outside of these objects, those that affect answers first.
+#: Paths of all settings outside of the objects in `_GROUPS`, sorted by the affected part of the run.
 _PATHS = tuple(
     sorted(
         (path for path in dict.fromkeys((*_FIRST, *_BEARINGS)) if path.partition(".")[0] not in _GROUPS),

@@ -73,7 +73,7 @@ _ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
 _GRACE = 10.0
 #: Maximum number of seconds before a retry, unless the provider asks for more.
 _LONGEST_BACK_OFF = 30.0
-#: Number of times that the first back-off can double before it exceeds the longest.
+#: Number of doublings after which the default first back-off exceeds the longest.
 _DOUBLINGS = 6
 _LONGEST_RETRY_AFTER = 120.0
 #: Seconds that count as waiting time if the provider refuses a call (429) without stating how long to wait.

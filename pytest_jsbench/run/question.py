@@ -27,7 +27,7 @@ class EarlierAnswers:
 
     #: Key of the test's first question.
     first: CaseKey
-    #: Number of earlier questions of the test with the same answers; each answer is used once.
+    #: Number of earlier questions of the test that the same records answer; each record is used once.
     equal_before: int
     #: Whether a record answers the question.
     is_same: Callable[[Record], bool]

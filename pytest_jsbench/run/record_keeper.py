@@ -57,10 +57,11 @@ class AttemptResult:
 
 
 class Answered(NamedTuple):
-    """The answer to a question: the result of its attempt as it is written, and the record with all texts."""
+    """The answer to a question: the result of its attempt as it is written, and the record before its redaction."""
 
     result: AttemptResult
-    #: The classified record, never redacted; None if the attempt is missing, or if its record was not read.
+    #: The record, redacted only if an earlier run has redacted it; None if the attempt is missing, or if its record was
+    #: not read.
     record: Record | None = None
 
 
@@ -163,7 +164,7 @@ class RecordKeeper:
         """
         Classify, redact and write the record of an attempt that was just made.
 
-        A failed call is only redacted if the end of the session may have aborted it.
+        If the end of the session may have aborted a failed call, its record is redacted, but not classified or written.
         """
         if isinstance(record.generation, Failed) and self.stopped:
             redacted = self._redact(record)
