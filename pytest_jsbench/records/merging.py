@@ -130,7 +130,7 @@ def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) 
     Describe which records are kept for attempts in several runs, and how many of these attempts
     differ in verdict.
     """
-    note = f"records kept for attempts in more than one run: {twice - replaced} from the run given first"
+    note = f"records kept for attempts in more than one run: {twice - replaced} from the first of these runs"
     note += f", {replaced} from a later run, because the first call had failed" if replaced else ""
     note += f"; {format_count(len(disagreeing), 'attempt')} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])

@@ -72,8 +72,8 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert merged.run.records[4] == again[0]
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "records kept for attempts in more than one run: 1 from the run given first, 1 from a later run, because the "
-        "first call had failed; 1 attempt passed in one run and not in another: simple::b"
+        "records kept for attempts in more than one run: 1 from the first of these runs, 1 from a later run, because "
+        "the first call had failed; 1 attempt passed in one run and not in another: simple::b"
     )
 
 
@@ -324,7 +324,7 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
     message = out.getvalue()
     assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
-    assert "7 from the run given first; 6 attempts passed in one run and not in" in message
+    assert "7 from the first of these runs; 6 attempts passed in one run and not in" in message
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
     assert "pass rate  1/7" in message
 
