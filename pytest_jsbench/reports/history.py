@@ -457,7 +457,7 @@ def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], Hi
 #: Formats of a time, the shortest first; the last format is also used in run ids.
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 #: Explanation of the column with the changes.
-_LEGEND = "cases that pass more often, and cases that pass less often, than in the last line with the same cases"
+_LEGEND = "cases that pass more often, and cases that pass less often, than in the previous run with the same cases"
 
 
 def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
@@ -493,7 +493,7 @@ def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[
 
 
 def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
-    """Return the numbers of cases that improved and got worse since the last line with the same cases."""
+    """Return the numbers of cases that improved and got worse since the previous run with the same cases."""
     if not earlier:
         return ""
     with_same_cases = line.with_same_cases(earlier)

@@ -384,7 +384,9 @@ class RunSession:
             record = maker.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
         except Refused as refused:
             return Answered(AttemptResult(result=missing_attempt(attempt, refused)))
-        return self.keeper.keep(structs.replace(record, variant=attempt.variant, asked_by=question.asked_by))
+        if attempt.variant or question.asked_by is not None:  # a copy is checked once more
+            record = structs.replace(record, variant=attempt.variant, asked_by=question.asked_by)
+        return self.keeper.keep(record)
 
     def _case(self, key: CaseKey) -> Case | BrokenCase:
         labelled = self.plan.cases.labelled
