@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.always_true import always_true_keywords
 from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, names_in, outline
+from pytest_jsbench.core.json_values import as_mapping
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS
 
 if TYPE_CHECKING:
@@ -338,10 +339,10 @@ class _Flattening:
 
     def _add_dependencies(self) -> bool:
         """Add the schemas that depend on named properties; return whether subschemas are pending."""
-        names = {name for node in self._nodes for name in _as_mapping(node.schema.get("properties"))}
+        names = {name for node in self._nodes for name in as_mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
-                for name, value in _as_mapping(node.schema.get(keyword)).items():
+                for name, value in as_mapping(node.schema.get(keyword)).items():
                     path = (*node.path, keyword, name)
                     if name in names and not isinstance(value, list) and path not in self._added_dependencies:
                         self._added_dependencies.add(path)
@@ -363,7 +364,3 @@ def _find_distinguishing_property(own: Outline, other: Outline) -> str | None:
 
 def _object_without(name: str, path: Path) -> SchemaPart:
     return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -121,8 +121,8 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: Assumed limits of providers that document none, and reject schemas as "too complex" or "with too many states". The
-#: values are the documented limits of other providers.
+#: Assumed limits of providers that document none, and report only "too complex" or "too many states". The values are
+#: the documented limits of other providers.
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(

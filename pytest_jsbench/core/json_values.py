@@ -49,6 +49,11 @@ def as_dict(value: Any) -> dict[str, Any]:
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return the value if it is a JSON object; otherwise an empty mapping."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def digest(value: object) -> str:
     """Return the SHA-256 of a JSON value in canonical form (sorted keys, no white space), as `sha256:<hex>`."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

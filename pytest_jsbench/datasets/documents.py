@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
@@ -19,6 +19,7 @@ from urllib.request import url2pathname
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
+from pytest_jsbench.core.json_values import as_mapping
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import as_schema
 from pytest_jsbench.datasets.folders import files_below
@@ -204,7 +205,7 @@ class _Bundle:
             self._resolver = self._resolver_inside(place.document, self._resolver)
         self._own = {id(part): path for part, path in _paths(place.schema)}
         self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
-        self._taken = set(_as_mapping(_as_mapping(place.schema).get(self._container)))
+        self._taken = set(as_mapping(as_mapping(place.schema).get(self._container)))
         #: Name and contents of each copied schema by its id(). The contents are kept, so that the id() stays unique.
         self._copied: dict[object, tuple[str, Any]] = {}
         #: Documents of other dialects by URI. They are copied as a whole, and references to them keep their URI.
@@ -224,7 +225,7 @@ class _Bundle:
             name, contents, resolver = self._pending.popleft()
             definitions[name] = self._rewrite(contents, resolver, top=True)
             for keyword in (*_NAMES, "$schema"):
-                if isinstance(_as_mapping(definitions[name]).get(keyword), str):
+                if isinstance(as_mapping(definitions[name]).get(keyword), str):
                     del definitions[name][keyword]
         if not self._is_inner:
             definitions |= self._foreign_definitions()
@@ -233,7 +234,7 @@ class _Bundle:
         if definitions:
             if not isinstance(rewritten, dict):
                 raise Unreadable("is a list with references, not a schema", reason="not_a_schema")
-            rewritten[self._container] = {**_as_mapping(rewritten.get(self._container)), **definitions}
+            rewritten[self._container] = {**as_mapping(rewritten.get(self._container)), **definitions}
         return rewritten
 
     def _foreign_definitions(self) -> dict[str, Any]:
@@ -268,7 +269,7 @@ class _Bundle:
 
     def _resolver_inside(self, schema: Any, resolver: Any) -> Any:
         """Return the resolver for references inside a schema, which may declare its own base URI."""
-        named = any(isinstance(_as_mapping(schema).get(name), str) for name in ("$id", "id"))
+        named = any(isinstance(as_mapping(schema).get(name), str) for name in ("$id", "id"))
         return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
 
     def _rewrite(self, value: Any, resolver: Any, *, top: bool = False, foreign: bool = False) -> Any:
@@ -375,10 +376,6 @@ def _dialect(document: object) -> str | None:
         return None
     # OpenAPI's dialects are draft 2020-12 with other URIs
     return DRAFT_2020_12.uri if find_dialect(uri) is DRAFT_2020_12 else uri.rstrip("#")
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:

@@ -124,12 +124,11 @@ def find_model_file(config: EngineConfig) -> Path:
 def serve_model(settings: ServerSettings, *, timeout: float, server: str = _SERVER) -> Iterator[str]:
     """
     Serve the model during the block, and yield the address; raise EngineError if the model is not loaded in time.
-    `server` is the function that the server's process runs.
 
-    The server's process is started at the start of the run, with xdist by the controller; workers get the address and
-    the key with the run's configuration. If the server stops answering or ends, it is restarted at the same
-    address (see `local_guard`). The server ends with the block, or when the process that started it ends, which closes
-    the server's standard input.
+    The server's process, which runs the function `server`, is started at the start of the run, with xdist by the
+    controller; workers get the address and the key with the run's configuration. If the server stops answering or ends,
+    it is restarted at the same address (see `local_guard`). The server ends with the block, or when the process that
+    started it ends, which closes the server's standard input.
     """
     calls = GuardedCalls(memory=None)  # no limit: the model may need any amount of memory
     try:

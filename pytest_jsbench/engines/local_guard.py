@@ -73,7 +73,7 @@ class InFlight:
         self._connection = connection
 
     def is_only(self) -> bool:
-        """Return whether no other call is in flight; no further call can start until this call has ended."""
+        """Return whether no other call is in flight; if so, no further call can start until this call has ended."""
         try:
             # a commit succeeds only while no other process has a shared lock
             self._connection.execute("PRAGMA busy_timeout = 0")

@@ -173,7 +173,7 @@ class RunCases:
         cases = metrics.get("cases")
         return cls(cases=None if cases is None else int(cases), excluded=int(metrics.get("excluded") or 0))
 
-    def format_count(self, published: int) -> str | None:
+    def format_cases(self, published: int) -> str | None:
         """Return the number of cases as text, such as `50 of 1,707` if fewer cases were run than published."""
         if self.cases is None:
             return None
@@ -209,7 +209,7 @@ class BesidePublished:
             rows = tuple((name, tuple(row.values())) for name, row in zip(names, figures.values(), strict=True))
             table = TableBlock(head=task, columns=self.table.columns, rows=rows)
             runs, published = self.cases[task], self.table.cases[task]
-            cells = (runs[name].format_count(published) if name in runs else f"{published:,}" for name in figures)
+            cells = (runs[name].format_cases(published) if name in runs else f"{published:,}" for name in figures)
             yield table.beside(Column.of(FIGURES["cases"]), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
@@ -233,12 +233,8 @@ class BesidePublished:
             for name, cases in runs.items():
                 if cases.excluded:
                     attempts = format_count(cases.excluded, "attempt")
-                    facts.append(
-                        (
-                            "excluded",
-                            f"{printable(name)}: {attempts} with invalid schemas in {printable(task)}",
-                        )
-                    )
+                    words = f"{printable(name)}: {attempts} with invalid schemas in {printable(task)}, in no figure"
+                    facts.append(("excluded", words))
         yield facts
 
     def to_dict(self) -> dict[str, Any]:

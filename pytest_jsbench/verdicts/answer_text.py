@@ -64,7 +64,7 @@ class Decoder:
             object_pairs_hook=self._object,
             parse_constant=_reject_constant,
             parse_float=self._parse_float,
-            # json has a fast path for `int` itself, which suffices if the whole text is shorter than the longest number
+            # json has a fast path for `int` itself, which suffices if the whole text is no longer than a number may be
             parse_int=int if len(text) <= LONGEST_NUMBER else _parse_int,
         )
 

@@ -192,7 +192,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trivial: tuple[str, ...] | None = write_always(None)
     #: The `$schema` URI of the dialect that the judge used for the schema.
     dialect: str | None = write_always(None)
-    #: Value of --jsbench-default-dialect with which an invalid schema would be valid; None if unknown.
+    #: Value of --jsbench-default-dialect with which an invalid schema without `$schema` would be valid; None if
+    #: unknown.
     valid_in: str | None = write_always(None)
     #: Opinion of the second validator on the same instance.
     second_opinion: SecondOpinion = write_always(SecondOpinion.NOT_ASKED)

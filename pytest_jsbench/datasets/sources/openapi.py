@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.json_values import as_mapping
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.schemas.keywords import rebuild
@@ -63,7 +64,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 
     If several bodies in a task only refer to the same component, they are one case, named after the first operation.
     """
-    for name in _as_mapping(follow(document, ("components", "schemas"))):
+    for name in as_mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
     for api, schema in sorted(_find_all_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
@@ -85,7 +86,7 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
     whole = bundle(_follow_reference(place), retrieve)
     if version == "3.0":
         whole = convert(whole, unused=_UNUSED.get(api.group))
-    dialect = _as_mapping(document).get("jsonSchemaDialect")
+    dialect = as_mapping(document).get("jsonSchemaDialect")
     if isinstance(whole, dict) and isinstance(dialect, str) and not dialect.startswith((_OPENAPI_DIALECT, _DEFAULT)):
         return {"$schema": dialect, **whole}
     return whole
@@ -93,7 +94,7 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
 
 def check(document: object) -> str:
     """Return the version of the document, such as `3.1`; raise Unreadable if it is not supported."""
-    declared = str(_as_mapping(document).get("openapi") or _as_mapping(document).get("swagger"))
+    declared = str(as_mapping(document).get("openapi") or as_mapping(document).get("swagger"))
     version = ".".join(declared.split(".")[:2])
     if version.startswith("3."):
         return version
@@ -119,14 +120,14 @@ def _find_all_bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, o
     for steps, name, operation in _find_operations(document):
         body, place = _find_object(document, operation.get("requestBody"), (*steps, "requestBody"))
         yield from _find_bodies(body, place, Group.REQUESTS, name)
-        for status, response in _as_mapping(operation.get("responses")).items():
+        for status, response in as_mapping(operation.get("responses")).items():
             body, place = _find_object(document, response, (*steps, "responses", status))
             yield from _find_bodies(body, place, Group.RESPONSES, f"{name}.{status}")
 
 
 def _find_operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
     for section in ("paths", "webhooks"):
-        for path, value in _as_mapping(document.get(section)).items():
+        for path, value in as_mapping(document.get(section)).items():
             item, place = _find_object(document, value, (section, path))
             for method, operation in item.items():
                 if method in _METHODS and isinstance(operation, Mapping):
@@ -139,7 +140,7 @@ def _find_operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, .
 def _find_bodies(
     body: Mapping[str, Any], steps: tuple[str, ...], group: Group, name: str
 ) -> Iterator[tuple[ApiSchema, object]]:
-    for media, content in _as_mapping(body.get("content")).items():
+    for media, content in as_mapping(body.get("content")).items():
         if _JSON_MEDIA.fullmatch(media) and isinstance(content, Mapping) and "schema" in content:
             yield ApiSchema(group=group, name=name, steps=(*steps, "content", media, "schema")), content["schema"]
 
@@ -148,10 +149,10 @@ def _find_object(
     document: Mapping[str, Any], value: object, steps: tuple[str, ...]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return an object and its path; if the object is a reference into the document, return the target and its path."""
-    reference = _as_mapping(value).get("$ref")
+    reference = as_mapping(value).get("$ref")
     if not isinstance(reference, str):
-        return _as_mapping(value), steps
-    return _as_mapping(follow(document, _tokens(reference)) if _is_local(reference) else None), _tokens(reference)
+        return as_mapping(value), steps
+    return as_mapping(follow(document, _tokens(reference)) if _is_local(reference) else None), _tokens(reference)
 
 
 def _is_local(reference: object) -> TypeGuard[str]:
@@ -161,10 +162,6 @@ def _is_local(reference: object) -> TypeGuard[str]:
 
 def _tokens(reference: str) -> tuple[str, ...]:
     return tokens_of(unquote(reference))
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 #: OpenAPI keywords that JSON Schema does not have, and that do not constrain instances.

@@ -34,7 +34,7 @@ _READING = threading.Lock()
 
 
 def find(reader: FileReader, path: Path, *, task: str, calls: GuardedCalls | None = None) -> Iterator[ListedCase]:
-    """Yield the rows of the file, which `calls` read; `task` is used for rows without a task."""
+    """Yield the rows of the file, read through `calls`; `task` is used for rows without a task."""
     if importlib.util.find_spec("pyarrow") is None:
         raise DatasetError(f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'")
     number = 0

@@ -391,7 +391,7 @@ class ProviderEngine:
         )
         return outcome if exchange is None else structs.replace(outcome, server=exchange.answer)
 
-    def check_prompt(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
+    def check_prompt(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  used by engines of llama.cpp
         """Return a Declined if the request must not be sent; else None."""
         return None
 

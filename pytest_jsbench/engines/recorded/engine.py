@@ -213,9 +213,9 @@ class ReplayFactory(UnsharedFactory):
         """Check that the records exist and contain answers."""
         path, run, _ = self._read(config)
         if run.redacted:
-            message = f"engine '{config.name}': {path} was written with --jsbench-redact and contains only digests of "
             raise EngineError(
-                message + "the answers, which cannot be replayed; repeat the run without --jsbench-redact"
+                f"engine '{config.name}': {path} was written with --jsbench-redact and contains only digests of the "
+                "answers, which cannot be replayed; repeat the run without --jsbench-redact"
             )
 
     def describe(self, config: EngineConfig) -> EngineInfo:

@@ -138,10 +138,8 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
     try:
         written = from_json(_Ledger, data)
         for part in written.batches:
-            for name, value in (
-                ("id", part.id or ""),
-                ("handed_in_at", part.handed_in_at),
-            ):  # these fields are printed in messages
+            # these fields are printed in messages
+            for name, value in (("id", part.id or ""), ("handed_in_at", part.handed_in_at)):
                 if printable(value) != value:
                     raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches

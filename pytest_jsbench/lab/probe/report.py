@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
-#: Maximum number of probed keywords in a mode that fails under load for which the enforced keywords are named.
+#: Maximum number of probed keywords up to which a mode that fails under load names the enforced keywords.
 _MOST_NAMED = 3
 #: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160

@@ -159,7 +159,7 @@ class Shelf:
         self._folder = folder.resolve()  # resolved, so that a run's directory that was given as `.` has a name
         #: Maximum number of seconds that a page waits for a run to be read.
         self.patience = patience
-        self._runs = _RunCache(lambda path: _shelved(path, read(path)), most=_MOST_RUNS)
+        self._runs = _RunCache(lambda path: _shelve_run(path, read(path)), most=_MOST_RUNS)
         self._listed = _RunCache(self.read_listed)
         self._filling = threading.Lock()
 
@@ -261,7 +261,7 @@ def _require_own_files(folder: Path, path: Path) -> None:
                 raise RecordError(printable(f"{file} is not read: it is not a regular file"), where=file)
 
 
-def _shelved(path: Path, run: Run) -> ShelvedRun:
+def _shelve_run(path: Path, run: Run) -> ShelvedRun:
     summary = summarize(run)
     attempts = [
         ListedAttempt(
