@@ -121,9 +121,9 @@ def figures() -> str:
 def options() -> str:
     """Return the description of every option, in groups."""
     lines: list[str] = []
-    for heading, group in GROUPS.items():
-        lines += [f"## {heading}", ""]
-        for option in group:
+    for group in GROUPS:
+        lines += [f"## {group.heading}", ""]
+        for option in group.options.values():
             example = EXAMPLES[option.name]
             shown = f"'{example}'" if re.search(r"[<>$ ]", example) else example
             lines += [f"### `{option.flag}`", "", f"`{option.flag} {option.placeholder}`: {option.help}", ""]

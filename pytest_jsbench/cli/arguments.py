@@ -18,7 +18,7 @@ T = TypeVar("T")
 def flag_names_in_errors(options: argparse.Namespace) -> AbstractContextManager[None]:
     """Replace `--jsbench-gate` in error messages by `--gate`, and likewise every option that the command has."""
 
-    def spell(option: Option) -> str:
+    def spell(option: Option[Any]) -> str:
         # other options are those of pytest
         return flag_of(option.name) if option.name in options else f"pytest {option.flag}"
 

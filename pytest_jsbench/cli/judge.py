@@ -30,6 +30,7 @@ from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.run.plan import policy_changes
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.settings.options import JudgingOptions
 from pytest_jsbench.values.comparers import restore_comparers
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline
@@ -61,7 +62,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
             f"{path} was written with --jsbench-redact: it has digests of the answers, and digests cannot be judged"
         )
         raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
-    policy = policy_of(run.metadata.policy, policy_changes(vars(options)))
+    policy = policy_of(run.metadata.policy, policy_changes(JudgingOptions(vars(options))))
     every, missing = restore_comparers(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
 
@@ -120,7 +121,7 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     path: Path = options.file
     passed = 0
     judged = 0
-    with Judge(policy_of({}, policy_changes(vars(options)))) as judge:
+    with Judge(policy_of({}, policy_changes(JudgingOptions(vars(options))))) as judge:
         for number, data in _objects(path):
             schema = _schema_of(data)
             text = data.get("text")

@@ -24,6 +24,7 @@ from pytest_jsbench.reports.run_json import load
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail, fact_lines
 from pytest_jsbench.run.plan import GATES, gates_of
+from pytest_jsbench.settings.options import GateOptions
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.merging import Merged
@@ -56,7 +57,7 @@ def add_merge(commands: Any) -> None:
 
 def _merge(options: argparse.Namespace, out: Output) -> bool:
     with flag_names_in_errors(options):
-        gates = gates_of(vars(options))
+        gates = gates_of(GateOptions(vars(options)))
         with fetch_runs(options.runs) as (paths, originals):
             form: dict[str, Any] = {"as_json": options.json, "originals": originals}
             return merge_runs(paths, options.output, out, gates=gates, baseline=options.baseline, **form)

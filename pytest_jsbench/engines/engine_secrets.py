@@ -135,7 +135,7 @@ def outline_option(name: str, value: Any) -> Any:
     return value if name in _PUBLIC_OPTIONS else outline(value, name)
 
 
-def shown_text(option: Option, text: str) -> str:
+def shown_text(option: Option[Any], text: str) -> str:
     """Return an option's text on the command line for printing, without the part that may be secret."""
     match option.hidden:
         case HiddenPart.NOTHING:

@@ -18,11 +18,11 @@ from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import draw_sample, find_matching, open_selected
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors
 from pytest_jsbench.run.plan import selection_of
-from pytest_jsbench.settings.options import DEFAULTS, readers
+from pytest_jsbench.settings.options import CaseOptions, JudgingOptions, readers
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Template
-    from pytest_jsbench.run.variants import Values
+    from pytest_jsbench.settings.option import Values
 
 
 #: Return value of a function for `Dataset.map`: a case, or a mapping of names of fields to changed values.
@@ -87,7 +87,7 @@ class Dataset:
         if skip_invalid is not None:
             invalid = "skip" if skip_invalid else "fail"
         values = {"tasks": tasks, "split": split, "limit": limit, "registry": registry, "invalid_schemas": invalid}
-        return cls.of(source, {**DEFAULTS, **values})
+        return cls.of(source, values)
 
     @classmethod
     def of(cls, source: object, values: Values) -> Dataset:
@@ -105,9 +105,9 @@ class Dataset:
             published = type(source).__module__.partition(".")[0] == "datasets"  # an object of the package `datasets`
             cases_object = source
             values["dataset"] = [_IN_MEMORY]
-            values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
+            values["invalid_schemas"] = values.get("invalid_schemas") or ("skip" if published else "fail")
         with argument_names_in_errors():
-            selection = selection_of(values)
+            selection = selection_of(CaseOptions(values), JudgingOptions(values), values.get("policy"))
             return cls(open_selected(selection, cases_object), selection.to_dict())
 
     @arguments(wanted=one_of("a condition such as 'size<2000', or a function of a case", str, Callable))

@@ -33,7 +33,7 @@ from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_
 from pytest_jsbench.library.evaluation_options import EvaluationOptions, argument_names_in_errors, with_argument_names
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.run.variants import Variant
-from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
+from pytest_jsbench.settings.options import Ask, RecordingOptions, readers
 
 #: Name of an engine, a factory, or a function that answers requests.
 EngineLike = str | EngineFactory | AnswerFunction
@@ -41,7 +41,7 @@ EngineLike = str | EngineFactory | AnswerFunction
 
 @arguments(
     readers("model", "base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout"),
-    adapt=BY_NAME["adapt"].of_value,
+    adapt=Ask.adapt.of_value,
 )
 def open_engine(
     engine: EngineLike,
@@ -83,7 +83,8 @@ def open_engine(
             "adapt": adapt,
         }
         own = {option: fspath(value) if isinstance(value, PathLike) else value for option, value in options.items()}
-        variant = Variant.of("", {**with_defaults(values), "engine": name, "engine_option": own}, factory=factory)
+        ask = Ask({**values, "engine": name, "engine_option": list(own.items())})
+        variant = Variant.of("", ask, RecordingOptions(), factory=factory)
         if api_key_env is None:
             variant = replace(variant, engine=replace(variant.engine, api_key=key))
         try:

@@ -42,11 +42,12 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.variants import Variant, errors_of, resolve_variant_values
 from pytest_jsbench.run.window import Window
-from pytest_jsbench.settings.options import CASE_OPTIONS, SETTABLE
+from pytest_jsbench.settings.options import SETTABLE, CaseOptions
+from pytest_jsbench.settings.spec import RunSpec
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
-    from pytest_jsbench.run.variants import Values
+    from pytest_jsbench.settings.option import Values
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: One engine; a mapping of variant names to engines, or to their options; or None for the engine in the options.
@@ -60,7 +61,7 @@ _ENGINE_OPTIONS = (frozenset(SETTABLE) | {"timeout", "preset"}) - {
     "context",
 }
 #: Options that belong to Dataset.load, and conflict with a loaded dataset.
-_DATASET_OPTIONS = frozenset(CASE_OPTIONS) - {"dataset", "preset"} | {"invalid_schemas"}
+_DATASET_OPTIONS = CaseOptions.options.keys() - {"dataset", "preset"} | {"invalid_schemas"}
 
 
 class CaseEvaluation:
@@ -80,7 +81,8 @@ class CaseEvaluation:
         #: Engines opened by the program, by variant name.
         self._engines: dict[str, Engine] = {}
         variants, engine_objects = self._variants(engine, values, given)
-        plan = Plan.of(values, variants, own_engines=engine_objects)
+        spec = RunSpec.of(values, variants)
+        plan = Plan.of(spec, own_engines=engine_objects, policy=values.get("policy"))
         if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
         elif conflicting := next((name for name in given if name in _DATASET_OPTIONS), None):
@@ -89,14 +91,14 @@ class CaseEvaluation:
         if not dataset.keys():
             raise DatasetError(f"{dataset!r} has no cases to evaluate", found=0)
         source: Any = dataset.source
-        labelled = None if values["instances"] is None else source
-        strict = values["invalid_schemas"] == "strict"
+        labelled = None if spec.cases.instances is None else source
+        strict = spec.judging.invalid_schemas == "strict"
         self._plan = plan.over(Cases(source=source, description=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
-        if self._plan.report is not None:
-            check_page(self._plan.report)
+        if self._plan.spec.outputs.report is not None:
+            check_page(self._plan.spec.outputs.report)
         #: Exporters with their output paths; an unknown exporter raises an error before any paid call is made.
-        self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]
+        self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.spec.outputs.export]
         self._window = Window()
 
     def _variants(
@@ -105,9 +107,9 @@ class CaseEvaluation:
         """Return the values of each variant by name, and the engines given as objects."""
         if engine is None:
             here = Path.cwd()
-            folder = None if values["variants"] is None else here
+            folder = None if values.get("variants") is None else here
             return resolve_variant_values({**values, "engine": None}, {}, folder=folder, here=here)[0], {}
-        if values["variants"] is not None:
+        if values.get("variants") is not None:
             message = "evaluate: both variants and an engine are given: pass only one of them"
             raise EngineError(message, found=values["variants"], option="variants")
         variants: dict[str, Values] = {}
@@ -152,16 +154,16 @@ class CaseEvaluation:
                 Attempt(key, repeat, variant)
                 for key in plan.keys
                 for variant in plan.variants
-                for repeat in range(plan.repeats)
+                for repeat in range(plan.spec.execution.repeats)
             )
             state.warn(*(map(with_argument_names, session.resumption.warnings) if session.resumption else ()))
             state.warn(*map(with_argument_names, self._expectations.warnings))
-            if not plan.redact:
+            if not plan.spec.outputs.redact:
                 state.warn(*plan.cases.notes)
             with closing(session):
                 session.begin(state.planned)
                 try:
-                    if plan.batch is not None:
+                    if plan.spec.execution.batch is not None:
                         session.batching().make(state.planned, stopped=self._window.stopped)
                     session.open(cases=plan.variants)
                     with _bar(state.count, wanted=self._progress) as advance:
@@ -192,7 +194,7 @@ class CaseEvaluation:
         else:  # without gates, there is no verdict, and failures are warnings
             evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
-        page = self._plan.report
+        page = self._plan.spec.outputs.report
         problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value, page=page)
         return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.run.plan import RateLimits, check_conflicts, check_recording
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, PATH_OPTIONS
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, PATH_OPTIONS
 from pytest_jsbench.settings.spelling import rewritten_errors, spelled
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts import JudgePolicy
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case, Template
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.run.variants import Values
+    from pytest_jsbench.settings.option import Values
 
 #: Positional arguments of `evaluate`, and the empty name of an option that only pytest has.
 _NOT_NAMED = frozenset({"engine", "dataset", ""})
@@ -156,8 +156,8 @@ READERS: dict[str, Reader] = {
 }
 #: Default of each argument.
 EVALUATION_DEFAULTS: Values = {
-    **{name: DEFAULTS.get(name) for name in EvaluationOptions.__annotations__},
-    **dict.fromkeys(("resume", "redact", "replay_strict", "progress"), False),
+    **{name: BY_NAME[name].default if name in BY_NAME else None for name in EvaluationOptions.__annotations__},
+    **dict.fromkeys(("resume", "progress"), False),
     "output": RUNS,
     "adapt": "verbatim",
 }
@@ -167,7 +167,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
     """Parse the arguments of an evaluation into option values; raise a JSBenchError that names an invalid argument."""
     read = read_all(given, READERS, of="evaluate")
     check_conflicts({**read, "dataset": dataset})
-    values = {**DEFAULTS, "output": RUNS, **(read.get("preset") or {}), **read}
+    values = {"output": RUNS, **(read.get("preset") or {}), **read}
     if (limits := read.get("limits")) is not None:
         parts = {
             "rpm": "requests_per_minute",
@@ -177,14 +177,14 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
         }
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
     # a text for `resume` is `newest` and not a path
-    texts = {name: values[name] for name in PATH_OPTIONS if isinstance(values[name], str) and name != "resume"}
+    texts = {name: values[name] for name in PATH_OPTIONS if isinstance(values.get(name), str) and name != "resume"}
     values |= {name: Path(text) for name, text in texts.items()}
-    if values["resume"] == "newest" and values["output"] is None:
+    if values.get("resume") == "newest" and values["output"] is None:
         message = "resume=True looks for a run in output, which is None: pass the run, or an output directory"
         raise JSBenchError(message, where="resume")
     check_recording(values, read.keys() if engine is None else {*read, "engine"})
     values["gate"] = values.pop("gates", ())
-    values["comparer"] = values.pop("comparers", {})
+    values["comparer"] = list(values.pop("comparers", {}).items())
     return values
 
 

@@ -50,12 +50,12 @@ def activate(config: pytest.Config) -> None:
 def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     settings = Settings.from_config(config)
     given = WorkerInput.of(config)
-    secrecy.add_from_options(*settings.variant_values.values())
+    secrecy.add_from_options(*settings.spec.asks.values())
     classify = config.hook.pytest_jsbench_classify
     suite = settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
-    plan = Plan.of(settings.values, settings.variant_values, suite=suite, hook=hook, workers=workers)
+    plan = Plan.of(settings.spec, suite=suite, hook=hook, workers=workers)
     cases, marks = select(settings, {} if given is None else given.selected)
     plan = plan.over(cases)
     secrecy.add(*plan.engines)
@@ -81,7 +81,7 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
 def _register_worker(context: RunContext) -> Worker:
     """Register the plugins that every process needs, such as secret masking, the suite and the worker."""
     config = context.config
-    if context.plan.redact:
+    if context.plan.spec.outputs.redact:
         silence_loggers(config)
     worker = Worker(context)
     config.stash[RESULT_OF] = worker.result
@@ -122,11 +122,11 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
     live_line = LiveLine(context.config, progress.text)
     register(live_line, "jsbench-live-line")
     register(ProviderWatch(context, live_line), "jsbench-provider-watch")
-    if context.settings.dry_run:
+    if context.plan.spec.execution.dry_run:
         from pytest_jsbench.plugin.dry_run import DryRun
 
         register(DryRun(context), "jsbench-dry-run")
-    elif context.plan.batch is not None:
+    elif context.plan.spec.execution.batch is not None:
         from pytest_jsbench.plugin.batch_submission import Batch
 
         register(Batch(context, controller), "jsbench-batch")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import pytest
 
@@ -19,14 +19,14 @@ from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
 from pytest_jsbench.run.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
 from pytest_jsbench.run.variants import placed, resolve_variant_values
-from pytest_jsbench.settings.option import FileUse, Option
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
+from pytest_jsbench.settings.option import FileUse, Option, Values
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, GateOptions
+from pytest_jsbench.settings.spec import RunSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.datasets.base import Selection
-    from pytest_jsbench.run.variants import Values
 
 #: Options that the command for rerunning one case does not repeat.
 _NOT_FOR_ONE_CASE = frozenset(
@@ -74,16 +74,15 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     for name, value in values.items():
         if value is not None:
             values[name] = _relative_to(here, BY_NAME[name], value, starts[name])
-    values = with_defaults(values)
     start = starts["engine_option"]
-    values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"]]
-    values["export"] = [(name, starts["export"] / path) for name, path in values["export"]]
+    values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"] or ()]
+    values["export"] = [(name, starts["export"] / path) for name, path in values["export"] or ()]
     if values["replay"] is not None:
         values["batch"] = None
     return values
 
 
-def _relative_to(here: Path, option: Option, value: Any, start: Path) -> Any:
+def _relative_to(here: Path, option: Option[Any], value: Any, start: Path) -> Any:
     """Convert the paths in an option's value, which are relative to `start`, to paths relative to `here`."""
     match option.file:
         case FileUse.ALWAYS:
@@ -141,10 +140,8 @@ def check_gates(config: pytest.Config) -> None:
     """Raise pytest.UsageError if a gate in the ini file is invalid; called in a session without an engine."""
     _import_from_ini_directory(config)
     values = read_options(config, (*GATES, "classify", "baseline", "preset"))
-    values["gate"] = values["gate"] or []
-    values["classify"] = values["classify"] or ()
     try:
-        gates_of(values)
+        gates_of(GateOptions(values), own=values["classify"] or ())
     except JSBenchError as error:
         raise pytest.UsageError(f"{error} (in {config.inipath})") from None
 
@@ -175,21 +172,16 @@ class Targets:
 class Settings:
     """All settings of the session; other modules read neither the options nor pytest's arguments."""
 
-    #: Values of all options by name.
-    values: Values
-    #: Values of all options for each variant, by the name of the variant.
-    variant_values: Mapping[str, Values]
+    #: Values of all options.
+    spec: RunSpec
     #: Reason why the table of variants is not used; empty if it is used, or does not exist.
     variants_left_out: str
     #: Whether a gate was given on the command line.
     gates_typed: bool
     selection: Selection
-    benchmark_rows: Literal["task", "case"]
     targets: Targets
     #: The expressions given with -m and -k.
     expressions: str
-    #: Whether the run is only estimated, without calls (--jsbench-dry-run).
-    dry_run: bool
     #: Whether neither fixtures nor tests run (--collect-only, --setup-plan, or a dry run), so that no call is made.
     only_lists: bool
     #: Whether no test runs (--collect-only, --setup-only, or a dry run), so that there is no run verdict.
@@ -211,18 +203,17 @@ class Settings:
         folder = config.rootpath if config.inipath is None else config.inipath.parent
         here = config.invocation_params.dir
         variant_values, left_out = resolve_variant_values(values, {**typed, **named}, folder=folder, here=here)
+        spec = RunSpec.of(values, variant_values)
+        dry_run = spec.execution.dry_run
         return cls(
-            values=values,
-            variant_values=variant_values,
+            spec=spec,
             variants_left_out=left_out,
             gates_typed=any(name in typed for name in GATES),
-            selection=selection_of(values),
-            benchmark_rows=values["benchmark_rows"],
+            selection=selection_of(spec.cases, spec.judging),
             targets=targets,
             expressions=f"{config.option.markexpr} {config.option.keyword}",
-            dry_run=values["dry_run"] == "on",
-            only_lists=values["dry_run"] == "on" or _is_on(config, "collectonly", "setupplan"),
-            only_looks=values["dry_run"] == "on" or _is_on(config, "collectonly", "setuponly"),
+            only_lists=dry_run or _is_on(config, "collectonly", "setupplan"),
+            only_looks=dry_run or _is_on(config, "collectonly", "setuponly"),
             rerun=printable(shlex.join(["pytest", *_given_arguments(config, typed)]), 2000),
         )
 

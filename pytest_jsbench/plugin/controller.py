@@ -66,10 +66,10 @@ class Controller:
         self._worker = worker
         self.state = state
         self._progress = progress
-        if context.plan.report is not None:
+        if context.plan.spec.outputs.report is not None:
             from pytest_jsbench.reports.run_files import check_page
 
-            check_page(context.plan.report)
+            check_page(context.plan.spec.outputs.report)
         #: The exporters, loaded early so that a wrong name is reported before any call costs money.
         self._exporters = _find_exporters(context)
         self._ending = SessionEnding()
@@ -104,7 +104,7 @@ class Controller:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Note which attempts the suite plans, if xdist's workers run the tests."""
         if not self.state.planned:
-            attempts = (attempt_of(nodeid, repeats=self._context.plan.repeats) for nodeid in ids)
+            attempts = (attempt_of(nodeid, repeats=self._context.plan.spec.execution.repeats) for nodeid in ids)
             self.state.plan(attempt for attempt in attempts if attempt is not None)
 
     @pytest.hookimpl(optionalhook=True)
@@ -158,7 +158,7 @@ class Controller:
         self._ending.add(report)
         if report.failed and not failure_type_of(report):
             died = report.nodeid in self._ending.crashed
-            if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.repeats)) is not None:
+            if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.spec.execution.repeats)) is not None:
                 self.state.add_missing(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, result: AttemptResult, *, from_project_test: bool) -> None:
@@ -264,7 +264,7 @@ class Controller:
         session.exitstatus = verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
-        if (self._context.plan.record or self._context.plan.replay) is not None:
+        if (self._context.plan.spec.recordings.record or self._context.plan.spec.recordings.replay) is not None:
             from pytest_jsbench.plugin.unused_recordings import note_unused
 
             finished = None if self._ending.lacks_tests else self._ending.finished
@@ -273,14 +273,16 @@ class Controller:
         for exporter, path in self._exporters:
             self.state.warn(problem_of(partial(exporter.write, path, run, summary)))
         # replayed answers have the times of their recording, which must not be mixed with new measurements
-        if self._context.plan.replay is None and self._config.pluginmanager.has_plugin("pytest-benchmark"):
+        if self._context.plan.spec.recordings.replay is None and self._config.pluginmanager.has_plugin(
+            "pytest-benchmark"
+        ):
             from pytest_jsbench.plugin.benchmark import add_rows
 
-            self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
+            self.state.warn(add_rows(self._config, run, rows=self._context.plan.spec.outputs.benchmark_rows))
 
     def _contradicted(self, run: Run) -> Iterator[str]:
         """Yield a reason for failing the run if another plugin reported tests of failed attempts as passed."""
-        repeats = self._context.plan.repeats
+        repeats = self._context.plan.spec.execution.repeats
         passed = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.reported_as_passed}
         failed = [outcome.attempt for outcome in run.outcomes if not outcome.passed and outcome.attempt in passed]
         if failed:
@@ -291,7 +293,7 @@ class Controller:
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed or self._ending.is_stopped
         if stopped or session.exitstatus not in _ENDS:
             return
-        repeats = self._context.plan.repeats
+        repeats = self._context.plan.spec.execution.repeats
         reported = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.ended}
         unreported = [attempt for attempt in self.state.planned if attempt not in reported]
         if unreported:
@@ -327,8 +329,8 @@ class Controller:
             self.summary,
             self.decision,
             config_path="unknown" if path is None else path.name,
-            everything=self._context.plan.output is not None,
-            page=self._context.plan.report,
+            everything=self._context.plan.spec.outputs.output is not None,
+            page=self._context.plan.spec.outputs.report,
         )
         self.state.warn(*problems)
         if page := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -347,7 +349,7 @@ def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
 
 def _source_notes(context: RunContext) -> tuple[str, ...]:
     """Return messages about content of the dataset from which no tests were made; none if the run is redacted."""
-    if not context.settings.targets.suite or context.plan.redact:
+    if not context.settings.targets.suite or context.plan.spec.outputs.redact:
         return ()
     return context.plan.cases.notes
 
@@ -360,7 +362,7 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
     published datasets, or if the run is redacted.
     """
     settings = context.settings
-    if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:
+    if not settings.targets.suite or settings.selection.skips_invalid or context.plan.spec.outputs.redact:
         return
     default = find_dialect(context.plan.policy.default_dialect) or DRAFT_2020_12
     places: dict[str, list[str]] = {}
@@ -375,11 +377,11 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:
-    if not context.plan.exports:
+    if not context.plan.spec.outputs.export:
         return ()
     from pytest_jsbench.reports.run_files import find
 
-    return tuple((find(name), path) for name, path in context.plan.exports)
+    return tuple((find(name), path) for name, path in context.plan.spec.outputs.export)
 
 
 _PHASES = {

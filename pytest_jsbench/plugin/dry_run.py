@@ -34,7 +34,7 @@ class DryRun:
         own = sum(uses(item, FIXTURE) or uses(item, SHARED) for item in session.items)
         if own:
             facts.append(("own tests", f"{format_count(own, 'test')} of the project not included in the estimate"))
-        if self._context.plan.resume is not None:
+        if self._context.plan.spec.execution.resume is not None:
             facts.append(("resume", "the estimate includes answers that --jsbench-resume reuses without a call"))
         for line in ["", *fact_lines([*facts, ("dry run", "no calls were made, and no tests ran")])]:
             write_line(self._context.config, line)

@@ -69,7 +69,7 @@ class JSBenchTask(pytest.Collector):
         adjacent.
         """
         context = self.config.stash[RUN_CONTEXT]
-        repeats = context.plan.repeats
+        repeats = context.plan.spec.execution.repeats
         variants = {name: (mark("variant", name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)

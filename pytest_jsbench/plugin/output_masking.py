@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +14,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.engine_secrets import find_secrets, mask_generation
 from pytest_jsbench.plugin.pytest_options import value_of
+from pytest_jsbench.settings.options import Ask
 
 if TYPE_CHECKING:
     import warnings
@@ -43,23 +44,23 @@ class Secrecy:
         for name in values:
             with suppress(pytest.UsageError):  # an invalid option is reported later
                 values[name] = value_of(config, name)
-        self.add_from_options(values)
+        self.add_from_options(Ask(values))
         make = logging.getLogRecordFactory()
         # SDKs log URLs and headers at level DEBUG, to any handler that the user or pytest has installed
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
-    def add_from_options(self, *variant_values: Mapping[str, Any]) -> None:
+    def add_from_options(self, *asks: Ask) -> None:
         """Add the secrets in the options of each variant; the engine of a variant need not exist."""
         self.add(
             *(
                 EngineConfig(
                     name="",
-                    base_url=values["base_url"],
-                    api_key_env=values["api_key_env"],
-                    options=dict(values["engine_option"] or ()),
+                    base_url=ask.base_url,
+                    api_key_env=ask.api_key_env,
+                    options=dict(ask.engine_option),
                 )
-                for values in variant_values
+                for ask in asks
             )
         )
 

@@ -201,7 +201,7 @@ class ProjectRunners:
     def __init__(self, context: RunContext, variant: Variant, resources: ExitStack) -> None:
         self._run = context.session
         #: Whether recorded answers are replayed; engines that markers name are then not called.
-        self._replays = context.plan.replay is not None
+        self._replays = context.plan.spec.recordings.replay is not None
         self._variant = variant
         self._secrecy = context.secrecy
         self._window = threading.BoundedSemaphore(self._variant.concurrency)

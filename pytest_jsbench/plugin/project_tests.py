@@ -402,7 +402,7 @@ class ProjectTests:
         try:
             yield
         except CaseFailed as failed:
-            if not failed.record.excluded or self._context.settings.values["invalid_schemas"] != "skip":
+            if not failed.record.excluded or self._context.plan.spec.judging.invalid_schemas != "skip":
                 raise
             reason = f"invalid_schema: {printable(failed.record.verdict.message)}"
             raise pytest.skip.Exception(reason, _use_item_location=True) from None

@@ -84,9 +84,9 @@ def open_without_run(request: pytest.FixtureRequest) -> JSBench:
     """Return a `jsbench` object that only judges answers passed to `check`; no record is written."""
     item = request.node
     config = request.config
-    values = read_judging(config)
-    judge = shared_judge(policy_of(values))
-    comparers = dict(values["comparer"])
+    judging = read_judging(config)
+    judge = shared_judge(policy_of(judging))
+    comparers = dict(judging.comparer)
 
     def ask(question: FixtureQuestion) -> Record:
         assert question.given is not None

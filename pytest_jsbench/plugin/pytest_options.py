@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.settings.option import ON_OFF, Option
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, with_defaults
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, JudgingOptions
 from pytest_jsbench.settings.parsers import names
 
 #: Options that apply without an engine too, to answers that a test passes to `jsbench.check`.
-_OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}
+_OF_JUDGING = JudgingOptions.options.keys() - {"invalid_schemas", "classify"}
 #: Reason for skipping tests that make calls.
 NO_ENGINE = "no engine is set; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
 #: Type of an ini value: text; in pytest 9.2 and later, also a number or a boolean in a native TOML table of pytest.
@@ -25,9 +25,10 @@ ROOT = "jsbench"
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options and their ini keys."""
-    for heading, options in GROUPS.items():
-        group = parser.getgroup(f"jsbench {heading.lower()}", f"pytest-jsbench: {heading.lower()}")
-        for option in options:
+    for options in GROUPS:
+        heading = options.heading.lower()
+        group = parser.getgroup(f"jsbench {heading}", f"pytest-jsbench: {heading}")
+        for option in options.options.values():
             group.addoption(
                 option.flag,
                 dest=option.dest,
@@ -69,7 +70,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
         raise pytest.UsageError(f"{place}: {error}{hint}") from None
 
 
-def _of_ini(config: pytest.Config, option: Option) -> Any:
+def _of_ini(config: pytest.Config, option: Option[Any]) -> Any:
     """Read an ini key; in a native TOML table, pytest expects a list, but a dataset may be a string too."""
     try:
         return config.getini(option.dest)
@@ -93,7 +94,7 @@ def _string_of_toml(config: pytest.Config, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _text(option: Option, given: str | bool | float | list[str]) -> str:
+def _text(option: Option[Any], given: str | bool | float | list[str]) -> str:
     """Convert a value from pytest's native TOML table to the text for the command line."""
     match given:
         case list():
@@ -137,6 +138,6 @@ def find_suite_arguments(config: pytest.Config) -> tuple[str, ...]:
     return tuple(arg for arg in named if not (config.invocation_params.dir / arg).exists())
 
 
-def read_judging(config: pytest.Config) -> dict[str, Any]:
+def read_judging(config: pytest.Config) -> JudgingOptions:
     """Read the options for judging answers that a test passes to `jsbench.check`."""
-    return with_defaults(read_options(config, ("preset", *_OF_JUDGING)))
+    return JudgingOptions(read_options(config, ("preset", *_OF_JUDGING)))

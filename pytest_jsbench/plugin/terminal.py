@@ -79,7 +79,7 @@ class Terminal:
         context = self._context
         metadata = context.handover.metadata
         concurrency = sum(variant.concurrency for variant in context.plan.variants.values())
-        pace = f"{concurrency} in flight" if context.plan.batch is None else "submitted as a batch"
+        pace = f"{concurrency} in flight" if context.plan.spec.execution.batch is None else "submitted as a batch"
         cases = f"{_cases(context)}, {pace}{_limited(context)}"
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]
@@ -172,19 +172,25 @@ class Terminal:
         """Yield labels and texts about the run's records, unused recordings and resuming; a text may be empty."""
         plan = self._context.plan
         handover = self._context.handover
-        recorded = plan.record or plan.replay
+        recorded = plan.spec.recordings.record or plan.spec.recordings.replay
         unused = f"{format_count(self._controller.unasked, 'recorded answer')} not used by any test"
         if handover.folder is None:
             yield "records", "not kept; set --jsbench-output=DIR to keep them"
             yield "unused", unused if self._controller.unasked else ""
             return
         folder = from_here(handover.folder)
-        temporary = "" if plan.output is not None else " (last 5 runs kept; set --jsbench-output=DIR to keep all)"
+        temporary = (
+            "" if plan.spec.outputs.output is not None else " (last 5 runs kept; set --jsbench-output=DIR to keep all)"
+        )
         yield "records", f"{folder}{temporary}"
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
             yield "unused", f"{unused}; list them with {command}, delete them with --prune"
-        calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
+        calls = (
+            plan.spec.execution.batch is None
+            and plan.cases.labelled is None
+            and handover.metadata.engine not in RECORDED
+        )
         if summary.total.errors and calls and self._context.settings.targets.suite:
             yield "resume", f"rerun with --jsbench-resume={folder.parent} to make only the missing calls"
 
@@ -194,14 +200,16 @@ class Terminal:
 
         plan = self._context.plan
         folder = self._context.handover.folder
-        kept = None if folder is None or plan.output is None else folder / "report.html"
-        for page in filter(None, (plan.report, kept)):
+        kept = None if folder is None or plan.spec.outputs.output is None else folder / "report.html"
+        for page in filter(None, (plan.spec.outputs.report, kept)):
             if page.exists():
                 return link(page, str(from_here(page)), has_links=has_links)
         if folder is None:
             return ""
         install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
-        runs = folder if plan.output is not None else folder.parent  # the command uses the newest run in the directory
+        runs = (
+            folder if plan.spec.outputs.output is not None else folder.parent
+        )  # the command uses the newest run in the directory
         return printable(install + shlex.join(["jsbench", "report", str(from_here(runs)), "-o", "report.html"]), None)
 
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
@@ -239,9 +247,9 @@ def _cases(context: RunContext) -> str:
     shard = ""
     if len(metadata.variants) > 1:
         count += f" in {len(metadata.variants)} variants"
-    if plan.shard is not None:
-        origin = f" by {plan.shard.origin}," if plan.shard.origin else ""
-        shard = f" (shard {plan.shard}{origin} of {metadata.dataset['cases']:,})"
+    if plan.spec.execution.shard is not None:
+        origin = f" by {plan.spec.execution.shard.origin}," if plan.spec.execution.shard.origin else ""
+        shard = f" (shard {plan.spec.execution.shard}{origin} of {metadata.dataset['cases']:,})"
     if plan.cases.labelled is None:
         return f"dataset {source}, {count}{shard}"
     return f"labelled answers of {source} (no model calls), {count}{shard}"
@@ -251,7 +259,9 @@ def _first_look(context: RunContext) -> str:
     """Return a hint to the smaller built-in dataset in a run of all built-in cases; empty in other runs."""
     settings = context.settings
     selection = settings.selection
-    is_part = bool(settings.targets.chosen or settings.expressions.strip()) or context.plan.shard is not None
+    is_part = (
+        bool(settings.targets.chosen or settings.expressions.strip()) or context.plan.spec.execution.shard is not None
+    )
     if not settings.targets.suite or is_part or selection != Selection(source=BUILTIN):
         return ""
     return f"for a first look, --jsbench-dataset={BUILTIN_QUICK} runs {sum(map(len, QUICK.values()))} of these cases"
@@ -276,7 +286,7 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
 def _variant(context: RunContext, metadata: RunMetadata) -> str:
     prompt = _prompt(context, metadata)
     line = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
-    if context.plan.batch is None:
+    if context.plan.spec.execution.batch is None:
         line += f", {context.plan.variants[metadata.variant].concurrency} in flight"
     unlimited = context.plan.limits.max_cost is not None and metadata.provider is None
     return f"{line}, price unknown and not counted in the cost limit" if unlimited else line
@@ -294,7 +304,12 @@ def _most_cost(context: RunContext) -> str:
     plan = context.plan
     settings = context.settings
     is_part = bool(settings.targets.chosen or settings.expressions.strip())
-    if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:
+    if (
+        is_part
+        or plan.spec.execution.dry_run
+        or plan.limits.max_cost is not None
+        or not 0 < len(plan.keys) <= _MOST_PRICED
+    ):
         return ""
     from pytest_jsbench.run.estimate import max_cost_of
 

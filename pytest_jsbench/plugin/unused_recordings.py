@@ -29,12 +29,12 @@ def note_unused(
     `finished` contains the node ids of the tests that passed; it is None if some tests were not collected. The list is
     only made if all tests ran.
     """
-    folder = context.plan.record or context.plan.replay
+    folder = context.plan.spec.recordings.record or context.plan.spec.recordings.replay
     config = session.config
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
     if folder is None or not ended or session.shouldstop or session.shouldfail or finished is None:
         return 0, ""
-    if is_run_path(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
+    if is_run_path(folder) or context.plan.spec.outputs.redact or not _is_whole(config, context, run, collected):
         return 0, ""
     paths = list(_find(config, context, run, collected, finished, folder))
     try:
@@ -76,7 +76,7 @@ def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: C
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
     narrowed = (
         settings.targets.chosen,
-        context.plan.shard,
+        context.plan.spec.execution.shard,
         collected.deselected,
         run.missing,
         *parts,

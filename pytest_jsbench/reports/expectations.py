@@ -61,11 +61,11 @@ class Expectations:
         """
         return cls.read(
             plan.gates,
-            plan.baseline,
+            plan.spec.gates.baseline,
             keys=plan.keys,
             variants=[name for name in plan.variants if name],
             metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
-            repeats=None if more_tasks else plan.repeats,
+            repeats=None if more_tasks else plan.spec.execution.repeats,
             more_tasks=more_tasks,
         )
 

@@ -51,7 +51,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
     for name, variant in plan.variants.items():
         with errors_of(name):
             info = _describe_engine(variant, only_lists=only_lists)
-        infos[name] = replace(info, streaming=info.streaming and plan.batch is None)
+        infos[name] = replace(info, streaming=info.streaming and plan.spec.execution.batch is None)
     names = (infos[""].engine, infos[""].model) if "" in infos else (f"{len(infos)}-variants",)
     shared = partial(
         RunMetadata,
@@ -59,8 +59,8 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         uuid=str(uuid4()),
         started_at=now.isoformat(timespec="seconds"),
         entry=entry,
-        redacted=plan.redact,
-        repeats=plan.repeats,
+        redacted=plan.spec.outputs.redact,
+        repeats=plan.spec.execution.repeats,
         dataset=_describe_cases(plan),
         classifiers=[classifier.name for classifier in plan.classifiers if not classifier.counts],
         metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
@@ -130,7 +130,7 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
         "revision": revision_of(str(plan.cases.description["source"])),
         "cases": len(keys),
         "cases_digest": digest([str(key) for key in keys]),
-        "shard": None if plan.shard is None else str(plan.shard),
+        "shard": None if plan.spec.execution.shard is None else str(plan.spec.execution.shard),
     }
 
 

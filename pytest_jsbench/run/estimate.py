@@ -39,7 +39,10 @@ def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
     price is unknown.
     """
     try:
-        prices = {name: price_of(metadata.of_variant(name), batch=plan.batch is not None) for name in plan.variants}
+        prices = {
+            name: price_of(metadata.of_variant(name), batch=plan.spec.execution.batch is not None)
+            for name in plan.variants
+        }
     except PriceError:
         return None
     total = 0.0
@@ -47,7 +50,7 @@ def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
         cost = prices[name](_max_usage(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])))
         if cost is None:
             return None
-        total += plan.repeats * cost
+        total += plan.spec.execution.repeats * cost
     return total
 
 
@@ -63,7 +66,7 @@ def _estimates(
         f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}, plus retries",
     )
     yield "tokens", f"about {tokens:,} in, at most {usage.output_tokens:,} out"
-    yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
+    yield "cost", _cost(metadata, usage, batch=plan.spec.execution.batch is not None)
     yield "time", _time(plan, variant, len(requests), tokens)
 
 
@@ -110,7 +113,7 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     Describe the duration as a multiple of the duration of one call or batch, with the minimum that the rate limits
     impose.
     """
-    if plan.batch is not None:
+    if plan.spec.execution.batch is not None:
         return "the time that the provider takes for a batch"
     pairs = ((calls, plan.limits.requests_per_minute), (tokens, plan.limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]

@@ -1,5 +1,5 @@
 """
-Build the plan of a run from its options: cases, variants, limits, judge policy, gates and outputs.
+Build the plan of a run from its spec: cases, variants, limits, judge policy and gates.
 
 Every entry point creates a `Plan` here, and the run session executes it. No calls are made, and no case is read.
 """
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import CheckedFields
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
@@ -22,16 +21,17 @@ from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.run.variants import Variant, make_variants
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import misspelt
-from pytest_jsbench.settings.options import BY_NAME, readers
+from pytest_jsbench.settings.option import Option, Values
+from pytest_jsbench.settings.options import BY_NAME, GateOptions, readers
+from pytest_jsbench.settings.spec import RunSpec
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.selection import Shard
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.run.classifiers import Classifier
-    from pytest_jsbench.run.variants import Values
+    from pytest_jsbench.settings.options import CaseOptions, JudgingOptions
     from pytest_jsbench.values import Comparer
 
 #: Default of --jsbench-patience, in seconds.
@@ -105,85 +105,49 @@ class Plan:
     keys: Sequence[CaseKey] = ()
     #: Whether the run has a test for each of these cases; otherwise only the project's own tests make calls.
     suite: bool = True
-    shard: Shard | None = None
-    #: Number of attempts per case.
-    repeats: int = 1
+    #: Values of the options from which the plan was made.
+    spec: RunSpec = field(default_factory=RunSpec)
     policy: JudgePolicy = field(default_factory=JudgePolicy)
     limits: RateLimits = field(default_factory=RateLimits)
-    #: Maximum number of retries of a call.
-    retries: int = 2
-    #: Whether to wait for the results of the provider's batches, or to check for results once; None if the run makes
-    #: single calls.
-    batch: Literal["wait", "leave"] | None = None
     #: Functions that assign codes to failed attempts, or count something in answers.
     classifiers: tuple[Classifier, ...] = ()
     #: Comparers of values with expected values, by field.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
-    #: Evaluation file, or directory of an earlier run, with which the run is compared.
-    baseline: Path | None = None
-    #: Earlier run to resume; `newest` is the newest run in `output` with the same variants, if there is one.
-    resume: Path | Literal["newest"] | None = None
-    #: Directory in which the answers of all variants are recorded; None if answers are not recorded.
-    record: Path | None = None
-    #: Directory of recordings, or earlier run, whose answers are used in place of an engine.
-    replay: Path | None = None
-    #: Directory in which each run creates its own directory; None if not set.
-    output: Path | None = None
-    #: Path of an additional copy of the run's HTML page; None if not set.
-    report: Path | None = None
-    #: Exporters by name, each with the path to which the exporter writes.
-    exports: tuple[tuple[str, Path], ...] = ()
-    #: Whether digests are written and shown in place of prompts, schemas and answers.
-    redact: bool = False
 
     @classmethod
     def of(
         cls,
-        values: Values,
-        variant_values: Mapping[str, Values],
+        spec: RunSpec,
         *,
         suite: bool = True,
         own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
+        policy: JudgePolicy | None = None,
         hook: Callable[[Record], object] | None = None,
         workers: int = 1,
     ) -> Plan:
         """
-        Build the plan from the values of the options, for the run and per variant; raise JSBenchError for an invalid
-        value.
+        Build the plan of a spec; raise JSBenchError for an invalid value.
 
-        `own_engines` contains engines that a Python program provides, by variant. The plan has no cases yet: they can
-        take long to read, and `over` adds them later.
+        `own_engines` contains engines that a Python program provides, by variant, and `policy` its judge policy, of
+        which options override parts. The plan has no cases yet: they can take long to read, and `over` adds them later.
         """
-        of_one_name = (
-            "shard",
-            "repeats",
-            "retries",
-            "batch",
-            "baseline",
-            "resume",
-            "record",
-            "replay",
-            "output",
-            "report",
-        )
         return cls(
-            variants=make_variants(variant_values, own_engines=own_engines, workers=workers),
+            spec=spec,
+            variants=make_variants(spec, own_engines=own_engines, workers=workers),
             suite=suite,
-            policy=policy_of(values),
-            limits=_limits_of(values),
-            classifiers=_find_classifiers(values["classify"], hook),
-            comparers=dict(values["comparer"]),
-            gates=gates_of(values),
-            exports=tuple(values["export"]),
-            redact=values["redact"] == "on",
-            **{name: values[name] for name in of_one_name},
+            policy=policy_of(spec.judging, policy),
+            limits=_limits_of(spec),
+            classifiers=_find_classifiers(spec.judging.classify, hook),
+            comparers=dict(spec.judging.comparer),
+            gates=gates_of(spec.gates, own=spec.judging.classify),
         )
 
     def over(self, cases: Cases) -> Plan:
         """Return this plan with the given cases; if the plan has a shard, only with the cases in the shard."""
         keys = cases.source.keys()
-        return replace(self, cases=cases, keys=keys if self.shard is None else self.shard.take(keys))
+        shard = self.spec.execution.shard
+        return replace(self, cases=cases, keys=keys if shard is None else shard.take(keys))
 
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
@@ -210,7 +174,7 @@ def check_conflicts(values: Values) -> None:
     for option, other, reason in _NOT_TOGETHER:
         name, _, value = option.partition("=")
         given = values.get(name)
-        if values.get(other) is None or given in {None, "off"} or given != (value or given):
+        if values.get(other) is None or given in {None, False} or given != (value or given):
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
         raise JSBenchError(f"{flag} {reason}; remove {BY_NAME[other].flag}", option=other)
@@ -223,80 +187,96 @@ def check_recording(values: Values, given: Set[str]) -> None:
         other = min(engine_options)
         message = f"--jsbench-replay uses recorded answers, and excludes --jsbench-{other}; remove one of these options"
         raise JSBenchError(message, option="replay")
-    if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:
+    if "record_mode" in given and values["record_mode"] == "new" and values.get("record") is None:
         message = "--jsbench-record-mode=new needs a directory for recorded answers; add --jsbench-record=DIR"
         raise JSBenchError(message, option="record_mode")
 
 
-def selection_of(values: Values) -> Selection:
+def selection_of(cases: CaseOptions, judging: JudgingOptions, policy: JudgePolicy | None = None) -> Selection:
     """Return the selection of cases that the options describe."""
-    chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
-    if values["sample"] is not None:
-        size, seed = values["sample"]
-        chosen["sample"] = Sample(size=size, seed=seed)
-    labelled = values["instances"] is not None
-    invalid = values["invalid_schemas"]
-    sources = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
+    labelled = cases.instances is not None
+    invalid = judging.invalid_schemas
+    sources = cases.dataset or ["builtin"] if cases.instances is None else [cases.instances]
     is_all_published = all(map(is_published, sources))
     return Selection.from_sources(
         sources,
+        tasks=cases.tasks,
+        split=cases.split,
+        limit=cases.limit,
+        registry=cases.registry,
+        sample=None if cases.sample is None else Sample(size=cases.sample[0], seed=cases.sample[1]),
         skips_invalid=invalid == "skip" if invalid is not None else labelled or is_all_published,
         strict=invalid == "strict",
         labelled=labelled,
-        where=tuple(values["where"]),
-        default_dialect=policy_of(values).default_dialect,
-        **chosen,
+        where=tuple(cases.where),
+        default_dialect=policy_of(judging, policy).default_dialect,
     )
 
 
-def policy_of(values: Values) -> JudgePolicy:
-    """Return the judge policy that the options set, based on the policy that a Python program passes, if any."""
-    return replace(values.get("policy") or JudgePolicy(), **policy_changes(values))
+def policy_of(judging: JudgingOptions, policy: JudgePolicy | None = None) -> JudgePolicy:
+    """Return the judge policy that the options set, based on a policy if one is given."""
+    return replace(policy or JudgePolicy(), **policy_changes(judging))
 
 
-def policy_changes(values: Values) -> dict[str, Any]:
+def policy_changes(judging: JudgingOptions) -> dict[str, Any]:
     """Return the fields of JudgePolicy that the options set, with their values."""
-    chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
-    chosen["timeout"] = values["judge_timeout"]
-    if values["default_dialect"] is not None:
-        chosen["default_dialect"] = NAMES[values["default_dialect"]]
-    extra_fields = values["extra_fields"]
-    chosen["ignored_fields" if isinstance(extra_fields, tuple) else "extra_fields"] = extra_fields
+    extra_fields = judging.extra_fields
+    dialect = judging.default_dialect
+    chosen = {
+        "duplicate_keys": judging.duplicate_keys,
+        "fences": judging.fences,
+        "reasoning": judging.reasoning,
+        "formats": judging.formats,
+        "validator": judging.validator,
+        "timeout": judging.judge_timeout,
+        "default_dialect": None if dialect is None else NAMES[dialect],
+        "ignored_fields" if isinstance(extra_fields, tuple) else "extra_fields": extra_fields,
+    }
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def _limits_of(values: Values) -> RateLimits:
-    if values["replay"] is not None:  # replayed answers cost nothing and need no requests
+def _limits_of(spec: RunSpec) -> RateLimits:
+    if spec.recordings.replay is not None:  # replayed answers cost nothing and need no requests
         return RateLimits()
+    limits = spec.limits
     return RateLimits(
-        requests_per_minute=values["rpm"],
-        tokens_per_minute=values["tpm"],
-        max_cost=values["max_cost"],
-        patience=PATIENCE if values["patience"] is None else values["patience"],
+        requests_per_minute=limits.rpm,
+        tokens_per_minute=limits.tpm,
+        max_cost=limits.max_cost,
+        patience=PATIENCE if limits.patience is None else limits.patience,
     )
 
 
-def gates_of(values: Values) -> tuple[Gate, ...]:
-    """Return the gates that the options set; raise JSBenchError if a gate is invalid or needs a missing baseline."""
-    if not any(values[name] for name in GATES):
+def gates_of(options: GateOptions, *, own: Sequence[object] = ()) -> tuple[Gate, ...]:
+    """
+    Return the gates that the options set; raise JSBenchError if a gate is invalid or needs a missing baseline.
+
+    `own` are the run's own metrics and classifiers, as for --jsbench-classify.
+    """
+    given: list[tuple[Option[Any], str | None]] = [
+        (GateOptions.min_pass_rate, options.min_pass_rate),
+        *((GateOptions.gate, text) for text in options.gate),
+        (GateOptions.max_regression, options.max_regression),
+    ]
+    if not any(text for _, text in given):
         return ()
     from pytest_jsbench.metrics.gates import Gate
 
+    readers: dict[str, Callable[[str], Gate]] = {
+        "min_pass_rate": partial(Gate.least, "pass_rate"),
+        "gate": partial(Gate.parse, own=own),
+        "max_regression": partial(Gate.least, "baseline.difference", factor=-1),
+    }
     gates: list[Gate] = []
-    readers: tuple[Callable[[str], Gate], ...] = (
-        partial(Gate.least, "pass_rate"),
-        partial(Gate.parse, own=values.get("classify", ())),
-        partial(Gate.least, "baseline.difference", factor=-1),
-    )
-    for name, read in zip(GATES, readers, strict=True):
-        flag = BY_NAME[name].flag
-        given = values[name]
-        for text in given if BY_NAME[name].repeated else filter(None, [given]):
-            with errors_about(flag):
-                gates.append(read(text))
-            if gates[-1].name.baseline and values["baseline"] is None:
-                message = f"{flag} {text}: no baseline to compare with; add --jsbench-baseline=RUN"
-                raise JSBenchError(message, found=text, option=name)
+    for option, text in given:
+        if not text:
+            continue
+        with errors_about(option.flag):
+            gate = readers[option.name](text)
+        if gate.name.baseline and options.baseline is None:
+            message = f"{option.flag} {text}: no baseline to compare with; add --jsbench-baseline=RUN"
+            raise JSBenchError(message, found=text, option=option.name)
+        gates.append(gate)
     return tuple(gates)
 
 

@@ -235,7 +235,7 @@ class RecordKeeper:
         except JournalError as error:
             # A record that JSON cannot represent does not affect later records. Without --jsbench-output, the user did
             # not ask to keep records, so calls continue.
-            if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
+            if self._plan.spec.outputs.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record)
             return replace(_attempt_result(outcome, record), journal_error=str(error.found or error))

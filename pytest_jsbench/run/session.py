@@ -159,18 +159,26 @@ class RunSession:
                 from pytest_jsbench.engines.recorded.recordings import Recordings
 
                 Recordings(variant.recording.path).require_writable()
-        texts = Redaction.new() if plan.redact else None
+        texts = Redaction.new() if plan.spec.outputs.redact else None
         resumption = None
-        earlier = newest_matching_run(plan.output, metadata) if plan.resume == "newest" else plan.resume
+        earlier = (
+            newest_matching_run(plan.spec.outputs.output, metadata)
+            if plan.spec.execution.resume == "newest"
+            else plan.spec.execution.resume
+        )
         if earlier is not None:
             keys = plan.keys if plan.suite else ()
             templates = {name: variant.template.render for name, variant in plan.variants.items()}
             resumption = resume(earlier, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
-            batches = load_batch_support().take_over(resumption.folder, metadata, batch=plan.batch is not None)
+            batches = load_batch_support().take_over(
+                resumption.folder, metadata, batch=plan.spec.execution.batch is not None
+            )
         name = metadata.run_id
-        folder = elsewhere(name) if plan.output is None else journal.new_folder(plan.output, name)
+        folder = (
+            elsewhere(name) if plan.spec.outputs.output is None else journal.new_folder(plan.spec.outputs.output, name)
+        )
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
             if batches:  # before the run's other files, since from now on this is the newest run
@@ -377,7 +385,7 @@ class RunSession:
     def _make(self, question: Question) -> Answered:
         attempt = question.attempt
         # the answer of a batch is already available, so its time in the queue is meaningless
-        planned_at = question.planned_at if self.plan.batch is None else None
+        planned_at = question.planned_at if self.plan.spec.execution.batch is None else None
         try:
             maker = question.maker or self.suite_runner(attempt.variant)
             case = question.case or self._case(attempt.key)
@@ -402,7 +410,7 @@ class RunSession:
             factory = require_matcher(variant.factory, variant.engine.name)
             acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
             return AcceptanceRunner(acceptor=acceptor, judge=self.judge(), instances=labelled.instances)
-        if self.plan.batch is None:
+        if self.plan.spec.execution.batch is None:
             return self.runner(variant.name)
         info = replace(describe(variant.factory, variant.engine), streaming=False)
         runner = self._new_runner(variant, load_batch_support().engine(self.handover.answers, info))
@@ -414,7 +422,7 @@ class RunSession:
             judge=self.judge(),
             template=variant.template.render,
             params=variant.sampled,
-            retries=self.plan.retries,
+            retries=self.plan.spec.limits.retries,
             adapter=adapter(variant.adapt),
             origin=Origin(run=variant.user_settings),
             context=variant.context or engine.info.context,

@@ -30,9 +30,18 @@ from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
-from pytest_jsbench.settings.option import FileUse, Option
-from pytest_jsbench.settings.options import BY_NAME, CALL_OPTIONS, MULTIPLIED, SAMPLING_OPTIONS, SETTABLE
+from pytest_jsbench.settings.option import FileUse, Option, Values
+from pytest_jsbench.settings.options import (
+    BY_NAME,
+    CALL_OPTIONS,
+    MULTIPLIED,
+    SAMPLING_OPTIONS,
+    SETTABLE,
+    Ask,
+    RecordingOptions,
+)
 from pytest_jsbench.settings.parsers import assignment
+from pytest_jsbench.settings.spec import RunSpec
 
 #: Options whose value alone becomes part of a variant's name; the value of any other option is prefixed with its name.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
@@ -45,9 +54,6 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST_NAME = 100
 #: Maximum number of characters that one option contributes to a variant's name.
 _LONGEST_PART = 40
-
-#: Values of options by the name of the option.
-Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,40 +100,47 @@ class Variant:
         return resolve_sampling(self.factory, self.engine, self.params)
 
     @classmethod
-    def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
+    def of(
+        cls,
+        name: str,
+        ask: Ask,
+        recordings: RecordingOptions,
+        *,
+        factory: EngineFactory | None = None,
+        workers: int = 1,
+    ) -> Variant:
         """Return the variant that the options describe; raise JSBenchError if an option is invalid or missing."""
-        replay = values["replay"]
-        engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
+        replay = recordings.replay
+        engine = _engine(ask) if replay is None else _replay_engine(replay, name, strict=recordings.replay_strict)
         if factory is None or replay is not None:
             factory = find(engine.name)
-        call = {name: values[name] for name in CALL_OPTIONS if values[name] is not None}
-        params = GenerationParams(**{"max_tokens": factory.max_tokens, **call})
+        params = GenerationParams(**{"max_tokens": factory.max_tokens, **ask.pick(CALL_OPTIONS)})
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
-        mode, subset = values["adapt"]
+        mode, subset = ask.adapt
         # If answers are replayed, `engine` can only come from the ini file.
-        user_settings = {} if values["engine"] is None else _engine(values).public_settings()
-        user_settings |= {name: values[name] for name in SAMPLING_OPTIONS if values[name] is not None}
+        user_settings = {} if ask.engine is None else _engine(ask).public_settings()
+        user_settings |= ask.pick(SAMPLING_OPTIONS)
         return cls(
             factory=factory,
             engine=engine,
             user_settings=user_settings,
             params=params,
-            adapt=adaptation(mode, subset, engine=values["engine"] or "recorded"),
-            context=values["context"],
-            concurrency=values["concurrency"] or share,
-            **_run_fields(name, values),
+            adapt=adaptation(mode, subset, engine=ask.engine or "recorded"),
+            context=ask.context,
+            concurrency=ask.concurrency or share,
+            **_run_fields(name, ask, recordings),
         )
 
-    def with_options(self, name: str, values: Values) -> Variant:
+    def with_options(self, name: str, ask: Ask, recordings: RecordingOptions) -> Variant:
         """Return this variant with the name, prompt, context, concurrency and recording that the options set."""
-        context = values["context"] or self.context
-        concurrency = values["concurrency"] or self.concurrency
-        return replace(self, context=context, concurrency=concurrency, **_run_fields(name, values))
+        context = ask.context or self.context
+        concurrency = ask.concurrency or self.concurrency
+        return replace(self, context=context, concurrency=concurrency, **_run_fields(name, ask, recordings))
 
 
 def make_variants(
-    variant_values: Mapping[str, Values],
+    spec: RunSpec,
     *,
     own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
     workers: int = 1,
@@ -137,32 +150,41 @@ def make_variants(
 
     `own_engines` contains engines from a Python program, each as a variant with an open engine or as a factory.
     """
+    recordings = spec.recordings
+    is_batch = spec.execution.batch is not None
+    if is_batch and len(spec.asks) > 1:
+        message = f"--jsbench-batch: expected one variant, found {', '.join(spec.asks)}; run each variant separately"
+        raise BatchError(message, found=tuple(spec.asks), option="batch")
+    if recordings.replay is None:
+        for name, ask in spec.asks.items():
+            _require_engine(name, ask, recordings)
     variants = {}
-    for name, values in variant_values.items():
-        if values["batch"] is not None and len(variant_values) > 1:
-            message = f"--jsbench-batch: expected one variant, found {', '.join(variant_values)}; "
-            raise BatchError(f"{message}run each variant separately", found=tuple(variant_values), option="batch")
-        if values["engine"] is None and values["replay"] is None:
-            message = "no engine is set: add --jsbench-engine=NAME"
-            if name:
-                message = f"variant '{name}' has no engine: set engine in its table, or add --jsbench-engine=NAME"
-            if values["record"] is not None:
-                needs = "--jsbench-record needs an engine"
-                message = f"{needs}: add --jsbench-engine=NAME, or set jsbench_engine in the ini file"
-            raise JSBenchError(message, option="engine")
-    for name, values in variant_values.items():
+    for name, ask in spec.asks.items():
         engine = own_engines.get(name)
         with errors_of(name):
             if isinstance(engine, Variant):
-                variant = engine.with_options(name, values)
+                variant = engine.with_options(name, ask, recordings)
             else:
-                variant = Variant.of(name, values, factory=engine, workers=workers)
-            if values["instances"] is not None:
+                variant = Variant.of(name, ask, recordings, factory=engine, workers=workers)
+            if spec.cases.instances is not None:
                 require_matcher(variant.factory, variant.engine.name)
-            if values["batch"] is not None:
+            if is_batch:
                 require_batches(variant.factory, variant.engine.name)
         variants[name] = variant
     return variants
+
+
+def _require_engine(name: str, ask: Ask, recordings: RecordingOptions) -> None:
+    """Raise JSBenchError if the variant has no engine."""
+    if ask.engine is not None:
+        return
+    message = "no engine is set: add --jsbench-engine=NAME"
+    if name:
+        message = f"variant '{name}' has no engine: set engine in its table, or add --jsbench-engine=NAME"
+    if recordings.record is not None:
+        needs = "--jsbench-record needs an engine"
+        message = f"{needs}: add --jsbench-engine=NAME, or set jsbench_engine in the ini file"
+    raise JSBenchError(message, option="engine")
 
 
 def errors_of(variant: str) -> AbstractContextManager[None]:
@@ -170,37 +192,38 @@ def errors_of(variant: str) -> AbstractContextManager[None]:
     return errors_about(f"variant '{variant}'" if variant else "")
 
 
-def _run_fields(name: str, values: Values) -> dict[str, Any]:
+def _run_fields(name: str, ask: Ask, recordings: RecordingOptions) -> dict[str, Any]:
     """Return the fields of a `Variant` that do not depend on the engine: name, prompt and recording."""
-    record = values["record"]
+    record = recordings.record
     recording = None
     if record is not None:
         recording = RecordingFolder(
             path=record / safe_name(name) if name else record,
-            only_new=values["record_mode"] == "new",
-            strict=values["replay_strict"] == "on",
+            only_new=recordings.record_mode == "new",
+            strict=recordings.replay_strict,
         )
-    template = template_of(values["prompt"], shots=values["shots"])
-    return {"name": name, "template": template, "shots": values["shots"], "recording": recording}
+    template = template_of(ask.prompt, shots=ask.shots)
+    return {"name": name, "template": template, "shots": ask.shots, "recording": recording}
 
 
-def _engine(values: Values) -> EngineConfig:
+def _engine(ask: Ask) -> EngineConfig:
+    if ask.engine is None:
+        raise JSBenchError("no engine is set: add --jsbench-engine=NAME", option="engine")
     return EngineConfig(
-        name=values["engine"],
-        model=values["model"],
-        base_url=values["base_url"],
-        api_key_env=values["api_key_env"],
-        response_format=values["response_format"],
-        options=dict(values["engine_option"]),
+        name=ask.engine,
+        model=ask.model,
+        base_url=ask.base_url,
+        api_key_env=ask.api_key_env,
+        response_format=ask.response_format,
+        options=dict(ask.engine_option),
     )
 
 
-def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
+def _replay_engine(path: Path, variant: str, *, strict: bool) -> EngineConfig:
     """
     Return the configuration of the engine that replays a variant's answers, from a directory of recordings or from the
     records of a run.
     """
-    strict = values["replay_strict"] == "on"
     if is_run_path(path):
         options = {"records": str(path), "strict": strict, **({"variant": variant} if variant else {})}
         return EngineConfig(name="replay", options=options)
@@ -301,7 +324,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
             yield name, placed(value, folder, here) if BY_NAME[name].file is FileUse.MAYBE else value
 
 
-def _read_value(option: Option, given: object) -> Any:
+def _read_value(option: Option[Any], given: object) -> Any:
     """Parse a value in the table like the value of the option; raise ValueError for an unexpected type."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
@@ -352,8 +375,9 @@ def resolve_variant_values(
         parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
         variants.append((_clean_name("-".join(parts)), changed))
     names = [name for name, _ in variants]
-    if names == [""] and values["replay"] is not None:
-        recorded = _variants_of_run(values["replay"], values)
+    replay = values.get("replay")
+    if names == [""] and replay is not None:
+        recorded = _variants_of_run(replay, values)
         if recorded:
             return recorded, left_out
     if len(variants) > 1:
@@ -380,8 +404,8 @@ def _select_rows(
 ) -> tuple[Mapping[str, Values], str]:
     """Return the selected rows of the table, or one empty row, and the reason if the table is not used."""
     nothing: Mapping[str, Values] = {"": {}}
-    names = values["variants"]
-    recorded = bool(values["record"] or values["replay"])
+    names = values.get("variants")
+    recorded = bool(values.get("record") or values.get("replay"))
     if table is None and names is not None:
         message = "--jsbench-variants: found neither [[tool.jsbench.variants]] in pyproject.toml nor [[variants]] in "
         raise JSBenchError(message + "jsbench.toml; define the variants in one of them", option="variants")
@@ -396,7 +420,7 @@ def _select_rows(
     if conflict is None:
         return rows, ""
     flag, row_name = conflict
-    no_other_engine = values["engine"] is None and not recorded
+    no_other_engine = values.get("engine") is None and not recorded
     if names is not None and (no_other_engine or "variants" in typed):
         message = f"{flag} conflicts with variant '{row_name}' in {table.path}: remove "
         raise JSBenchError(f"{message}{flag} or --jsbench-variants", option="variants")
@@ -438,7 +462,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
         yield from ([*points.values()] for points in by_key.values() if len(points) > 1)
 
 
-def _part(option: Option, text: str) -> str:
+def _part(option: Option[Any], text: str) -> str:
     """Return the part of a variant's name for one value of an option, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
@@ -463,7 +487,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Sequence[str]]) -> Values:
     """Remove the ini file's settings for its engine if the row sets another engine."""
-    if values["engine"] in {None, row.get("engine", values["engine"])}:
+    if values.get("engine") in {None, row.get("engine", values.get("engine"))}:
         return values
     left_out = {name: None for name in _OF_ENGINE if name not in typed}
     return {**values, **left_out, "engine_option": list(map(assignment, typed.get("engine_option", ())))}
@@ -471,7 +495,7 @@ def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Seque
 
 def _with_changes(values: Values, change: Values) -> Values:
     """Return the values with the changes applied; engine options extend the existing engine options."""
-    options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
+    options = [*(values.get("engine_option") or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
 
 

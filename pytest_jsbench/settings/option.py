@@ -1,15 +1,19 @@
-"""Define the type of an option of a run: its name, help, checks and parsing."""
+"""Define the type of an option of a run: its help, checks and parsing; and the type of a group of options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum, auto
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from pytest_jsbench.core.arguments import Reader, flag, text
 
+T = TypeVar("T")
+#: Values of options by name.
+Values = Mapping[str, Any]
 #: Choices of an option that is a switch.
 ON_OFF = ("on", "off")
 
@@ -59,15 +63,15 @@ class HiddenPart(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Option(Generic[T]):
     """
-    An option of a run, under one name for every entry point.
+    An option of a run, under one name for every entry point; it is an attribute of an `OptionGroup`.
 
     pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`. Commands accept `--<name>`,
-    and tables of variants and functions accept `<name>`.
+    and tables of variants and functions accept `<name>`. The attribute of the class is the option itself, and the
+    attribute of an instance is the option's value, of the type `T`.
     """
 
-    name: str
     help: str
     #: Placeholder for the value in help texts; empty if the option has choices.
     metavar: str = ""
@@ -95,6 +99,23 @@ class Option:
     affects: Bearing | None = None
     #: Paths in a run's metadata of the values by which runs are compared.
     recorded: tuple[str, ...] = ()
+    #: Name of the attribute.
+    name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "name", name)
+
+    @overload
+    def __get__(self, group: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, group: object, owner: type) -> T: ...
+
+    def __get__(self, group: object | None, owner: type) -> Self | T:
+        if group is None:
+            return self
+        value: T = vars(group)[self.name]
+        return value
 
     @property
     def flag(self) -> str:
@@ -112,6 +133,11 @@ class Option:
         return self.metavar or "|".join(self.choices)
 
     @property
+    def is_switch(self) -> bool:
+        """Whether the option is on or off; its value is True or False."""
+        return self.choices == ON_OFF
+
+    @property
     def dest(self) -> str:
         """Attribute of `config.option`, which is also the ini key."""
         return f"jsbench_{self.name}"
@@ -125,8 +151,8 @@ class Option:
                 return list(value.items())
             values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
             return [self.parse(self.argument(part)) for part in values]
-        if self.choices == ON_OFF:
-            return ON_OFF[not flag(value)]
+        if self.is_switch:
+            return flag(value)
         if self.choices:
             return self._choice(self.bare if value is True else value)
         return self.parse(self.argument(value))
@@ -143,7 +169,41 @@ class Option:
     def _choice(self, value: object) -> Any:
         if value not in self.choices:
             raise ValueError(f"one of {', '.join(self.choices)}")
-        return self.parse(str(value))
+        return value == "on" if self.is_switch else self.parse(str(value))
+
+
+class OptionGroup:
+    """
+    Base class of a group of options; an instance has one value of each option, and cannot be changed.
+
+    It is no dataclass, since pytest imports the options in every session, and creating dataclasses takes longer.
+    """
+
+    #: Heading of the group in help texts.
+    heading: ClassVar[str]
+    #: Options of the group by name, in the order of help texts.
+    options: ClassVar[Mapping[str, Option[Any]]] = {}
+
+    def __init_subclass__(cls, *, heading: str = "") -> None:
+        cls.heading = heading
+        inherited = {
+            name: option for base in reversed(cls.__bases__) for name, option in vars(base).get("options", {}).items()
+        }
+        own = {name: option for name, option in vars(cls).items() if isinstance(option, Option)}
+        cls.options = {**inherited, **own}
+
+    def __init__(self, values: Values = MappingProxyType({}), /) -> None:
+        """Take the group's options from values by name; an option without a value, or with None, gets its default."""
+        for name, option in self.options.items():
+            value = values.get(name)
+            vars(self)[name] = option.default if value is None else value
+
+    def pick(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the values of these options by name, without options that are not set."""
+        return {name: value for name in names if (value := vars(self)[name]) is not None}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed: {name}")
 
 
 def _number(given: str) -> int | float | str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import Reader, join_names, number, numeral, path, whole
-from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, HiddenPart, Option, PerVariant
-from pytest_jsbench.settings.parsers import (
-    adaptation,
-    assignment,
-    comparer,
-    export,
-    extra_fields,
-    names,
-    response_format,
-    sample,
-    shard,
-)
+from pytest_jsbench.settings import parsers
+from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, HiddenPart, Option, OptionGroup, PerVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import Literal
+
+    from pytest_jsbench.core.generations import ResponseFormat
+    from pytest_jsbench.datasets.selection import Shard
+    from pytest_jsbench.values import Comparer
 
 #: Maximum number of attempts per case. Each attempt is a test, and pytest creates all tests before the first call.
 MOST_REPEATS = 10_000
@@ -42,11 +41,6 @@ def publication(name: str) -> dict[str, Any]:
         ) from error
 
 
-def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, with the default for each option that is not set."""
-    return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
-
-
 def readers(*names: str) -> dict[str, Reader]:
     """Return the functions that check and convert these options as arguments of a Python function."""
     return {name: BY_NAME[name].of_value for name in names}
@@ -54,9 +48,12 @@ def readers(*names: str) -> dict[str, Reader]:
 
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
-_ENGINE = (
-    Option(
-        "engine",
+
+
+class EngineOptions(OptionGroup, heading="Engine and model"):
+    """Which engine is called, and how; each variant of a run may have its own."""
+
+    engine: Option[str | None] = Option(
         "Engine to test, one test per JSON Schema. Engines: local, openai, anthropic, gemini, llguidance, outlines, "
         "xgrammar, replay, application, scripted, the engine of an installed package, or package.module:Factory. "
         "Without an engine, the plugin does nothing.",
@@ -64,9 +61,8 @@ _ENGINE = (
         variants=PerVariant.OWN,
         affects=Bearing.ANSWERS,
         recorded=("engine",),
-    ),
-    Option(
-        "model",
+    )
+    model: Option[str | None] = Option(
         "Model name; for local, a GGUF file (default: the engine's default model).",
         "ID",
         argument=path,
@@ -74,117 +70,134 @@ _ENGINE = (
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("model",),
-    ),
-    Option(
-        "base_url",
+    )
+    base_url: Option[str | None] = Option(
         "Base URL of a server that is compatible with the engine's API.",
         "URL",
         hidden=HiddenPart.CREDENTIALS,
         variants=PerVariant.MULTIPLIED,
-    ),
-    Option(
-        "api_key_env",
+    )
+    api_key_env: Option[str | None] = Option(
         "Environment variable with the API key (default: the provider's usual variable).",
         "VAR",
         variants=PerVariant.OWN,
-    ),
-    Option(
-        "response_format",
+    )
+    response_format: Option[ResponseFormat | None] = Option(
         "How to pass the schema to the engine (default: the strictest format that the engine supports).",
         choices=("text", "json_object", "json_schema", "tool"),
-        parse=response_format,
+        parse=parsers.response_format,
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("response_format",),
-    ),
-    Option(
-        "temperature",
+    )
+    temperature: Option[float | None] = Option(
         "Sampling temperature (default: not sent; local: 0).",
         "T",
         check=number("a number of at least 0", least=0),
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("params.temperature",),
-    ),
-    Option(
-        "max_tokens",
+    )
+    max_tokens: Option[int | None] = Option(
         "Maximum number of tokens of an answer (default: 2048; local: 192).",
         "N",
         check=whole(1),
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("params.max_tokens",),
-    ),
-    Option(
-        "seed",
+    )
+    seed: Option[int | None] = Option(
         "Sampling seed of the first attempt; attempt n of a case uses seed + n - 1 (default: not sent).",
         "N",
         check=whole(0),
         variants=PerVariant.OWN,
         affects=Bearing.ANSWERS,
         recorded=("params.seed",),
-    ),
-    Option(
-        "engine_option",
+    )
+    engine_option: Option[Sequence[tuple[str, Any]]] = Option(
         "Any other option of the engine; repeatable. VALUE is parsed as JSON if possible.",
         "KEY=VALUE",
-        parse=assignment,
+        parse=parsers.assignment,
         hidden=HiddenPart.VALUE,
         repeated=True,
         default=(),
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("details",),
-    ),
-    Option(
-        "variants",
-        "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
-        "jsbench.toml, or `all` (default: all, unless the command line sets an option that a variant sets). "
-        "Without this table, an option that is given several times defines one variant per value.",
-        "A,B",
-        parse=names,
-        argument=join_names,
-    ),
-    Option(
-        "record",
-        "Record every answer as a readable file in DIR, to be committed with the tests.",
-        "DIR",
-        argument=path,
-        file=FileUse.ALWAYS,
-    ),
-    Option(
-        "record_mode",
-        "With --jsbench-record: `new` reuses the answers in DIR, and calls the engine only for missing answers; "
-        "`all` calls the engine for every answer (default: all).",
-        choices=("all", "new"),
-    ),
-    Option(
-        "replay",
-        "Replay the answers in DIR, a directory of recordings or of a run, instead of calling an engine. If a "
-        "prompt or schema has changed since, its test fails and shows the change.",
-        "DIR",
-        argument=path,
-        file=FileUse.ALWAYS,
-    ),
-    Option(
-        "replay_strict",
-        "With --jsbench-replay, also fail if an answer was recorded with another model, temperature, token limit, "
-        "seed, response format or engine option (default: off; the summary lists the differences).",
-        choices=ON_OFF,
-        bare="on",
-    ),
-)
-_CASES = (
-    Option(
-        "preset",
+    )
+    timeout: Option[float] = Option(
+        "Timeout of one call in seconds, without retries (default: 120).",
+        "S",
+        check=_SECONDS,
+        default=120.0,
+        affects=Bearing.TIMES,
+        recorded=("params.timeout",),
+    )
+    concurrency: Option[int | None] = Option(
+        "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
+        "N",
+        check=whole(1),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.TIMES,
+        recorded=("concurrency",),
+    )
+
+
+class PromptOptions(OptionGroup, heading="Prompt and schema"):
+    """What is sent for a case; each variant of a run may have its own."""
+
+    adapt: Option[tuple[str, str]] = Option(
+        "verbatim (default): send the schema unchanged. narrow: rewrite the schema into the provider's subset of JSON "
+        "Schema, so that each answer that conforms to the result also conforms to the original; if this is "
+        "impossible, report unsupported_schema without a call. relax: omit constraints that the subset cannot "
+        "express, and record the changes. SUBSET: a subset such as openai, anthropic or gemini (default: the subset "
+        "of the engine). The judge always uses the original schema.",
+        "MODE[:SUBSET]",
+        parse=parsers.adaptation,
+        default=("verbatim", ""),
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("adapt",),
+    )
+    prompt: Option[Any] = Option(
+        "Name of a prompt: schema (default), fields, chat, or a prompt from an installed package; a Jinja2 file; or "
+        "package.module:function, which takes a case and returns text, messages or a Prompt.",
+        "NAME",
+        default="schema",
+        file=FileUse.MAYBE,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("prompt",),
+    )
+    shots: Option[int] = Option(
+        "Number of examples before the case's prompt, chosen by task, up to 3 (default: 0).",
+        "N",
+        check=whole(0),
+        default=0,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("shots",),
+    )
+    context: Option[int | None] = Option(
+        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
+        "it counts as unsupported_schema, without a call (default: unknown, every prompt is sent; local: the model's).",
+        "N",
+        check=whole(1),
+        variants=PerVariant.OWN,
+    )
+
+
+class CaseOptions(OptionGroup, heading="Cases"):
+    """Which cases a run has."""
+
+    preset: Option[Mapping[str, Any] | None] = Option(
         "Use the settings of a published benchmark for every option that is not set: jsonschemabench (the paper's "
         "tasks, prompt, shots, temperature and rules; docs/published.md), or a publication from an installed "
         "package. `jsbench compare --published` compares the run with the published results.",
         "NAME",
         parse=publication,
-    ),
-    Option(
-        "dataset",
+    )
+    dataset: Option[Sequence[str]] = Option(
         "Source of the schemas: builtin (default, 88 schemas), builtin-quick (10 of these), a schema file, a "
         "directory or glob of schema files (*.json, *.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool "
         "definitions, package.module:name (a Pydantic model or similar type; :* for all), a directory in the layout "
@@ -196,9 +209,8 @@ _CASES = (
         file=FileUse.MAYBE,
         affects=Bearing.CASES,
         recorded=("dataset.source",),
-    ),
-    Option(
-        "instances",
+    )
+    instances: Option[str | None] = Option(
         "Call no model: check labelled answers against the engine's grammar (llguidance, outlines, xgrammar) "
         "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
         " .gz), or a directory of the official JSON Schema Test Suite, such as tests/draft2020-12.",
@@ -207,41 +219,36 @@ _CASES = (
         file=FileUse.MAYBE,
         affects=Bearing.CASES,
         recorded=("dataset.labelled",),
-    ),
-    Option(
-        "tasks",
+    )
+    tasks: Option[tuple[str, ...] | None] = Option(
         "Only these tasks of the dataset (default: all).",
         "A,B",
-        parse=names,
+        parse=parsers.names,
         argument=join_names,
         affects=Bearing.CASES,
         recorded=("dataset.tasks",),
-    ),
-    Option(
-        "split",
+    )
+    split: Option[str] = Option(
         "Split of a dataset in the layout of the Hugging Face Hub, or all (default: test).",
         "S",
         default="test",
         affects=Bearing.CASES,
         recorded=("dataset.split",),
-    ),
-    Option(
-        "limit",
+    )
+    limit: Option[int | None] = Option(
         "Only the first N cases of each task (default: all).",
         "N",
         check=whole(1),
         affects=Bearing.CASES,
         recorded=("dataset.limit",),
-    ),
-    Option(
-        "registry",
+    )
+    registry: Option[str | None] = Option(
         "Directory of schemas that the dataset may reference by their `$id`.",
         "DIR",
         argument=path,
         file=FileUse.MAYBE,
-    ),
-    Option(
-        "where",
+    )
+    where: Option[Sequence[str]] = Option(
         "Only cases that meet this condition, such as 'keywords:pattern and size<4096' or 'not "
         "feature:recursive'; fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: a "
         "case has to meet every condition. --jsbench-limit and --jsbench-sample select from these cases.",
@@ -250,255 +257,222 @@ _CASES = (
         default=(),
         affects=Bearing.CASES,
         recorded=("dataset.where",),
-    ),
-    Option(
-        "sample",
+    )
+    sample: Option[tuple[int, int] | None] = Option(
         "Only a random sample of N cases, proportional to the size of each task (default: all cases). SEED (default: "
         "0) gives the same sample on every machine; it is unrelated to --jsbench-seed.",
         "N[:SEED]",
-        parse=sample,
+        parse=parsers.sample,
         argument=numeral,
         affects=Bearing.CASES,
         recorded=("dataset.sample", "dataset.sample_seed"),
-    ),
-)
-_PROMPT = (
-    Option(
-        "adapt",
-        "verbatim (default): send the schema unchanged. narrow: rewrite the schema into the provider's subset of JSON "
-        "Schema, so that each answer that conforms to the result also conforms to the original; if this is "
-        "impossible, report unsupported_schema without a call. relax: omit constraints that the subset cannot "
-        "express, and record the changes. SUBSET: a subset such as openai, anthropic or gemini (default: the subset "
-        "of the engine). The judge always uses the original schema.",
-        "MODE[:SUBSET]",
-        parse=adaptation,
-        default=("verbatim", ""),
-        variants=PerVariant.MULTIPLIED,
-        affects=Bearing.ANSWERS,
-        recorded=("adapt",),
-    ),
-    Option(
-        "prompt",
-        "Name of a prompt: schema (default), fields, chat, or a prompt from an installed package; a Jinja2 file; or "
-        "package.module:function, which takes a case and returns text, messages or a Prompt.",
-        "NAME",
-        default="schema",
-        file=FileUse.MAYBE,
-        variants=PerVariant.MULTIPLIED,
-        affects=Bearing.ANSWERS,
-        recorded=("prompt",),
-    ),
-    Option(
-        "shots",
-        "Number of examples before the case's prompt, chosen by task, up to 3 (default: 0).",
-        "N",
-        check=whole(0),
-        default=0,
-        variants=PerVariant.MULTIPLIED,
-        affects=Bearing.ANSWERS,
-        recorded=("shots",),
-    ),
-    Option(
-        "context",
-        "Context length of the model in tokens, for prompt and answer together. A case whose prompt alone fills "
-        "it counts as unsupported_schema, without a call (default: unknown, every prompt is sent; local: the model's).",
-        "N",
-        check=whole(1),
-        variants=PerVariant.OWN,
-    ),
-)
-_EXECUTION = (
-    Option(
-        "concurrency",
-        "Maximum number of calls in flight per process (default: 16 or the engine's own; local: 4 over all processes).",
-        "N",
-        check=whole(1),
-        variants=PerVariant.MULTIPLIED,
-        affects=Bearing.TIMES,
-        recorded=("concurrency",),
-    ),
-    Option(
-        "rpm",
-        "Maximum number of requests per minute to each engine and address, over all processes (default: no limit).",
-        "N",
-        check=_RATE,
-    ),
-    Option(
-        "tpm",
-        "Maximum number of tokens per minute, input and output, to each engine and address, over all "
-        "processes (default: no limit).",
-        "N",
-        check=_RATE,
-    ),
-    Option(
-        "max_cost",
-        "Make no call that could bring the cost of this session above this amount; the remaining cases are "
-        "reported as not run (default: no limit).",
-        "USD",
-        check=number("US dollars, at least 0", least=0),
-    ),
-    Option(
-        "batch",
-        "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
-        "at half the price. wait (default): wait for the answers. leave: check for them only once. Cases without an "
-        "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
-        choices=("wait", "leave"),
-        bare="wait",
-    ),
-    Option(
-        "resume",
-        "Resume an earlier run, given as its records.jsonl, its directory, or a directory of runs (the newest). "
-        "Attempts with an answer are reused; failed calls are repeated.",
-        "FILE|DIR",
-        argument=path,
-        file=FileUse.ALWAYS,
-    ),
-    Option(
-        "shard",
-        "Run only shard I of N, such as 2/5 (or 1of5, counted from 0); auto/5 takes the number from "
-        "JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge merges the shards.",
-        "I/N",
-        parse=shard,
-        affects=Bearing.CASES,
-        recorded=("dataset.shard",),
-    ),
-    Option(
-        "timeout",
-        "Timeout of one call in seconds, without retries (default: 120).",
-        "S",
-        check=_SECONDS,
-        default=120.0,
-        affects=Bearing.TIMES,
-        recorded=("params.timeout",),
-    ),
-    Option(
-        "retries", "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
-    ),
-    Option(
-        "patience",
-        "Seconds without any answer after which the run gives up on a provider that is down or rejects every "
-        "call; the remaining cases are not run. 0 disables retries of rejected calls (default: 300).",
-        "S",
-        check=number("seconds, at least 0", least=0),
-    ),
-    Option(
-        "repeats",
+    )
+
+
+class ExecutionOptions(OptionGroup, heading="Execution"):
+    """How the attempts of a run are made."""
+
+    variants: Option[tuple[str, ...] | None] = Option(
+        "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
+        "jsbench.toml, or `all` (default: all, unless the command line sets an option that a variant sets). "
+        "Without this table, an option that is given several times defines one variant per value.",
+        "A,B",
+        parse=parsers.names,
+        argument=join_names,
+    )
+    repeats: Option[int] = Option(
         "Attempts per case, one test each (default: 1).",
         "K",
         check=whole(1, MOST_REPEATS),
         default=1,
         affects=Bearing.CASES,
         recorded=("repeats",),
-    ),
-    Option(
-        "dry_run",
+    )
+    shard: Option[Shard | None] = Option(
+        "Run only shard I of N, such as 2/5 (or 1of5, counted from 0); auto/5 takes the number from "
+        "JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge merges the shards.",
+        "I/N",
+        parse=parsers.shard,
+        affects=Bearing.CASES,
+        recorded=("dataset.shard",),
+    )
+    batch: Option[Literal["wait", "leave"] | None] = Option(
+        "Submit the cases to the provider's batch API (openai, anthropic, gemini), which answers within a day "
+        "at half the price. wait (default): wait for the answers. leave: check for them only once. Cases without an "
+        "answer are not run; to continue later, add --jsbench-batch --jsbench-resume.",
+        choices=("wait", "leave"),
+        bare="wait",
+    )
+    resume: Option[Path | Literal["newest"] | None] = Option(
+        "Resume an earlier run, given as its records.jsonl, its directory, or a directory of runs (the newest). "
+        "Attempts with an answer are reused; failed calls are repeated.",
+        "FILE|DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
+    )
+    dry_run: Option[bool] = Option(
         "Make no calls; print the estimated number of calls and tokens, the maximum cost, and the minimum time "
         "under the rate limits (default: off).",
-        choices=("on", "off"),
+        choices=ON_OFF,
         bare="on",
+        default=False,
         keyword="",
-    ),
-)
-_JUDGING = (
-    Option(
-        "invalid_schemas",
+    )
+
+
+class LimitOptions(OptionGroup, heading="Limits"):
+    """How much a run may request, spend and wait."""
+
+    rpm: Option[float | None] = Option(
+        "Maximum number of requests per minute to each engine and address, over all processes (default: no limit).",
+        "N",
+        check=_RATE,
+    )
+    tpm: Option[float | None] = Option(
+        "Maximum number of tokens per minute, input and output, to each engine and address, over all "
+        "processes (default: no limit).",
+        "N",
+        check=_RATE,
+    )
+    max_cost: Option[float | None] = Option(
+        "Make no call that could bring the cost of this session above this amount; the remaining cases are "
+        "reported as not run (default: no limit).",
+        "USD",
+        check=number("US dollars, at least 0", least=0),
+    )
+    retries: Option[int] = Option(
+        "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
+    )
+    patience: Option[float | None] = Option(
+        "Seconds without any answer after which the run gives up on a provider that is down or rejects every "
+        "call; the remaining cases are not run. 0 disables retries of rejected calls (default: 300).",
+        "S",
+        check=number("seconds, at least 0", least=0),
+    )
+
+
+class RecordingOptions(OptionGroup, heading="Recordings"):
+    """Where answers are recorded, and from where they are replayed."""
+
+    record: Option[Path | None] = Option(
+        "Record every answer as a readable file in DIR, to be committed with the tests.",
+        "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
+    )
+    record_mode: Option[Literal["all", "new"] | None] = Option(
+        "With --jsbench-record: `new` reuses the answers in DIR, and calls the engine only for missing answers; "
+        "`all` calls the engine for every answer (default: all).",
+        choices=("all", "new"),
+    )
+    replay: Option[Path | None] = Option(
+        "Replay the answers in DIR, a directory of recordings or of a run, instead of calling an engine. If a "
+        "prompt or schema has changed since, its test fails and shows the change.",
+        "DIR",
+        argument=path,
+        file=FileUse.ALWAYS,
+    )
+    replay_strict: Option[bool] = Option(
+        "With --jsbench-replay, also fail if an answer was recorded with another model, temperature, token limit, "
+        "seed, response format or engine option (default: off; the summary lists the differences).",
+        choices=ON_OFF,
+        bare="on",
+        default=False,
+    )
+
+
+class JudgingOptions(OptionGroup, heading="Judging"):
+    """How answers are judged."""
+
+    invalid_schemas: Option[Literal["fail", "skip", "strict"] | None] = Option(
         "Whether the test of a case with an invalid schema fails or is skipped; `strict`: it fails, and misspelled "
         "keywords are invalid too (default: fail; skip for a published dataset).",
         choices=("fail", "skip", "strict"),
-    ),
-    Option(
-        "extra_fields",
+    )
+    extra_fields: Option[str | tuple[str, ...] | None] = Option(
         "How to judge fields that the schema does not name: fail, allow, or names of fields to ignore (default: fail).",
         "fail|allow|NAME,…",
-        parse=extra_fields,
+        parse=parsers.extra_fields,
         argument=join_names,
         affects=Bearing.VERDICTS,
         recorded=("policy.extra_fields", "policy.ignored_fields"),
-    ),
-    Option(
-        "duplicate_keys",
+    )
+    duplicate_keys: Option[str | None] = Option(
         "What to do with an answer that contains a duplicate key: note it and use the last value, or fail the answer "
         "with a syntax error (default: note).",
         choices=("note", "fail"),
         affects=Bearing.VERDICTS,
         recorded=("policy.duplicate_keys",),
-    ),
-    Option(
-        "fences",
+    )
+    fences: Option[str | None] = Option(
         "Whether to strip one Markdown fence around the whole answer (default: strip).",
         choices=("strip", "forbid"),
         affects=Bearing.VERDICTS,
         recorded=("policy.fences",),
-    ),
-    Option(
-        "reasoning",
+    )
+    reasoning: Option[str | None] = Option(
         "Whether to strip reasoning up to `</think>`; if kept, the answer has a syntax error (default: keep).",
         choices=("keep", "strip"),
         affects=Bearing.VERDICTS,
         recorded=("policy.reasoning",),
-    ),
-    Option(
-        "formats",
+    )
+    formats: Option[str | None] = Option(
         "Whether to assert format, and in draft-07 also contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
         affects=Bearing.VERDICTS,
         recorded=("policy.formats",),
-    ),
-    Option(
-        "default_dialect",
+    )
+    default_dialect: Option[str | None] = Option(
         "Dialect of schemas without $schema (default: 2020-12).",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
         affects=Bearing.VERDICTS,
         recorded=("policy.default_dialect",),
-    ),
-    Option(
-        "validator",
+    )
+    validator: Option[str | None] = Option(
         "Validators to use: jsonschema-rs with jsonschema as second opinion (both), or one validator (default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
         affects=Bearing.VERDICTS,
         recorded=("policy.validator",),
-    ),
-    Option(
-        "judge_timeout",
+    )
+    judge_timeout: Option[float | None] = Option(
         "Time limit for judging one answer, in seconds (default: 5).",
         "S",
         check=_SECONDS,
         affects=Bearing.TIMES,
         recorded=("policy.timeout",),
-    ),
-    Option(
-        "classify",
+    )
+    classify: Option[Sequence[str | Callable[..., object]]] = Option(
         "Classifier that assigns your own codes to failed attempts: a classifier in an installed package, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
         "Also accepts a metric in an installed package, which counts something in each answer. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
-    ),
-    Option(
-        "comparer",
+    )
+    comparer: Option[Sequence[tuple[str, Comparer]]] = Option(
         "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
         "vendor=function:package.module:same, with a function of the expected and the actual value. Repeatable.",
         "FIELD=HOW",
-        parse=comparer,
+        parse=parsers.comparer,
         repeated=True,
         default=(),
         keyword="comparers",
         affects=Bearing.VALUES,
         recorded=("comparers",),
-    ),
-)
-_CRITERIA = (
-    Option(
-        "min_pass_rate",
+    )
+
+
+class GateOptions(OptionGroup, heading="Pass criteria"):
+    """What a run must reach to pass."""
+
+    min_pass_rate: Option[str | None] = Option(
         "Pass the run if at least this share (0 to 1) of all planned attempts passed. With this option, failed "
         "cases alone do not fail the run.",
         "RATE",
         argument=numeral,
-    ),
-    Option(
-        "gate",
+    )
+    gate: Option[Sequence[str]] = Option(
         "Condition for passing the run, on any metric in run.json, such as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (for a task; the lower bound of an interval), "
         "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
@@ -508,78 +482,80 @@ _CRITERIA = (
         repeated=True,
         default=(),
         keyword="gates",
-    ),
-    Option(
-        "baseline",
+    )
+    baseline: Option[Path | None] = Option(
         "Compare with another run case by case: its directory, its run.json, or a file written by jsbench baseline.",
         "RUN|FILE",
         argument=path,
         file=FileUse.ALWAYS,
-    ),
-    Option(
-        "max_regression",
+    )
+    max_regression: Option[str | None] = Option(
         "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE "
         "(0 to 1).",
         "RATE",
         argument=numeral,
-    ),
-)
-_OUTPUT = (
-    Option(
-        "output",
+    )
+
+
+class OutputOptions(OptionGroup, heading="Output"):
+    """What is written about a run."""
+
+    output: Option[Path | None] = Option(
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: keep only records and metrics of"
         " the last five runs, in pytest's cache).",
         "DIR",
         argument=path,
         file=FileUse.ALWAYS,
-    ),
-    Option(
-        "report",
+    )
+    report: Option[Path | None] = Option(
         "Write the run's HTML page to FILE at the end of the run (needs the extra `report`).",
         "FILE",
         argument=path,
         file=FileUse.ALWAYS,
-    ),
-    Option(
-        "redact",
+    )
+    redact: Option[bool] = Option(
         "Write and show digests instead of prompts, schemas and answers, so that a run with private data can "
         "be kept. Redacted answers cannot be judged again or replayed.",
         choices=ON_OFF,
         bare="on",
-    ),
-    Option(
-        "export",
+        default=False,
+    )
+    export: Option[Sequence[tuple[str, Path]]] = Option(
         "Also write the run with an exporter: every_eval_ever, an installed package's exporter, or "
         "package.module:function. Repeatable.",
         "NAME=PATH",
-        parse=export,
+        parse=parsers.export,
         repeated=True,
         default=(),
-    ),
-    Option(
-        "benchmark_rows",
+    )
+    benchmark_rows: Option[Literal["task", "case"]] = Option(
         "Rows added to pytest-benchmark's table: one per task and metric, or per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
         keyword="",
-    ),
-)
+    )
 
-#: All options by group, in the order of the help text.
-GROUPS = {
-    "Engine and model": _ENGINE,
-    "Cases": _CASES,
-    "Prompt and schema": _PROMPT,
-    "Execution": _EXECUTION,
-    "Judging": _JUDGING,
-    "Pass criteria": _CRITERIA,
-    "Output": _OUTPUT,
-}
-OPTIONS = tuple(option for group in GROUPS.values() for option in group)
-BY_NAME = {option.name: option for option in OPTIONS}
+
+class Ask(EngineOptions, PromptOptions):
+    """What is sent to which engine, and how; each variant of a run has its own."""
+
+
+#: All groups of options, in the order of the help text.
+GROUPS: tuple[type[OptionGroup], ...] = (
+    EngineOptions,
+    CaseOptions,
+    PromptOptions,
+    ExecutionOptions,
+    LimitOptions,
+    RecordingOptions,
+    JudgingOptions,
+    GateOptions,
+    OutputOptions,
+)
+#: All options by name.
+BY_NAME: Mapping[str, Option[Any]] = {name: option for group in GROUPS for name, option in group.options.items()}
+OPTIONS = tuple(BY_NAME.values())
 BY_FLAG = {option.flag: option for option in OPTIONS}
-#: Default value of each option.
-DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: Options that define one variant per value if they are given more than once; engine options are grouped by their keys.
 MULTIPLIED = tuple(option.name for option in OPTIONS if option.variants is PerVariant.MULTIPLIED)
 #: Options that a variant may set in the table of variants.
@@ -588,7 +564,5 @@ SETTABLE = tuple(option.name for option in OPTIONS if option.variants is not Per
 CALL_OPTIONS = tuple(option.name for option in OPTIONS if any(path.startswith("params.") for path in option.recorded))
 #: Options of a single call that affect its answer.
 SAMPLING_OPTIONS = tuple(name for name in CALL_OPTIONS if BY_NAME[name].affects is Bearing.ANSWERS)
-#: Options that choose the cases of a run.
-CASE_OPTIONS = tuple(option.name for option in _CASES)
 #: Options whose value is always a path.
 PATH_OPTIONS = tuple(option.name for option in OPTIONS if option.file is FileUse.ALWAYS)

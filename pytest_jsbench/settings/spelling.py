@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.settings.option import Option
@@ -19,7 +20,7 @@ from pytest_jsbench.settings.options import BY_FLAG
 _IN_MESSAGE = re.compile(rf"(?<!pytest )({'|'.join(sorted(BY_FLAG, reverse=True))})(?!-?[a-z])")
 
 
-def spelled(message: str, spell: Callable[[Option], str]) -> str:
+def spelled(message: str, spell: Callable[[Option[Any]], str]) -> str:
     """Return the message with each option spelled by `spell`; options of a pytest command stay unchanged."""
     return _IN_MESSAGE.sub(lambda match: spell(BY_FLAG[match[1]]), message)
 

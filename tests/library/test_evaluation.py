@@ -117,7 +117,7 @@ OBJECTS = {
 }
 
 
-def type_of(option: Option) -> str:
+def type_of(option: Option[Any]) -> str:
     """Return the type of an argument of `evaluate`, as written in Python, that the option's row implies."""
     if option.argument_name in OBJECTS:
         return OBJECTS[option.argument_name]

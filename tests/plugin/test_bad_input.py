@@ -198,7 +198,7 @@ def test_a_truth_of_pytests_own_toml_switches_an_option(
     pytester.makepyprojecttoml(f"[tool.pytest]\n{line}\n")
     config, name = pytester.parseconfig(), line.split()[0].removeprefix("jsbench_")
     if message is None:
-        assert value_of(config, name) == {"batch": "wait", "dry_run": "off"}[name]
+        assert value_of(config, name) == {"batch": "wait", "dry_run": False}[name]
         return
     with pytest.raises(pytest.UsageError) as caught:
         value_of(config, name)

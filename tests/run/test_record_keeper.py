@@ -12,6 +12,8 @@ from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.record_keeper import RecordKeeper
+from pytest_jsbench.settings.options import OutputOptions
+from pytest_jsbench.settings.spec import RunSpec
 from pytest_jsbench.verdicts import Judge
 from tests.support import examples
 from tests.support.examples import replace
@@ -25,7 +27,7 @@ def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
     folder = journal.path.parent
     return RecordKeeper(
         journal,
-        Plan(variants={}, output=folder),
+        Plan(variants={}, spec=RunSpec(outputs=OutputOptions({"output": folder}))),
         Handover(metadata=examples.metadata(), folder=folder, shared=folder),
         recorded=Recorded(),
         judge=Judge,

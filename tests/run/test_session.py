@@ -25,7 +25,7 @@ from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.session import RunSession, provider_name
 from pytest_jsbench.run.variants import Variant
-from pytest_jsbench.settings.options import DEFAULTS
+from pytest_jsbench.settings.options import Ask, RecordingOptions
 from tests.support import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")
@@ -148,8 +148,8 @@ def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> N
 @pytest.mark.parametrize("engine", ["local", "llguidance"])
 def test_run_records_the_digest_of_its_model_file(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
-    values = {**DEFAULTS, "engine": engine, "model": str(file), "engine_option": {}}
-    plan = Plan(variants={"": Variant.of("", values, factory=find(engine))}, suite=False)
+    variant = Variant.of("", Ask({"engine": engine, "model": str(file)}), RecordingOptions(), factory=find(engine))
+    plan = Plan(variants={"": variant}, suite=False)
     file.write_bytes(b"GGUF weights")
     first, listed = describe_run(plan, Entry.LIBRARY), describe_run(plan, Entry.LIBRARY, only_lists=True)
     file.write_bytes(b"GGUF of other weights")

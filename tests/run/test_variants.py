@@ -22,11 +22,11 @@ def read(pytester: pytest.Pytester, *args: str) -> Settings:
 
 
 def variants(pytester: pytest.Pytester, *args: str) -> dict[str, Variant]:
-    return make_variants(read(pytester, *args).variant_values)
+    return make_variants(read(pytester, *args).spec)
 
 
 def names(pytester: pytest.Pytester, *args: str) -> list[str]:
-    return list(read(pytester, ENGINE, *args).variant_values)
+    return list(read(pytester, ENGINE, *args).spec.asks)
 
 
 def only(pytester: pytest.Pytester, *args: str) -> Variant:
@@ -167,7 +167,7 @@ def test_gate_in_an_argument_file_counts_as_typed(pytester: pytest.Pytester, fil
 
     settings = read(pytester, ENGINE, *([f"@{file}"] if typed else []))
 
-    assert settings.values["gate"] == ["pass_rate>=0.5"]
+    assert settings.spec.gates.gate == ["pass_rate>=0.5"]
     assert settings.gates_typed == typed
 
 
@@ -179,9 +179,9 @@ def test_preset_sets_options_that_are_not_set_otherwise(pytester: pytest.Pyteste
     assert (settings.selection.source, settings.selection.split) == ("epfl-dlab/JSONSchemaBench", "test")
     assert settings.selection.tasks is not None
     assert len(settings.selection.tasks) == 8
-    (one,) = make_variants(settings.variant_values).values()
+    (one,) = make_variants(settings.spec).values()
     assert (one.template.name, one.shots, one.params.temperature, one.params.timeout) == ("chat", 1, 0.0, 80.0)
-    assert policy_of(settings.values).extra_fields == "allow"
+    assert policy_of(settings.spec.judging).extra_fields == "allow"
     assert "--jsbench-preset=jsonschemabench" in settings.rerun
 
 
@@ -217,7 +217,7 @@ def read_table(pytester: pytest.Pytester, *args: str, table: str = TABLE, file: 
 def test_a_table_makes_a_variant_of_each_of_its_entries(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\njsbench_engine = local\njsbench_model = tiny.gguf\njsbench_max_tokens = 9\n")
 
-    variants = make_variants(read_table(pytester).variant_values)
+    variants = make_variants(read_table(pytester).spec)
 
     assert {name: (one.engine.name, one.engine.model) for name, one in variants.items()} == {
         "small-one": ("openai", "gpt-5.4-mini"),
@@ -233,17 +233,15 @@ def test_a_table_makes_a_variant_of_each_of_its_entries(pytester: pytest.Pyteste
 def test_variants_can_be_selected_in_any_order(
     pytester: pytest.Pytester,
 ) -> None:
-    assert list(read_table(pytester, "--jsbench-variants=free,small-one").variant_values) == ["free", "small-one"]
+    assert list(read_table(pytester, "--jsbench-variants=free,small-one").spec.asks) == ["free", "small-one"]
     with pytest.raises(JSBenchError, match="variant 'plain' has no engine: set engine in its table, or"):
-        make_variants(read_table(pytester, "--jsbench-variants=all").variant_values)
+        make_variants(read_table(pytester, "--jsbench-variants=all").spec)
 
 
 def test_table_is_in_its_own_file_or_in_pyproject_but_not_both(pytester: pytest.Pytester) -> None:
     own = TABLE.replace("tool.jsbench.", "")
 
-    assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").variant_values) == [
-        "free"
-    ]
+    assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").spec.asks) == ["free"]
     with pytest.raises(JSBenchError, match=r"variants are defined in .*pyproject\.toml and in .*jsbench\.toml; define"):
         read_table(pytester, "--jsbench-variants=free")
 
@@ -255,16 +253,16 @@ def test_table_names_files_relative_to_its_own(pytester: pytest.Pytester, monkey
     (pytester.path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{table}")
     monkeypatch.chdir(pytester.mkdir("below"))
 
-    values = Settings.from_config(pytester.parseconfig("--jsbench-engine=scripted")).variant_values["a"]
+    ask = Settings.from_config(pytester.parseconfig("--jsbench-engine=scripted")).spec.asks["a"]
 
-    assert values["prompt"].replace("\\", "/") == "../short.j2"
-    assert [(key, value.replace("\\", "/")) for key, value in values["engine_option"]] == [("answers", "../a.json")]
+    assert ask.prompt.replace("\\", "/") == "../short.j2"
+    assert [(key, value.replace("\\", "/")) for key, value in ask.engine_option] == [("answers", "../a.json")]
 
 
 def test_command_line_with_the_same_options_omits_the_table(pytester: pytest.Pytester) -> None:
     settings = read_table(pytester, "--jsbench-engine=scripted", "--jsbench-model=x")
 
-    assert list(settings.variant_values) == [""]
+    assert list(settings.spec.asks) == [""]
     assert settings.variants_left_out.endswith(
         "pyproject.toml are not used, since --jsbench-engine is on the command line"
     )
@@ -290,7 +288,7 @@ def test_answers_are_recorded_and_replayed_without_unused_table(pytester: pytest
 
     settings = read_table(pytester, f"--jsbench-{option}=kept")
 
-    assert list(settings.variant_values) == [""]
+    assert list(settings.spec.asks) == [""]
     assert settings.variants_left_out.endswith("not used; to record or replay them, add --jsbench-variants=all")
 
 
@@ -298,19 +296,15 @@ def test_typed_options_missing_in_the_table_multiply_its_variants(pytester: pyte
     args = ("--jsbench-variants=free,plain", "--jsbench-shots=0", "--jsbench-shots=2", "--jsbench-engine-option=x=1")
     table = TABLE.replace('name = "plain"', 'name = "plain"\nengine = "scripted"')
 
-    variants = make_variants(read_table(pytester, *args, table=table).variant_values)
+    variants = make_variants(read_table(pytester, *args, table=table).spec)
 
     assert list(variants) == ["free-shots-0", "free-shots-2", "plain-shots-0", "plain-shots-2"]
     assert [one.engine.options["x"] for one in variants.values()] == [1, 1, 1, 1]
 
 
 def test_each_variant_records_to_and_replays_from_its_own_directory(pytester: pytest.Pytester) -> None:
-    recorded = make_variants(
-        read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-record=kept").variant_values
-    )
-    replayed = make_variants(
-        read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-replay=kept").variant_values
-    )
+    recorded = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-record=kept").spec)
+    replayed = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-replay=kept").spec)
 
     assert {name: one.recording and one.recording.path for name, one in recorded.items()} == {
         "free": pytester.path / "kept" / "free",

@@ -112,10 +112,10 @@ def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, g
             "--jsbench-instances calls no model, so there is nothing to replay; ",
         ),
         (
-            {"redact": "on", "record": "x"},
+            {"redact": True, "record": "x"},
             "--jsbench-redact writes no answers, but a recording contains answers; remove",
         ),
-        ({"redact": "on", "batch": "wait"}, "--jsbench-redact writes no answers, but a batch keeps answers in a file "),
+        ({"redact": True, "batch": "wait"}, "--jsbench-redact writes no answers, but a batch keeps answers in a file "),
         (
             {"record_mode": "new", "record": "x", "batch": "wait"},
             "--jsbench-record-mode=new calls only for missing answers",
@@ -132,11 +132,11 @@ def test_conflicting_options_are_rejected(options: dict[str, Any], message: str)
     assert refused.value.option in options
     for name in options:
         check_conflicts({**nothing, name: options[name]})
-    check_conflicts({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
+    check_conflicts({**nothing, "redact": False, "record": "x", "record_mode": "all"})
 
 
 def test_message_names_options_in_the_form_of_each_entry_point() -> None:
-    def spell(option: Option) -> str:
+    def spell(option: Option[Any]) -> str:
         return f"<{option.name}>"
 
     assert [spelled(f"a {option.flag}=x", spell) for option in OPTIONS] == [f"a <{name}>=x" for name in BY_NAME]

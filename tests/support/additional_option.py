@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROW = """
-    Option(
-        "top_k",
+    top_k: Option[int | None] = Option(
         "Number of the likeliest tokens to sample from (default: not sent).",
         "N",
         check=whole(1),
@@ -29,7 +28,7 @@ ROW = """
 """
 #: For each module: a line of its source, and what is added before this line.
 ADDED = {
-    "pytest_jsbench.settings.options": ('    Option(\n        "seed",\n', ROW),
+    "pytest_jsbench.settings.options": ("    seed: Option[int | None] = Option(\n", ROW),
     "pytest_jsbench.core.generations": ("    #: Sampling seed.\n", "    top_k: int | None = None\n"),
 }
 #: Answers with the parameter that arrives at the engine.

@@ -438,7 +438,7 @@ class SessionBatches:
         progress: Callable[[BatchState], None] = lambda _: None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """Submit the attempts as batches, then wait for the batches, or query them once if `plan.batch` is `leave`."""
+        """Submit the attempts as batches, then wait for the batches; with --jsbench-batch=leave, query them once."""
         stopped = stopped or threading.Event()
         session = self._session
         plan = session.plan
@@ -462,7 +462,7 @@ class SessionBatches:
             resources.callback(self._spend, submission)
             requests = (session.request(attempt) for attempt in attempts if attempt not in session.recorded)
             submission.hand_in(request for request in requests if request is not None)
-            submission.wait(progress, leave=plan.batch == "leave")
+            submission.wait(progress, leave=plan.spec.execution.batch == "leave")
 
     def waiting(self) -> list[BatchPart]:
         """Return the batches that contain a request of this run and have not ended."""

@@ -20,7 +20,8 @@ from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS
+from pytest_jsbench.settings.options import BY_NAME, LimitOptions
+from pytest_jsbench.settings.spec import RunSpec
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
@@ -130,19 +131,18 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
 
 def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.run.variants import Variant
+    from pytest_jsbench.settings.options import Ask, RecordingOptions
 
-    values = {option.name: option.default for option in OPTIONS}
     with flag_names_in_errors(options):
         if options.demo:
             with _demo(options) as (demo, faults):
-                base = Variant.of("", {**values, **demo})
+                base = Variant.of("", Ask(demo), RecordingOptions())
                 passed = _run(options, replace(base, engine=replace(base.engine, api_key="none")), out)
             if not options.json:
                 out.lines([f"planted in the demo server: {faults}", f"next: {_NEXT}"])
             return passed
-        return _run(
-            options, Variant.of("", {**values, **{name: getattr(options, name) for name in _ENGINE_OPTIONS}}), out
-        )
+        ask = Ask({name: getattr(options, name) for name in _ENGINE_OPTIONS})
+        return _run(options, Variant.of("", ask, RecordingOptions()), out)
 
 
 @contextmanager
@@ -273,7 +273,7 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
             max_cost=options.max_cost,
             patience=_PATIENCE,
         ),
-        retries=options.retries,
+        spec=RunSpec(limits=LimitOptions({"retries": options.retries})),
     )
     if run.limits.max_cost is not None:
         price_of(describe_run(run, Entry.LIBRARY))
