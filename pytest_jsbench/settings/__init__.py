@@ -1,1 +1,1 @@
-"""Define the options of a run in one table, which every entry point reads."""
+"""Define the options of a run in groups, and their values as one `RunSpec`."""
