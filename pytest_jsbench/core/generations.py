@@ -6,6 +6,7 @@ labelled answers.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -251,6 +252,22 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     enforced_by: str = ""
 
 
+class ServedBy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a server says about itself in its answer; a name is empty if the server does not state it."""
+
+    #: Name of the model, which may be more exact than the requested name, such as a dated version.
+    model: str = ""
+    #: Fingerprint of the server's configuration, as in OpenAI's `system_fingerprint`.
+    fingerprint: str = ""
+    #: Name of the provider to which a gateway such as OpenRouter passed the request.
+    provider: str = ""
+
+    def __post_init__(self) -> None:
+        """Intern the names, because all answers of a server have the same."""
+        for name in self.__struct_fields__:
+            force_setattr(self, name, sys.intern(getattr(self, name)))
+
+
 #: Media type without parameters (RFC 9110, section 8.3.1).
 MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
@@ -326,6 +343,8 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     finish_word: str = ""
     #: The server's answer as received, if an application made the call; otherwise None.
     server: ServerAnswer | None = None
+    #: What the server says about itself in its answer; None if it says nothing.
+    served_by: ServedBy | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):

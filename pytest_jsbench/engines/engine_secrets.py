@@ -29,6 +29,7 @@ from pytest_jsbench.core.generations import (
     Failed,
     FaultKind,
     Request,
+    ServedBy,
     Usage,
 )
 from pytest_jsbench.core.json_values import too_deep
@@ -363,7 +364,11 @@ def mask_generation(generation: Answer, secrets: Secrets) -> Answer:
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
     redacted = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
     word = secrets.mask_message(generation.finish_word)
-    return structs.replace(redacted, server=server, secret_replaced=replaced, finish_word=word)
+    served_by = generation.served_by
+    if served_by is not None:
+        names = {name: secrets.mask_message(value) for name, value in structs.asdict(served_by).items()}
+        served_by = ServedBy(**names)
+    return structs.replace(redacted, server=server, secret_replaced=replaced, finish_word=word, served_by=served_by)
 
 
 def _redact_events(body: str, secrets: Secrets) -> str:

@@ -33,6 +33,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run, line_at, open_lines
 from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
+from pytest_jsbench.records.serving import add_served
 
 #: File in a run's directory with the records that were copied from an earlier run.
 RESUMED = "records.resumed.jsonl"
@@ -172,7 +173,8 @@ class JournalContent:
         planned = self.metadata.planned()
         if planned is None:  # old versions wrote no plan; the recorded cases replace it
             planned = tuple(outcome.key for outcome in self.outcomes)
-        return Run(metadata=self.metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
+        metadata = add_served(self.metadata, self.outcomes)
+        return Run(metadata=metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
 
 
 def read(path: Path) -> JournalContent:

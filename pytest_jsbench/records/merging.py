@@ -18,6 +18,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.questions import combine_variants, difference
 from pytest_jsbench.records.records import Attempt
+from pytest_jsbench.records.serving import add_served
 
 #: Maximum number of attempts in a merged run.
 MOST_ATTEMPTS = 1_000_000
@@ -110,10 +111,12 @@ def merge(paths: Sequence[Path]) -> Merged:
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
     planned = tuple(itertools.chain.from_iterable(_attempts(runs, made) for runs in of_variants.values()))
+    metadata = replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned)
+    outcomes = tuple(made[attempt] for attempt in planned if attempt in made)
     run = Run(
-        metadata=replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned),
+        metadata=add_served(metadata, outcomes),
         planned=tuple(attempt.key for attempt in planned),
-        outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
+        outcomes=outcomes,
     )
     return Merged(
         run=run,

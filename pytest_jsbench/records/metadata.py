@@ -20,7 +20,7 @@ from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Recor
 #: Fields that each variant has separately; the variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
-    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan"),
+    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan", "served"),
 )
 
 
@@ -102,6 +102,17 @@ class Strictness(TypedDict, total=False):
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 
 
+class Served(TypedDict, total=False):
+    """What the servers said about themselves in the answers of a run: different names, the most frequent first."""
+
+    #: Names of models, which may be more exact than the requested name, such as dated versions.
+    model: list[str]
+    #: Fingerprints of configurations, as in OpenAI's `system_fingerprint`.
+    fingerprint: list[str]
+    #: Providers to which a gateway such as OpenRouter passed requests.
+    provider: list[str]
+
+
 class MetadataParts(Struct, frozen=True, kw_only=True):
     """Types of the mappings in a run's metadata; unknown fields, which later versions may add, are kept."""
 
@@ -109,6 +120,7 @@ class MetadataParts(Struct, frozen=True, kw_only=True):
     asked_params: Sampling | None
     dataset: ChosenCases
     policy: Strictness
+    served: Served
 
 
 class _Parts(Struct, frozen=True, kw_only=True):
@@ -174,6 +186,8 @@ class RunMetadata:
     redacted: bool = False
     #: How the run was started: by pytest, or by a program that called evaluate(); absent if by pytest.
     entry: Entry = Entry.PYTEST
+    #: What the servers said about themselves in the run's answers; absent if nothing, and before the run ends.
+    served: Mapping[str, Any] = field(default_factory=dict)
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
     #: For each task, the ids of the planned cases in order; None if not recorded.
@@ -196,7 +210,7 @@ class RunMetadata:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
-        omitted = {name for name in ("variant", "variants", "comparers", "ended_tests") if not data[name]}
+        omitted = {name for name in ("variant", "variants", "comparers", "ended_tests", "served") if not data[name]}
         if self.entry is Entry.PYTEST:
             omitted.add("entry")
         return {name: value for name, value in data.items() if name not in omitted}

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, LinesByPlace, Unreadable, parse_json
-from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Timing, Usage, type_of
+from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, ServedBy, Timing, Usage, type_of
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import parse_line
@@ -137,6 +137,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     test_outcome: ProjectTestOutcome | None = None
     #: Id of the last call with which the application repeated or continued this call; empty if there is none.
     called_again: str = ""
+    #: What the server says about itself in its answer; None if it says nothing.
+    served_by: ServedBy | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
 
@@ -232,6 +234,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
             keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
             asked_otherwise=None if sent is None else sent.asked_otherwise,
             batch=record.batch is not None,
+            served_by=getattr(generation, "served_by", None),
             variant=sys.intern(record.variant),
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_messages(),

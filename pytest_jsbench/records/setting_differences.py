@@ -20,6 +20,7 @@ _FOUND: Mapping[str, Bearing] = {
     "dataset.steps": Bearing.CASES,
     "streaming": Bearing.TIMES,
     "details.slots": Bearing.TIMES,
+    "served": Bearing.ANSWERS,
     "policy": Bearing.VERDICTS,  # options of other versions of the judge
     "host": Bearing.TIMES,
 }
@@ -29,7 +30,13 @@ _BEARINGS: Mapping[str, Bearing] = {
     **_FOUND,
 }
 #: Objects in a run's metadata whose members are all settings, with the prefix for the names of these settings.
-_GROUPS: Mapping[str, str] = {"details": "engine.", "policy": "judge.", "comparers": "compare.", "host": "host."}
+_GROUPS: Mapping[str, str] = {
+    "details": "engine.",
+    "served": "served.",
+    "policy": "judge.",
+    "comparers": "compare.",
+    "host": "host.",
+}
 #: Paths of the settings that best distinguish runs, in order; all others follow in the order of the options.
 _FIRST = (
     *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
@@ -232,6 +239,8 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str):
         short = value[: len(_DIGEST) + _DIGITS] if value.startswith(_DIGEST) else value
         return short or '""'
+    if name.startswith(_GROUPS["served"]) and isinstance(value, list | tuple):
+        return ", ".join(value)
     if value in ([], ()):
         return "none"
     if isinstance(value, float) and value.is_integer():

@@ -487,6 +487,7 @@ _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
     "comparers",
+    "served",
 )
 
 

@@ -302,9 +302,25 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
             yield "comparers", f"no expected value for {', '.join(map(printable, idle))}"
+    for name in names or [""]:
+        yield from _served(run.metadata.of_variant(name), f"{names[name]}: " if name else "")
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
             yield from _settings(run.metadata.of_variant(name), f"{names[name]}: " if name else "")
+
+
+def _served(metadata: RunMetadata, prefix: str) -> Iterator[Fact]:
+    """Yield what the servers said about themselves, unless they only repeat the requested model."""
+    served = {kind: list(map(printable, names)) for kind, names in metadata.served.items()}
+    is_constant = all(len(names) == 1 for names in served.values())
+    is_requested = served.get("model", [metadata.model]) == [metadata.model]
+    if is_constant and is_requested and "provider" not in served:
+        return
+    parts = []
+    for kind, names in served.items():
+        counted = kind if len(names) == 1 else format_count(len(names), kind)
+        parts.append(f"{counted} {', '.join(names)}")
+    yield "served by", f"{prefix}{'; '.join(parts)}"
 
 
 def _facts_of_grammars(total: Metrics) -> Iterator[Fact]:

@@ -13,6 +13,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import Attempt, EndedTest, Missing, MissingReason, ProjectTestOutcome
+from pytest_jsbench.records.serving import add_served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,8 +229,9 @@ class RunState:
                 self._variant_position(outcome.variant),
             ),
         )
+        metadata = replace(metadata.with_plan(attempts), ended_tests=tuple(self._ended_tests()))
         return Run(
-            metadata=replace(metadata.with_plan(attempts), ended_tests=tuple(self._ended_tests())),
+            metadata=add_served(metadata, outcomes),
             planned=keys,
             outcomes=tuple(outcomes),
             missing=tuple(

@@ -16,10 +16,11 @@ from pytest_jsbench.core.generations import (
     DeclineReason,
     FaultKind,
     FinishReason,
+    ServedBy,
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.core.text import format_count, shorten
+from pytest_jsbench.core.text import format_count, printable, shorten
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, format_word
 from pytest_jsbench.engines.providers.tool_calls import FIRST, CallsByIndex, PartialCall, Place, join_pieces, tool_name
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _LENIENT = JudgePolicy(reasoning="strip")
 #: Maximum number of unknown kinds of content listed in an error message.
 _MAX_NAMED_KINDS = 5
+#: Maximum length of the name of a model, a configuration or a provider.
+_LONGEST_NAME = 200
 
 
 #: Service tiers with the standard price, and `batch`, because the price of batches is known without the tier.
@@ -47,6 +50,11 @@ def read_tier(value: object) -> str | None:
     """Return the service tier if it has its own price; None for any other tier."""
     tier = format_word(value).lower() if isinstance(value, str) else ""
     return None if tier in ("", *_ORDINARY_TIERS) else tier
+
+
+def _read_name(value: object) -> str:
+    """Return a name in a server's answer, safe to print and of limited length; empty if it is not a text."""
+    return printable(value, _LONGEST_NAME) if isinstance(value, str) else ""
 
 
 def _check_complete(word: str, text: str) -> None:
@@ -84,6 +92,7 @@ class AnswerBuilder:
         "calls",
         "counts",
         "kinds",
+        "served_by",
         "server_times",
         "usage",
     )
@@ -125,6 +134,8 @@ class AnswerBuilder:
         self.usage = Usage()
         #: Times measured by the server, in seconds, by the field names of `Timing`.
         self.server_times: dict[str, float] = {}
+        #: What the server says about itself; None if it has said nothing yet.
+        self.served_by: ServedBy | None = None
         #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
 
@@ -158,6 +169,13 @@ class AnswerBuilder:
     def update_usage(self, usage: Usage) -> None:
         """Update the usage with the usage in a later event."""
         self.usage = self.usage.updated(usage)
+
+    def set_served_by(self, *, model: object, fingerprint: object = None, provider: object = None) -> None:
+        """Store which model, configuration and provider the server names; only the first statement is kept."""
+        if self.served_by is None and (model or fingerprint or provider):
+            self.served_by = ServedBy(
+                model=_read_name(model), fingerprint=_read_name(fingerprint), provider=_read_name(provider)
+            )
 
     def add_text(self, piece: object, place: Place = FIRST) -> None:
         """Add a piece of text at its place; an empty piece is ignored and does not count as the first token."""
@@ -330,6 +348,7 @@ class AnswerBuilder:
             beside=beside + content if calls else beside,
             not_text=self._not_text,
             finish_word=word if finish is FinishReason.UNKNOWN else "",
+            served_by=self.served_by,
         )
 
     def _content(self) -> tuple[str, str]:

@@ -131,6 +131,7 @@ _OTHER_BLOCKS = frozenset(
 def _add_event(answer: AnswerBuilder, event: object) -> None:
     match get(event, "type"):
         case "message_start":
+            answer.set_served_by(model=get(event, "message", "model"))
             _add_usage(answer, get(event, "message", "usage"))
         case "content_block_start":
             _begin_block(answer, _number(event), get(event, "content_block"))
@@ -144,6 +145,7 @@ def _add_event(answer: AnswerBuilder, event: object) -> None:
 
 
 def _add_answer(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+    answer.set_served_by(model=body.get("model"))
     for number, block in enumerate(parts(body.get("content"))):
         _begin_block(answer, number, block)
         if (number, 0) in answer.calls:

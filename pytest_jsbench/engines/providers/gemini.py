@@ -114,6 +114,7 @@ _MEDIA_PARTS = ("inlineData", "fileData")
 
 def _add_response(answer: AnswerBuilder, part: object) -> None:
     """Add an answer, or an event of a stream, which has the same form as an answer."""
+    answer.set_served_by(model=get(part, "modelVersion"))
     answer.store_counts(get(part, "usageMetadata"), _COUNTS)
     answer.update_usage(_usage(answer.counts))
     answer.update_usage(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))

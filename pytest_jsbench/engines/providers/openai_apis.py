@@ -71,6 +71,7 @@ def _add_chunk(answer: AnswerBuilder, event: Any) -> None:
     _add_chat_usage(answer, chunk.get("usage"))
     answer.update_usage(Usage(service_tier=read_tier(chunk.get("service_tier"))))
     _add_server_times(answer, chunk)
+    _set_served_by(answer, chunk)
     for each in items(chunk, "choices"):
         choice = as_object(each)
         if not choice.get("index"):
@@ -84,6 +85,7 @@ def _add_chat_answer(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     _add_chat_usage(answer, body.get("usage"))
     answer.update_usage(Usage(service_tier=read_tier(body.get("service_tier"))))
     _add_server_times(answer, body)
+    _set_served_by(answer, body)
     choice = as_object(choices[0])
     message = choice.get("message")
     _add_choice(answer, choice, message, is_whole=True)
@@ -197,6 +199,14 @@ def _add_server_times(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
             value = get(body, group, field)
             if type(value) in (int, float) and 0 <= value < _MAX_SERVER_TIME:
                 answer.server_times[name] = value * unit
+
+
+def _set_served_by(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+    """Store the model and the fingerprint, and the provider that OpenRouter names."""
+    if answer.served_by is None:  # each event of a stream repeats them
+        answer.set_served_by(
+            model=body.get("model"), fingerprint=body.get("system_fingerprint"), provider=body.get("provider")
+        )
 
 
 CHAT = WireFormat(
@@ -328,6 +338,7 @@ def _place(answer: AnswerBuilder, event: object) -> Place:
 
 def _add_response(answer: AnswerBuilder, response: object) -> None:
     """Add a whole response: its items, finish reason and usage."""
+    answer.set_served_by(model=get(response, "model"))
     for number, item in enumerate(items(response, "output")):
         _add_item(answer, number, item)
     _add_ending(answer, response, status=get(response, "status"))
@@ -338,6 +349,7 @@ def _add_last_event(answer: AnswerBuilder, response: object, *, status: str) -> 
     Add the last event of a stream; its response repeats the answer, and may contain text or calls that were missing in
     earlier events.
     """
+    answer.set_served_by(model=get(response, "model"))
     output = items(response, "output")
     if answer.empty:
         answer.calls.clear()  # these calls have no arguments, and the response repeats them
