@@ -9,23 +9,22 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.engine_secrets import shown_text
-from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options
+from pytest_jsbench.plugin.pytest_options import find_suite_arguments, read_options, value_of
 from pytest_jsbench.run.plan import GATES, check_conflicts, check_recording, gates_of, selection_of
-from pytest_jsbench.run.variants import placed, resolve_variant_values
-from pytest_jsbench.settings.option import FileUse, Option, Values
+from pytest_jsbench.run.variants import resolve_variant_values
+from pytest_jsbench.settings.layers import OptionLayer, merge
+from pytest_jsbench.settings.option import Values
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, GateOptions
 from pytest_jsbench.settings.spec import RunSpec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_jsbench.datasets.base import Selection
 
 #: Options that the command for rerunning one case does not repeat.
@@ -59,42 +58,25 @@ def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
 
 def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     """
-    Read all options, with paths relative to the working directory; raise JSBenchError or pytest.UsageError for an
-    invalid value.
+    Read the options that are set, with paths relative to the working directory; raise JSBenchError or pytest.UsageError
+    for an invalid value.
 
     A path on the command line is relative to the directory in which pytest was started, and a path in the ini file is
     relative to the directory of that file.
     """
-    values = read_options(config)
     here = config.invocation_params.dir
-    ini = config.inipath
-    starts = {name: here if ini is None or name in given else ini.parent for name in values}
+    read = {name: value_of(config, name) for name in BY_NAME}
+    values = merge(
+        OptionLayer(values={name: read[name] for name in given}, folder=here),
+        OptionLayer(values=read, folder=here if config.inipath is None else config.inipath.parent),
+        OptionLayer(values=read["preset"] or {}, folder=here),
+        here=here,
+    )
     _choose_recording(values, given)
     check_conflicts(values)
-    for name, value in values.items():
-        if value is not None:
-            values[name] = _relative_to(here, BY_NAME[name], value, starts[name])
-    start = starts["engine_option"]
-    values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"] or ()]
-    values["export"] = [(name, starts["export"] / path) for name, path in values["export"] or ()]
-    if values["replay"] is not None:
-        values["batch"] = None
+    if "replay" in values:
+        values.pop("batch", None)
     return values
-
-
-def _relative_to(here: Path, option: Option[Any], value: Any, start: Path) -> Any:
-    """Convert the paths in an option's value, which are relative to `start`, to paths relative to `here`."""
-    match option.file:
-        case FileUse.ALWAYS:
-            return start / str(value)
-        case FileUse.MAYBE if option.repeated:
-            return [placed(part, start, here) for part in value]
-        case FileUse.MAYBE:
-            return placed(value, start, here)
-        case FileUse.NEVER:
-            return value
-        case _:
-            assert_never(option.file)
 
 
 def _import_from_ini_directory(config: pytest.Config) -> None:
@@ -114,15 +96,15 @@ def _stop_importing_from(directory: str) -> None:
 
 def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
     """
-    Clear --jsbench-record or --jsbench-replay, so that at most one of the two is set.
+    Remove --jsbench-record or --jsbench-replay, so that at most one of the two is set.
 
     --jsbench-replay in the ini file applies unless the command line sets --jsbench-engine or --jsbench-record.
     """
-    asks = not given.isdisjoint({"engine", "record"})
-    values["replay" if values["replay"] is None or asks else "record"] = None
+    is_called = not given.isdisjoint({"engine", "record"})
+    values.pop("record" if "replay" in values and not is_called else "replay", None)
     check_recording(values, given)
-    if values["record"] is None:
-        values["record_mode"] = None
+    if "record" not in values:
+        values.pop("record_mode", None)
 
 
 def _refuse_other_machines(config: pytest.Config) -> None:
@@ -235,7 +217,7 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
     if given & {"dataset", "instances"} or (given & {"engine", "variants"} and not given & {"record", "replay"}):
         config.args[:] = []
         return Targets(suite=True, suite_only=True, project=False)
-    return Targets(suite=bool(values["dataset"]) or values["instances"] is not None)
+    return Targets(suite=bool(values.get("dataset")) or "instances" in values)
 
 
 def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:

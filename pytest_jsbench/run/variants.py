@@ -7,9 +7,7 @@ Python program. The result is one `Variant` per name. The run session opens thei
 
 from __future__ import annotations
 
-import glob
 import itertools
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +19,6 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, nearest
-from pytest_jsbench.core.extensions import is_reference
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
@@ -30,7 +27,8 @@ from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
-from pytest_jsbench.settings.option import FileUse, Option, Values
+from pytest_jsbench.settings.layers import place
+from pytest_jsbench.settings.option import Option, Values
 from pytest_jsbench.settings.options import (
     BY_NAME,
     CALL_OPTIONS,
@@ -318,10 +316,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
             value = _read_value(BY_NAME[name], given)
         except ValueError as error:
             raise JSBenchError(f"{where}: {key}: {error}", where=where) from None
-        if name == "engine_option":
-            yield name, [(option, placed(part, folder, here)) for option, part in value]
-        else:
-            yield name, placed(value, folder, here) if BY_NAME[name].file is FileUse.MAYBE else value
+        yield name, place(BY_NAME[name], value, folder, here)
 
 
 def _read_value(option: Option[Any], given: object) -> Any:
@@ -497,18 +492,3 @@ def _with_changes(values: Values, change: Values) -> Values:
     """Return the values with the changes applied; engine options extend the existing engine options."""
     options = [*(values.get("engine_option") or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
-
-
-def placed(value: Any, start: Path, here: Path) -> Any:
-    """Convert a path relative to `start` to a path relative to `here`; return any other value unchanged."""
-    if start == here or not isinstance(value, str):
-        return value
-    is_there = (start / value).exists()
-    is_module = is_reference(value.partition("@")[0])  # such as `package.module:*` or `package.module:*@serialization`
-    is_pattern = glob.has_magic(value) and not is_module
-    if not (is_there or is_pattern):
-        return value
-    try:
-        return os.path.relpath(start / value, here)
-    except ValueError:  # the path is on another drive
-        return str(start / value)

@@ -119,6 +119,7 @@ class EngineOptions(OptionGroup, heading="Engine and model"):
         "KEY=VALUE",
         parse=parsers.assignment,
         hidden=HiddenPart.VALUE,
+        file=FileUse.MAYBE,
         repeated=True,
         default=(),
         variants=PerVariant.MULTIPLIED,
@@ -525,6 +526,7 @@ class OutputOptions(OptionGroup, heading="Output"):
         "package.module:function. Repeatable.",
         "NAME=PATH",
         parse=parsers.export,
+        file=FileUse.ALWAYS,
         repeated=True,
         default=(),
     )

@@ -10,7 +10,8 @@ from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.questions import combine_variants
 from pytest_jsbench.run.plan import policy_of
-from pytest_jsbench.run.variants import Variant, make_variants, placed
+from pytest_jsbench.run.variants import Variant, make_variants
+from pytest_jsbench.settings.layers import place_path
 from tests.support import examples
 
 ENGINE = "--jsbench-engine=scripted"
@@ -363,6 +364,6 @@ def test_module_name_in_an_ini_file_is_not_a_path(tmp_path: Path) -> None:
     here.mkdir()
     (tmp_path / "s.json").write_text("{}")
 
-    assert placed("shop.models:*", tmp_path, here) == "shop.models:*"
-    assert placed("schemas/*.json", tmp_path, here) == str(Path("..", "schemas", "*.json"))
-    assert placed("s.json", tmp_path, here) == str(Path("..", "s.json"))
+    assert place_path("shop.models:*", tmp_path, here) == "shop.models:*"
+    assert place_path("schemas/*.json", tmp_path, here) == str(Path("..", "schemas", "*.json"))
+    assert place_path("s.json", tmp_path, here) == str(Path("..", "s.json"))
