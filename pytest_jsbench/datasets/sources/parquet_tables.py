@@ -162,10 +162,14 @@ def _is_json(kind: Any) -> bool:
 @lru_cache(maxsize=2)
 def _read_group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
     """Read the needed columns of a group, or only the columns with names and tasks."""
+    import pyarrow
+
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
         wanted = [column for column in columns if column in (*ID_NAMES, "task")] if names_only else columns
-        return file.read_row_group(group, columns=wanted, use_threads=False)
+        table = file.read_row_group(group, columns=wanted, use_threads=False)
+    pyarrow.default_memory_pool().release_unused()  # reading takes several times the memory of the table
+    return table
 
 
 def _columns(name: str, schema: Any) -> list[str]:
