@@ -39,7 +39,7 @@ USED_WITH = {
     "reports/html": ["report"],
     "reports/plot.py": ["plot"],
     "datasets/sources/hub.py": ["datasets"],
-    "datasets/sources/parquet.py": ["datasets", "frames"],
+    "datasets/sources/parquet_tables.py": ["datasets", "frames"],
     "metrics/prices.py": ["openai", "anthropic", "gemini"],
 }
 #: Packages that an engine's module needs for only one of its extras.

@@ -433,6 +433,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
+def end_idle_children() -> None:
+    """End the children of this process that make no call, to free their memory; a later call starts another child."""
+    for calls in list(_calls):
+        calls.let_go()
+
+
 @functools.cache
 def guarded_calls() -> GuardedCalls:
     """Return the instance that all code in this process shares."""

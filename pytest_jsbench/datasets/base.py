@@ -12,6 +12,7 @@ from pytest_jsbench.core.errors import DatasetError, nearest
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.columns import MOST_CASES
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.values import extract_comparers, without_comparers
 
@@ -99,8 +100,6 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
     return [task for task in known if task in wanted]
 
 
-#: Maximum number of cases in a dataset, since each case becomes a test.
-MOST_CASES = 500_000
 #: Function that reads the case with a key, and raises Unreadable if the case cannot be read.
 Read = Callable[[CaseKey], Case | BrokenCase]
 

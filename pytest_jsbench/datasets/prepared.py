@@ -15,7 +15,8 @@ from pathlib import Path
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing
-from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
+from pytest_jsbench.datasets.columns import SCHEMA_NAMES
+from pytest_jsbench.datasets.sources.rows import case_of
 
 _INDEX = "index.json"
 _ROWS = "rows"

@@ -41,6 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     check_ini_keys(config)
     if _is_active(config):
+        from pytest_jsbench.plugin.plain_imports import import_plainly
+
+        import_plainly(config)
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
+from pytest_jsbench.core.guarded_calls import end_idle_children
 from pytest_jsbench.datasets.base import CaseSource, Listing
 from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.output_masking import Secrecy
@@ -121,6 +122,7 @@ def write_selection(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
     from pytest_jsbench.datasets.prepared import prepare
 
     prepare(cases.source, folder)
+    end_idle_children()  # the workers read what was prepared
     return {"folder": str(folder), "marks": {str(key): list(names) for key, names in marks.items()}}
 
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.guarded_calls import end_idle_children
 from pytest_jsbench.plugin.context import RunContext, variant_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, makes_attempts
 from pytest_jsbench.records.outcomes import AttemptOutcome
@@ -110,6 +111,7 @@ class Worker:
         """Prevent new attempts; calls in flight write to another file, because the run is now summarized."""
         self._stop()
         self._run.leave()
+        end_idle_children()  # the reports need memory, and no child
         self._freeze()
 
     def _freeze(self) -> None:

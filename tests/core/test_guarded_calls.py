@@ -20,6 +20,7 @@ from pytest_jsbench.core.guarded_calls import (
     ChildProcess,
     ChildReply,
     GuardedCalls,
+    end_idle_children,
     environment,
 )
 from pytest_jsbench.engines.local import serve_model
@@ -107,6 +108,19 @@ def test_let_go_ends_the_child_unless_it_is_busy(kept: GuardedCalls, tmp_path: P
     kept.let_go()
     assert kept._child is None
     assert ask(kept, "echo", "again").values[0]["pid"] != number
+
+
+def test_only_idle_children_are_ended_together(kept: GuardedCalls, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as threads, contextlib.closing(GuardedCalls()) as other:
+        first = busy(kept, threads, tmp_path / "free")
+        other.call("os:getpid", seconds=10)
+
+        end_idle_children()
+
+        assert kept.is_running()
+        assert not other.is_running()
+        (tmp_path / "free").touch()
+        first.result(timeout=30)
 
 
 class SlowlyReadChild(ChildProcess):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pytest_jsbench.core import files
 from pytest_jsbench.datasets import documents, yaml_text
-from pytest_jsbench.datasets.base import MOST_CASES
-from pytest_jsbench.datasets.sources import parquet
+from pytest_jsbench.datasets.columns import MOST_CASES
+from pytest_jsbench.datasets.sources import parquet_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 
@@ -20,7 +20,7 @@ def test_page_has_each_reading_limit() -> None:
         f"{files.LARGEST_LINES // (1000 * megabytes)} GB; {files.LARGEST_UNPACKED // megabytes} MB",
         str(files.DEEPEST),
         f"{files.MOST_VALUES:,}; {yaml_text.MOST_VALUES:,}",
-        f"{parquet.LARGEST_GROUP // megabytes} MB",
+        f"{parquet_tables.LARGEST_GROUP // megabytes} MB",
         f"{MOST_CASES:,}",
     }
     section = PAGE.read_text("utf-8").partition("\n## What is read\n")[2].partition("\n## ")[0]

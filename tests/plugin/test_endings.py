@@ -169,6 +169,33 @@ def test_signal_stops_calls_in_all_processes_and_the_run_is_summarized(pytester:
         assert bench.run_json()["verdict"]["because"][0].startswith("the session was stopped")
 
 
+def test_no_child_is_left_when_the_run_is_summarized(bench: Bench) -> None:
+    bench.case("right")
+    bench.write(
+        {
+            "conftest.py": """
+            from pytest_jsbench.core import guarded_calls
+
+            before = {id(calls) for calls in guarded_calls._calls if calls.is_running()}
+
+            def started():
+                return [calls for calls in guarded_calls._calls if calls.is_running() and id(calls) not in before]
+
+            def pytest_runtest_logreport(report):
+                print("during the tests", len(started()) > 0)
+
+            def pytest_jsbench_summary():
+                print("in the summary", len(started()))
+            """.replace("\n            ", "\n")
+        }
+    )
+
+    result = bench.run("-s")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*during the tests True*", "*in the summary 0*"])
+
+
 @pytest.mark.slow
 @posix
 def test_a_second_sigterm_ends_the_process_at_once(bench: Bench) -> None:

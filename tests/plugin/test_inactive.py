@@ -91,6 +91,38 @@ def test_startup_imports_nothing_that_only_other_runs_need(
     assert set(late) <= {"pytest_jsbench.reports.expectations"}
 
 
+@pytest.mark.usefixtures("cold")
+def test_only_modules_with_tests_have_rewritten_assertions(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".json", answers="{}")
+    pytester.makepyfile(
+        """
+        import sys
+        import pytest_jsbench.testing
+
+        def test_loaders():
+            rewritten = [
+                name for name, module in sys.modules.items()
+                if name.startswith("pytest_jsbench.") and type(module.__loader__).__name__ == "AssertionRewritingHook"
+            ]
+            assert "pytest_jsbench.run.attempts" in sys.modules
+            # imported before the plugin knows whether it is active
+            early = ("pytest_jsbench.plugin", "pytest_jsbench.settings", "pytest_jsbench.core")
+            assert [name for name in rewritten if not name.startswith(early)] == ["pytest_jsbench.testing"]
+
+        def test_own_assertions():
+            left = 1
+            assert left == 2
+        """
+    )
+
+    asked = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+
+    result = pytester.runpytest_subprocess(*asked, "-p", "no:randomly", ".", *WITHOUT_SLOW_PLUGINS)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *assert 1 == 2"])
+
+
 def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.Pytester) -> None:
     helped = pytester.runpytest_inprocess("--help").stdout.str()
     without = pytester.runpytest_inprocess("--help", "-p", "no:jsbench").stdout.str()

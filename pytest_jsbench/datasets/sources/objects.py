@@ -21,6 +21,7 @@ from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, schema_case
+from pytest_jsbench.datasets.columns import schema_column
 from pytest_jsbench.datasets.sources import rows, tools
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
@@ -83,7 +84,7 @@ def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | Skipp
     if isinstance(value, Mapping | ModuleType) or _is_type(value):
         return _schemas_of(source, value, task=TASK, name=getattr(value, "__name__", "schema"))
     if hasattr(value, "iterrows"):  # a pandas DataFrame; iterating over it would yield its columns
-        rows.schema_column(list(value.columns), _TABLE)
+        schema_column(list(value.columns), _TABLE)
         return _cases_of_iterable(source, (row.dropna().to_dict() for _, row in value.iterrows()))
     if isinstance(value, Iterable) and not isinstance(value, bytes):
         return _cases_of_iterable(source, value)
@@ -161,7 +162,7 @@ def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | SkippedPart
 
 
 def _check_features(table: Any) -> None:
-    column = rows.schema_column(table.column_names, _TABLE)
+    column = schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[column], "dtype", None)
     is_json = type(table.features[column]).__name__ == "Json"
     # in a column of objects, `datasets` adds the members of all rows to each row

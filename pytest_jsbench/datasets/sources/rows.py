@@ -8,8 +8,7 @@ tags.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,11 @@ from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.datasets.base import ListedCase, SkippedPart, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.columns import BENCHMARK_FIELDS, ID_NAMES, SCHEMA_NAMES, are_schemas, as_json
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
-
-#: Accepted names of the field with the schema, and of the field with the id; the first name in a row is used.
-SCHEMA_NAMES = ("json_schema", "schema")
-ID_NAMES = ("unique_id", "id", "record_id")
-#: Fields of a row of the Structured Output Benchmark, in addition to its schema.
-_BENCHMARK_FIELDS = ("context", "question", "ground_truth")
-OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_BENCHMARK_FIELDS)
 
 
 def list_row(
@@ -61,21 +54,6 @@ def table_cases(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
         yield list_row(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
 
 
-def are_schemas(columns: Iterable[str]) -> bool:
-    """Return whether rows with these columns contain nothing but a schema and, optionally, its name and task."""
-    return {"task", *SCHEMA_NAMES, *ID_NAMES}.issuperset(columns)
-
-
-def schema_column(columns: Sequence[object], table: str) -> str:
-    """Return the name of the column with the schemas; raise DatasetError if the table has none."""
-    column = next((name for name in SCHEMA_NAMES if name in columns), None)
-    if column is None:
-        names = ", ".join(map(str, columns))
-        message = f"{table} has no column {' or '.join(SCHEMA_NAMES)}; its columns are {names}"
-        raise DatasetError(message, found=tuple(columns), expected=SCHEMA_NAMES)
-    return column
-
-
 def is_row(value: object) -> bool:
     """Return whether an object has the fields of a row, and is not a tool definition or a response format."""
     if not isinstance(value, Mapping) or value.get("type") == "json_schema":
@@ -100,7 +78,7 @@ def _schema_text(row: Callable[[], Mapping[str, Any]]) -> object:
 
 def case_of(key: CaseKey, row: object) -> Case:
     """Return the case of a row; raise Unreadable if a part of the row is invalid."""
-    if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_BENCHMARK_FIELDS}:
+    if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *BENCHMARK_FIELDS}:
         row = _convert_benchmark_row(row)
     schema_name = _schema_name(row) if isinstance(row, Mapping) else None
     if not isinstance(row, Mapping) or schema_name is None:
@@ -150,20 +128,6 @@ def _schema_name(row: Mapping[str, Any]) -> str | None:
         message = f"{' and '.join(other_fields)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
         raise Unreadable(message, reason="not_a_schema")
     return None
-
-
-def as_json(value: Any, column: str) -> Any:
-    """Return a cell as a JSON value, with dates and times as ISO 8601 text; raise Unreadable for other types."""
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {name: as_json(part, column) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(part, column) for part in value]
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    message = f"column {column} has a value of type {type(value).__name__}, which JSON does not have; store it as text"
-    raise Unreadable(message, reason="bad_row")
 
 
 def _read_expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
