@@ -443,6 +443,10 @@ def _read_formats(definitions: Definitions, document: Mapping[str, Any]) -> bool
     return False
 
 
+#: Types of response formats; a tuple, since the type of a schema can be a list, which a set cannot look up.
+_RESPONSE_FORMATS = ("json_schema", "json_object")
+
+
 def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     inner = value.get("json_schema")
@@ -453,7 +457,7 @@ def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any
         place = (*steps, "json_schema", "schema")
     elif isinstance(value.get("schema"), Mapping | bool) and _wraps_a_schema(value):
         place = (*steps, "schema")
-    if place is None and inner is None and kind not in {"json_schema", "json_object"}:
+    if place is None and inner is None and kind not in _RESPONSE_FORMATS:
         return False
     problem = "" if place is not None else f"is a response format of type {printable(str(kind), 40)} without a schema"
     definitions.schemas.append(Definition(name=None, part=Part.ANSWER, schema=place, problem=problem))
@@ -461,7 +465,7 @@ def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any
 
 
 def _wraps_a_schema(value: Mapping[str, Any]) -> bool:
-    if value.get("type") in {"json_schema", "json_object"}:
+    if value.get("type") in _RESPONSE_FORMATS:
         return True
     return isinstance(value.get("name"), str) and KEYWORDS.isdisjoint(value)
 
@@ -502,8 +506,8 @@ def _arguments_schema(arguments: object) -> object:
     return {"type": "object", "properties": properties, "required": required}
 
 
-#: Type names in Gemini's notation.
-_GEMINI_TYPES = frozenset(name.upper() for name in _JSON_TYPES)
+#: Type names in Gemini's notation; a tuple, since the type of a schema can be a list, which a set cannot look up.
+_GEMINI_TYPES = tuple(name.upper() for name in _JSON_TYPES)
 _GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _GEMINI_SPELLING = {
     "any_of": "anyOf", "min_items": "minItems", "max_items": "maxItems", "min_length": "minLength",

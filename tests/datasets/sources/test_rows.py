@@ -36,6 +36,13 @@ def test_row_is_a_schema_or_contains_one_with_name_and_task(tmp_path: Path) -> N
     assert keys(path, tasks=("rows",), limit=1) == ["rows::line-1"]
 
 
+@pytest.mark.parametrize("several", [{"type": ["object", "null"]}, {"type": ["array", "null"], "maxItems": 2}])
+def test_schema_with_a_list_of_types_is_read(tmp_path: Path, several: dict[str, Any]) -> None:
+    path = lines(tmp_path, several, {"id": "inside", "schema": several}, {"id": "text", "schema": json.dumps(several)})
+
+    assert [schema(path, name) for name in ("line-1", "inside", "text")] == [several] * 3
+
+
 def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path: Path) -> None:
     talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name one."}]
     path = lines(

@@ -189,6 +189,15 @@ def test_output_schema_is_a_case_in_each_spelling(tmp_path: Path, spelling: tupl
     assert schema(source, "weather.output") == RESULT
 
 
+def test_list_of_types_in_a_declaration_is_read_as_it_is(tmp_path: Path) -> None:
+    parameters = {"type": ["OBJECT", "NULL"]}
+    document = {"tools": [{"functionDeclarations": [{"name": "weather", "parameters": parameters}]}]}
+    source = tmp_path / "tools.json"
+    source.write_text(json.dumps(document))
+
+    assert schema(source, "weather") == parameters
+
+
 def test_gemini_schema_is_read_as_json_schema(tmp_path: Path, judge: Judge) -> None:
     document = {"tools": [{"functionDeclarations": [{"name": "weather", "parameters": GEMINI, "response": GEMINI}]}]}
     source = write(tmp_path, {"t.json": document})
