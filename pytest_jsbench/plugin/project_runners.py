@@ -21,7 +21,7 @@ from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_forwarding, resolve_sampling
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
@@ -265,14 +265,14 @@ class ProjectRunners:
                 size = text.rfind(b"\n") + 1
                 file.truncate(size)  # remove an incomplete line, left by a process that died
                 for line in text[:size].splitlines():
-                    outcome = from_json(AttemptOutcome, parse_json(line))
+                    outcome = from_json(AttemptFacts, parse_json(line))
                     if outcome.attempt not in answers:
                         record = judge_again(outcome.read(), runner.judge)
                         answers.keep(Answered(AttemptResult(result=outcome), record))
 
                 def share(result: AttemptResult) -> None:
                     outcome = result.result
-                    if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
+                    if isinstance(outcome, AttemptFacts) and isinstance(outcome.source, Place) and not outcome.failed:
                         with contextlib.suppress(OSError):  # other processes will make the call again
                             append_whole(file, json_line(to_json(outcome)), size)
 

@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
     from pytest_jsbench.records.resumption import Resumption
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.run.batch_attempts import Batching, BatchPart
     from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.question import Question

@@ -14,8 +14,8 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.generations import Failed, FaultKind
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import Entry
-from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import difference
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Missing, MissingReason, Record
 from pytest_jsbench.run.description import describe_host, describe_run
@@ -98,7 +98,7 @@ def test_ask_writes_who_asked_and_returns_the_record(session: RunSession, tmp_pa
 
     assert answered.record is not None
     assert answered.record.asked_by == asked.asked_by
-    assert isinstance(answered.result.result, AttemptOutcome)
+    assert isinstance(answered.result.result, AttemptFacts)
     assert answered.result.result.read() == answered.record
     assert [outcome.asked_by for outcome in journal.read(tmp_path / "records.jsonl").outcomes] == [asked.asked_by]
 
@@ -121,7 +121,7 @@ def test_ask_does_not_write_a_fault_of_the_sessions_end(session: RunSession, tmp
 
     answered = session.ask(question(failed))
 
-    assert isinstance(answered.result.result, AttemptOutcome)
+    assert isinstance(answered.result.result, AttemptFacts)
     assert not (tmp_path / "records.jsonl").stat().st_size
 
 
