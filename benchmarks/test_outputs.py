@@ -16,8 +16,8 @@ from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.prompts.named import schema_prompt
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.run_report import summary_markdown

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.records.metadata import RunMetadata as RunMetadata
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.run.plan import RateLimits
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
@@ -69,7 +69,7 @@ _HOMES = {
         *("CallError", "Completion", "DeclineReason", "Declined", "EngineInfo", "Failed"),
         *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Stopwatch", "Timing", "Usage"),
     ),
-    "records.outcomes": ("Run",),
+    "records.runs": ("Run",),
     "records.metadata": ("RunMetadata",),
     "records.records": ("Record",),
     "metrics.summary": ("Summary", "summarize"),

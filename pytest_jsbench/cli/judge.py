@@ -22,9 +22,10 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.run_json import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
@@ -64,14 +65,14 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
     policy = policy_of(run.metadata.policy, policy_changes(JudgingOptions(vars(options))))
     every, missing = restore_comparers(run.metadata.comparers, comparers)
-    again: list[AttemptOutcome] = []
+    again: list[AttemptFacts] = []
 
     def records(judge: Judge) -> Iterator[Record]:
         for outcome, record in zip(before.outcomes, before.records, strict=True):
             # if False (no comparers, or one is not loaded), values are compared again only if the verdict changes
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
-            again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
+            again.append(AttemptFacts.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
             if options.json:
                 names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
                 _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)

@@ -17,7 +17,7 @@ from pytest_jsbench.reports.terminal import report_lines, width_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.reports.blocks import Block
     from pytest_jsbench.reports.history import History
     from pytest_jsbench.reports.run_json import Evaluation

@@ -18,7 +18,7 @@ from pytest_jsbench.core.text import format_count, kind_of, printable
 from pytest_jsbench.library.evaluation_options import argument_names_in_errors, with_argument_names
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports import run_report, tables
 from pytest_jsbench.reports.html.report import html_table
 from pytest_jsbench.reports.terminal import report_lines

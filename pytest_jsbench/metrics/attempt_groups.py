@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered
-from pytest_jsbench.records.outcomes import AttemptOutcome, DecisionCounts
+from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType
@@ -27,7 +27,7 @@ class AttemptGroups:
     without a valid schema are excluded.
     """
 
-    attempts: Sequence[AttemptOutcome]
+    attempts: Sequence[AttemptFacts]
     #: Case of each planned attempt.
     planned: Sequence[CaseKey]
     costs: Costs
@@ -37,22 +37,22 @@ class AttemptGroups:
     ended_tests: Sequence[EndedTest] = ()
 
     @cached_property
-    def counted(self) -> list[AttemptOutcome]:
+    def counted(self) -> list[AttemptFacts]:
         """Attempts with a valid schema that the application did not repeat later."""
         return [attempt for attempt in self.attempts if attempt.counted]
 
     @cached_property
-    def excluded(self) -> list[AttemptOutcome]:
+    def excluded(self) -> list[AttemptFacts]:
         """Attempts at cases without a valid schema, which is not the user's own."""
         return [attempt for attempt in self.attempts if attempt.excluded and attempt.key not in self.broken]
 
     @cached_property
-    def completions(self) -> list[AttemptOutcome]:
+    def completions(self) -> list[AttemptFacts]:
         """Attempts with an answer from a model."""
         return [attempt for attempt in self.counted if attempt.generation == "completion"]
 
     @cached_property
-    def answered(self) -> list[AttemptOutcome]:
+    def answered(self) -> list[AttemptFacts]:
         """Attempts with an answer, or with decisions about labelled answers."""
         return [attempt for attempt in self.counted if attempt.answered]
 
@@ -101,12 +101,12 @@ class AttemptGroups:
         return Counter(text for texts in self.trivial.values() for text in texts)
 
     @cached_property
-    def matches(self) -> list[tuple[AttemptOutcome, Match]]:
+    def matches(self) -> list[tuple[AttemptFacts, Match]]:
         """Attempts with expected values, and what comparing the values found."""
         return [(attempt, attempt.match) for attempt in self.counted if attempt.match is not None]
 
     @cached_property
-    def compared(self) -> list[tuple[AttemptOutcome, Match]]:
+    def compared(self) -> list[tuple[AttemptFacts, Match]]:
         """Attempts whose values could be compared with the expected values."""
         return [(attempt, match) for attempt, match in self.matches if not match.problem]
 
@@ -156,7 +156,7 @@ class AttemptGroups:
         return [costs[attempt.attempt] for attempt in self.attempts if attempt.attempt in costs]
 
     @cached_property
-    def reporting(self) -> list[AttemptOutcome]:
+    def reporting(self) -> list[AttemptFacts]:
         """Attempts that reported their number of tokens."""
         return [
             attempt
@@ -170,17 +170,17 @@ class AttemptGroups:
         return cluster_by_case((attempt.key, *counts(match)) for attempt, match in chosen)
 
 
-def count_by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
+def count_by_case(attempts: Iterable[AttemptFacts]) -> Counter[CaseKey]:
     """Return the number of attempts per case."""
     return Counter(attempt.key for attempt in attempts)
 
 
-def is_informative(attempt: AttemptOutcome) -> bool:
+def is_informative(attempt: AttemptFacts) -> bool:
     """Return whether an attempt tests the system: the engine answered, or a decoding library failed."""
     return not attempt.failed or attempt.fault in {FaultKind.HANG, FaultKind.CRASH}
 
 
-def is_decided(attempt: AttemptOutcome) -> bool:
+def is_decided(attempt: AttemptFacts) -> bool:
     """Return whether an attempt tests the system and the judge could decide."""
     return is_informative(attempt) and attempt.failure_type is not FailureType.UNJUDGED
 
@@ -194,7 +194,7 @@ def cluster_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
     return clustered(totals.values())
 
 
-def timings(attempts: Iterable[AttemptOutcome], name: str) -> Distribution:
+def timings(attempts: Iterable[AttemptFacts], name: str) -> Distribution:
     """Return the distribution of one of the times in `Timing`; attempts without this time are left out."""
     values: Iterable[Any] = (getattr(attempt.timing, name) for attempt in attempts if attempt.timing is not None)
     return Distribution.of(value for value in values if value is not None)

@@ -19,7 +19,7 @@ from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.records import Attempt
 
 PASSED = "passed"
@@ -132,7 +132,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def outcomes(
-    planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome], costs: Mapping[Attempt, float] | None = None
+    planned: Iterable[CaseKey], attempts: Iterable[AttemptFacts], costs: Mapping[Attempt, float] | None = None
 ) -> dict[CaseKey, CaseOutcome]:
     """
     Return the outcome of each case, in the order of the plan, without the cases that have a broken schema.
@@ -148,7 +148,7 @@ def outcomes(
             last = attempt.attempt._replace(key=CaseKey(task=attempt.key.task, id=attempt.called_again))
             plan[attempt.key if last in first else last.key] -= 1
             first.setdefault(last, attempt.key)
-    by_case: dict[CaseKey, list[AttemptOutcome]] = {key: [] for key, number in plan.items() if number > 0}
+    by_case: dict[CaseKey, list[AttemptFacts]] = {key: [] for key, number in plan.items() if number > 0}
     for attempt in made:
         if not attempt.called_again:
             by_case.setdefault(first.get(attempt.attempt, attempt.key), []).append(attempt)
@@ -159,7 +159,7 @@ def outcomes(
     }
 
 
-def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Attempt, float] | None) -> CaseOutcome:
+def _outcome(attempts: list[AttemptFacts], *, planned: int, costs: Mapping[Attempt, float] | None) -> CaseOutcome:
     ordered = sorted(attempts, key=lambda attempt: (attempt.variant, attempt.repeat))
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
@@ -182,7 +182,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
     )
 
 
-def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
+def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
     """Return the measurements of an attempt; empty without an answer, or if the answer is from a recording."""
     timing = attempt.timing
     usage = attempt.usage

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.runs import RunStatus, RunVerdict
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison

@@ -37,7 +37,7 @@ from pytest_jsbench.metrics.statistics import (
     pass_hat_k,
     proportion,
 )
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
@@ -471,7 +471,7 @@ class Metrics(Measurements):
         }
 
 
-def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, FieldMetrics]:
+def _fields(compared: Iterable[tuple[AttemptFacts, Match]]) -> dict[str, FieldMetrics]:
     """Return the metrics of each field that is expected in any case, in the order of first occurrence."""
     by_field: dict[str, list[tuple[CaseKey, int, int, int | None]]] = {}
     for attempt, match in compared:

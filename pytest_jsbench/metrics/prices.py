@@ -14,8 +14,8 @@ from pytest_jsbench.records.questions import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
+    from pytest_jsbench.records.runs import Run
 
 #: Conditions in genai-prices that depend on the service tier; Anthropic's fast mode is the condition `speed`.
 _TIER_CONDITIONS = ("service_tier", "speed")

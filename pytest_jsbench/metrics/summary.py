@@ -19,9 +19,10 @@ from pytest_jsbench.metrics.statistics import (
     Proportion,
     clustered,
 )
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.setting_differences import ON_THIS_MACHINE, RECORDED, settings_of
 
 
@@ -79,7 +80,7 @@ class KeywordMetrics:
         }
 
 
-def group_by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
+def group_by_keyword(attempts: Iterable[AttemptFacts]) -> dict[str, KeywordMetrics]:
     """Return the metrics of each keyword, those with most failures first; cases with a broken schema are left out."""
     used: dict[CaseKey, tuple[str, ...]] = {}
     attempts_of: Counter[CaseKey] = Counter()
@@ -172,7 +173,7 @@ def _summarize_part(run: Run) -> Summary:
     planned: dict[str, list[CaseKey]] = {}
     for key in run.planned:
         planned.setdefault(key.task, []).append(key)
-    by_task: dict[str, list[AttemptOutcome]] = {task: [] for task in planned}
+    by_task: dict[str, list[AttemptFacts]] = {task: [] for task in planned}
     for attempt in run.outcomes:
         by_task.setdefault(attempt.key.task, []).append(attempt)
     costs = prices.costs(run)

@@ -15,8 +15,9 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.pytest_options import value_of
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.runs import Run
 
 #: Metrics in seconds, the only unit that pytest-benchmark supports.
 _METRICS = ("ttft", "tgt", "gct")
@@ -74,7 +75,7 @@ def _is_typed(config: pytest.Config, names: str) -> bool:
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     """Yield each row with its measurements in seconds, for the run or for each variant."""
     for part in run.each().values() if run.variants else [run]:
-        attempts: dict[str, list[AttemptOutcome]] = {}
+        attempts: dict[str, list[AttemptFacts]] = {}
         for attempt in part.outcomes:
             # a replayed answer has the times of its recording
             if attempt.generation == "completion" and not attempt.remembered:
@@ -85,7 +86,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
                 yield _row(metric, name, part.metadata, attempts[name]), seconds
 
 
-def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptOutcome]) -> Any:
+def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptFacts]) -> Any:
     """
     Return a row of the table. Rows are grouped by task; rows of cases or variants are also grouped by metric, so that
     they can be compared.

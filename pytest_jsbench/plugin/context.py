@@ -24,7 +24,7 @@ from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.facts import AttemptFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ def declare_marks(config: pytest.Config, plan: Plan) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 
-def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
+def add_markers(item: pytest.Item, attempt: AttemptFacts) -> None:
     """Add marks for the failure type and the codes of the attempt to the item."""
     if attempt.failure_type is not None:
         item.add_marker(mark(attempt.failure_type))

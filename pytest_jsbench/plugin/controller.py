@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.progress import Progress
     from pytest_jsbench.plugin.worker import Worker
-    from pytest_jsbench.records.outcomes import Run, RunVerdict
+    from pytest_jsbench.records.runs import Run, RunVerdict
     from pytest_jsbench.reports.run_files import Exporter
     from pytest_jsbench.run.record_keeper import AttemptResult
     from pytest_jsbench.run.state import RunState

@@ -8,8 +8,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.runs import Run
 
 
 @pytest.hookspec(firstresult=True)

@@ -34,7 +34,7 @@ from pytest_jsbench.plugin.context import (
     variant_of,
 )
 from pytest_jsbench.plugin.pytest_options import ROOT
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, Missing
 from pytest_jsbench.verdicts.verdicts import excerpt
 
@@ -151,7 +151,7 @@ class JSBenchCase(pytest.Item):
             raise pytest.skip.Exception(f"{self.nodeid}: {reason}", _use_item_location=True)
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
-    def _explanation(self, explanation: str, attempt: AttemptOutcome) -> str:
+    def _explanation(self, explanation: str, attempt: AttemptFacts) -> str:
         """
         Explain why the attempt did not pass. Only the first explanations in a process contain the answer; with -v, all
         contain the answer and the prompt.
@@ -343,7 +343,7 @@ def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: 
     If the test made one attempt, the properties describe the attempt; with `few`, only the most important ones are set.
     For several attempts, the properties are the number of attempts and the number of passed attempts.
     """
-    attempts = [result.result for result in results if isinstance(result.result, AttemptOutcome)]
+    attempts = [result.result for result in results if isinstance(result.result, AttemptFacts)]
     values: dict[str, object] = {"attempts": len(attempts), "passed": sum(attempt.passed for attempt in attempts)}
     if len(attempts) == 1:
         values = _properties(attempts[0])
@@ -356,7 +356,7 @@ def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: 
     item.user_properties[:] = [*others, *(ours if attempts else [])]
 
 
-def _properties(attempt: AttemptOutcome) -> dict[str, object]:
+def _properties(attempt: AttemptFacts) -> dict[str, object]:
     timing = attempt.timing
     usage = attempt.usage
     decisions = attempt.decisions

@@ -20,7 +20,7 @@ from pytest_jsbench.reports.run_report import summary_markdown
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.context import RunContext
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
 
 
 def append_step_summary(

@@ -18,7 +18,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import dollars, printable
 from pytest_jsbench.plugin.live_line import LiveLine, is_watched, past_capturing
 from pytest_jsbench.plugin.pytest_options import ROOT
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.facts import AttemptFacts
+from pytest_jsbench.records.runs import Run
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -55,7 +56,7 @@ class Progress:
         self._weights: dict[CaseKey, int] | None = None
         self._planned_weight = 0
         #: Attempts whose cost has not been added to `_cost` yet.
-        self._made: list[AttemptOutcome] = []
+        self._made: list[AttemptFacts] = []
         self._cost = 0.0
         #: Node ids of running tests, each with its start time.
         self._under_way: dict[str, float] = {}
@@ -81,7 +82,7 @@ class Progress:
         """Note that a test has crashed its worker process."""
         self._under_way.pop(crashitem, None)
 
-    def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
+    def count(self, attempt: AttemptFacts, *, resumed: bool) -> None:
         """Count an attempt; an attempt from a resumed run affects neither the cost nor the remaining time."""
         if not self._watched:
             return

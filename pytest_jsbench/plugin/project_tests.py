@@ -26,7 +26,7 @@ from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_marke
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_outcomes import of_error, of_report, redact_report
 from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, End, Missing, MissingReason, ProjectTestOutcome, Record
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.project_answers import TestAnswers
@@ -432,7 +432,7 @@ class ProjectTests:
                 test.forget()
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
-            add_markers(item, AttemptOutcome.of(failed.record))
+            add_markers(item, AttemptFacts.of(failed.record))
         report = yield
         shared = self._shared_results[:]
         del self._shared_results[: len(shared)]  # keep results that another thread has added meanwhile

@@ -21,15 +21,15 @@ from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
 from pytest_jsbench.plugin.progress import from_here
 from pytest_jsbench.plugin.pytest_options import ROOT
-from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.questions import each
+from pytest_jsbench.records.runs import Records
 from pytest_jsbench.records.setting_differences import RECORDED
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.resumption import Resumption
+    from pytest_jsbench.records.runs import Run
 
 _LETTERS = {
     "api_error": "A",

@@ -13,7 +13,7 @@ from msgspec import structs
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.record_keeper import AttemptResult
@@ -93,6 +93,6 @@ def _write(made: AttemptResult | str) -> str:
     if isinstance(made, str):
         return made
     result = made.result
-    if isinstance(result, AttemptOutcome) and isinstance(result.source, Record):
+    if isinstance(result, AttemptFacts) and isinstance(result.source, Record):
         result = structs.replace(result, source=result.source.kept)
     return json_line(to_json(replace(made, result=result, explanation=""))).decode("ascii")

@@ -17,7 +17,7 @@ from pytest_jsbench.run.variants import is_run_path
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.items import Collected
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
 
 
 def note_unused(

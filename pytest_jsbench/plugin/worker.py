@@ -19,7 +19,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import end_idle_children
 from pytest_jsbench.plugin.context import RunContext, variant_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, makes_attempts
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
@@ -143,7 +143,7 @@ class Worker:
             return item.answered
         made = self._run.ask(Question(attempt=item.attempt, planned_at=planned_at)).result
         outcome = made.result
-        if isinstance(outcome, AttemptOutcome) and not (made.resumed or outcome.failed or outcome.passed):
+        if isinstance(outcome, AttemptFacts) and not (made.resumed or outcome.failed or outcome.passed):
             item.answered = replace(made, explanation="")
         return made
 

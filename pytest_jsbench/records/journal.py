@@ -30,9 +30,10 @@ from pytest_jsbench.core.files import (
     write_atomically,
 )
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.facts import AttemptFacts, Place, line_at, open_lines
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run, line_at, open_lines
 from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
 
 #: File in a run's directory with the records that were copied from an earlier run.
@@ -161,7 +162,7 @@ class JournalContent:
     """The content of one or more records files."""
 
     metadata: RunMetadata | None
-    outcomes: tuple[AttemptOutcome, ...]
+    outcomes: tuple[AttemptFacts, ...]
     #: Warnings about lines that could not be read, one line each.
     warnings: tuple[str, ...]
 
@@ -187,7 +188,7 @@ def read(path: Path) -> JournalContent:
     intact, because the file is then probably not a records file.
     """
     metadata: RunMetadata | None = None
-    outcomes: dict[object, AttemptOutcome] = {}
+    outcomes: dict[object, AttemptFacts] = {}
     damaged: list[RecordError] = []
     for line in _lines(path):
         if line.data is not None and not line.data.strip():
@@ -201,7 +202,7 @@ def read(path: Path) -> JournalContent:
             damaged.append(placed)
             continue
         if isinstance(content, Record):
-            outcome = AttemptOutcome.of(content, Place(path=path, start=line.start))
+            outcome = AttemptFacts.of(content, Place(path=path, start=line.start))
             _keep(outcomes, line.start if outcome.asked_by is None else outcome.identity, outcome)
         else:
             metadata = content
@@ -210,7 +211,7 @@ def read(path: Path) -> JournalContent:
     return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=describe_damage(damaged))
 
 
-def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
+def _keep(outcomes: dict[Any, AttemptFacts], name: object, outcome: AttemptFacts) -> None:
     """Keep the later of two records of an attempt, except if a failed call would replace an answer."""
     before = outcomes.get(name)
     if before is None or before.failed or not outcome.failed:
@@ -255,7 +256,7 @@ def read_run(path: Path) -> JournalContent:
     call never replaces an answer.
     """
     metadata: RunMetadata | None = None
-    outcomes: dict[tuple[object, ...], AttemptOutcome] = {}
+    outcomes: dict[tuple[object, ...], AttemptFacts] = {}
     warnings: list[str] = []
     for file in find_files(path):
         content = read(file)

@@ -14,10 +14,11 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.questions import combine_variants, difference
 from pytest_jsbench.records.records import Attempt
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
 
 #: Maximum number of attempts in a merged run.
@@ -71,7 +72,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     if attempts > MOST_ATTEMPTS:
         message = f"the runs to merge have {attempts:,} planned attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
-    made: dict[Attempt, AttemptOutcome] = {}
+    made: dict[Attempt, AttemptFacts] = {}
     twice = 0
     replaced = 0
     disagreeing: dict[Attempt, None] = {}
@@ -184,7 +185,7 @@ def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
     return MergeError(f"{part.path} is not part of the run {first.path}: its run used {otherwise}")
 
 
-def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
+def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptFacts]) -> tuple[Attempt, ...]:
     """
     Return the planned attempts of a variant. Since each shard contains all of the project's own tests, these are
     planned only once.

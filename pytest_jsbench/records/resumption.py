@@ -18,11 +18,12 @@ from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.records.questions import difference, find_unmatched_variants, match
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, has_same_prompt
+from pytest_jsbench.records.runs import Records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,9 @@ class Resumption:
     #: Metadata of the earlier run; None if it was killed before it wrote anything.
     metadata: RunMetadata | None = None
     #: Reused answers to the suite's cases, for each variant whose questions are the same in both runs.
-    answers: tuple[AttemptOutcome, ...] = ()
+    answers: tuple[AttemptFacts, ...] = ()
     #: Answers to calls of the project's own tests; an answer is reused if its test asks the same question.
-    project_answers: tuple[AttemptOutcome, ...] = ()
+    project_answers: tuple[AttemptFacts, ...] = ()
     #: Number of records that belong to no attempt of this run, because the schema, the prompt or the case differs.
     left_out: int = 0
     #: Number of failed calls in the earlier run, which are made again.

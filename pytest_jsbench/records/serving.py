@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import AttemptOutcome
 
 #: Maximum number of different names of one kind; a server may send another fingerprint with each answer.
 _MOST_NAMES = 20
 
 
-def add_served(metadata: RunMetadata, outcomes: Iterable[AttemptOutcome]) -> RunMetadata:
+def add_served(metadata: RunMetadata, outcomes: Iterable[AttemptFacts]) -> RunMetadata:
     """Return the metadata with the models, fingerprints and providers that served the run, and each of its variants."""
     names: dict[str, dict[str, Counter[str]]] = {}
     for outcome in outcomes:

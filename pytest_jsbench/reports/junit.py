@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
 
 _TASK = "jsbench.task"
 _FAILURE_TYPE = "jsbench.failure_type"

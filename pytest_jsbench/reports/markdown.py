@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, assert_never
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.records.outcomes import Records
+from pytest_jsbench.records.runs import Records
 from pytest_jsbench.reports.blocks import Block, Cell, Column, Fact, Heading, TableBlock
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.outcomes import Run, RunVerdict
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.runs import Run, RunVerdict
 
 #: Maximum length in characters of the text of a fact.
 _LONGEST_FACT = 2000

@@ -14,7 +14,7 @@ from pytest_jsbench.core.extensions import find_entry_points, find_function, rei
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 
 if TYPE_CHECKING:
     from pytest_jsbench.reports.expectations import GateDecision

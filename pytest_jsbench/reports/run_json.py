@@ -27,8 +27,8 @@ from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import Run, RunVerdict
 from pytest_jsbench.records.questions import each
+from pytest_jsbench.records.runs import Run, RunVerdict
 from pytest_jsbench.records.setting_differences import Setting, SettingDifference, differences, settings_of
 
 #: Version of the format of `run.json`; raised when a field is added.

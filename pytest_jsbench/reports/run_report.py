@@ -15,8 +15,8 @@ from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Attempt, Cause, MissingReason
+from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.case_outcomes import CaseOutcome
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import AttemptOutcome
 
 _MOST_NAMED = 5
 _MOST_CASES = 10
@@ -188,7 +188,7 @@ def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
         yield _failures(run, failing)
 
 
-def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
+def _failures(run: Run, failing: Sequence[AttemptFacts]) -> TableBlock:
     rows: list[Row] = [(run.name_of(record.attempt), record.failure) for record in Records(failing[:_MOST_FOLDED])]
     if len(failing) > _MOST_FOLDED:
         rows.append((f"… and {len(failing) - _MOST_FOLDED} more", ("", "")))

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
+    from pytest_jsbench.records.runs import Run
 
 Row = Mapping[str, Any]
 
@@ -86,7 +87,7 @@ _OF_USAGE = (*COUNTS, "service_tier")
 _OF_PARAMS = ("temperature", "max_tokens", "seed")
 
 
-def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
+def _row(outcome: AttemptFacts, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
     generation = record.generation
     decisions = outcome.decisions
     answered = generation if isinstance(generation, Completion) else None

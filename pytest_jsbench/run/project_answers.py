@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.files import append_whole, json_line, open_locked, parse_json
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.run.record_keeper import Answered, AttemptResult
@@ -145,14 +145,14 @@ class TestAnswers:
                 size = text.rfind(b"\n") + 1
                 file.truncate(size)  # remove an incomplete line, left by a process that died
                 for line in text[:size].splitlines():
-                    outcome = from_json(AttemptOutcome, parse_json(line))
+                    outcome = from_json(AttemptFacts, parse_json(line))
                     if not self._has(outcome.attempt):
                         record = judge_again(outcome.read(), session.judge())
                         self._keep(Answered(AttemptResult(result=outcome), record))
 
                 def share(result: AttemptResult) -> None:
                     outcome = result.result
-                    if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
+                    if isinstance(outcome, AttemptFacts) and isinstance(outcome.source, Place) and not outcome.failed:
                         with contextlib.suppress(OSError):  # other processes will make the call again
                             append_whole(file, json_line(to_json(outcome)), size)
 

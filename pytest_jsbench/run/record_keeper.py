@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.records.redaction import REDACTED
 from pytest_jsbench.records.rejudging import compare_values, judge_again
@@ -43,7 +43,7 @@ class AttemptResult:
     record.
     """
 
-    result: AttemptOutcome | Missing
+    result: AttemptFacts | Missing
     #: Explanation of a failure if this process has just made the attempt, so that the record need not be read again.
     explanation: str = ""
     #: True if the record comes from an earlier run.
@@ -84,9 +84,9 @@ class DeadWorkerRecords:
         self._folder = folder
         self._lock = threading.Lock()
         self._read: set[str] = set()
-        self._outcomes: dict[Attempt, AttemptOutcome] = {}
+        self._outcomes: dict[Attempt, AttemptFacts] = {}
 
-    def outcome(self, attempt: Attempt) -> AttemptOutcome | None:
+    def outcome(self, attempt: Attempt) -> AttemptFacts | None:
         """Return the outcome of the attempt if a dead process wrote its record; any thread may call this method."""
         if not self._dead.exists():
             return None
@@ -177,7 +177,7 @@ class RecordKeeper:
         """
         if isinstance(record.generation, Failed) and self.stopped:
             redacted = self._redact(record)
-            return Answered(_attempt_result(AttemptOutcome.of(redacted), redacted), record)
+            return Answered(_attempt_result(AttemptFacts.of(redacted), redacted), record)
         classified, errors = self._classify(record)
         redacted = self._redact(classified)
         result = self._write(redacted)
@@ -198,7 +198,7 @@ class RecordKeeper:
                 record = compare_values(record, case.expected, self._plan.comparers)
             record, errors = self._classify(record)
         if place is not None and record.kept == recorded:
-            result = _attempt_result(AttemptOutcome.of(record, place), record)
+            result = _attempt_result(AttemptFacts.of(record, place), record)
         else:
             result = self._write(record)
         return Answered(replace(result, resumed=True, classifier_errors=errors), record)
@@ -246,10 +246,10 @@ class RecordKeeper:
             # not ask to keep records, so calls continue.
             if self._plan.spec.outputs.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
-            outcome = AttemptOutcome.of(record)
+            outcome = AttemptFacts.of(record)
             return replace(_attempt_result(outcome, record), journal_error=str(error.found or error))
-        return _attempt_result(AttemptOutcome.of(record, place), record)
+        return _attempt_result(AttemptFacts.of(record, place), record)
 
 
-def _attempt_result(outcome: AttemptOutcome, record: Record) -> AttemptResult:
+def _attempt_result(outcome: AttemptFacts, record: Record) -> AttemptResult:
     return AttemptResult(result=outcome, explanation="" if outcome.passed else record.explanation)

@@ -62,9 +62,9 @@ from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AskedBy, Attempt
     from pytest_jsbench.records.resumption import Resumption
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.run.batch_attempts import Batching, BatchPart
     from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
     from pytest_jsbench.run.plan import Plan

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import Attempt, EndedTest, Missing, MissingReason, ProjectTestOutcome
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class RunState:
         self.planned: tuple[Attempt, ...] = ()
         #: Attempts of the project's tests; an attempt is known only after it was made.
         self._project_attempts: set[Attempt] = set()
-        self._outcomes: dict[Attempt, AttemptOutcome] = {}
+        self._outcomes: dict[Attempt, AttemptFacts] = {}
         self._missing: dict[Attempt, Missing] = {}
         #: Outcomes of the project's tests that made no attempt, or whose attempt is missing.
         self._test_ends: dict[Attempt, ProjectTestOutcome] = {}
@@ -54,7 +55,7 @@ class RunState:
         #: the error.
         self._classifier_errors: dict[str, tuple[Attempt, int]] = {}
         #: For each problem: the first record that was not written, the number of unwritten records, and the warning.
-        self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
+        self._unwritten: dict[str, tuple[AttemptFacts, int, str]] = {}
 
     def plan(self, attempts: Iterable[Attempt]) -> None:
         """Set the planned attempts of the suite, given in any order."""
@@ -97,7 +98,7 @@ class RunState:
         """Add these lines to the warnings, each line once, and without empty lines."""
         self.warnings += [line for line in dict.fromkeys(messages) if line and line not in self.warnings]
 
-    def take(self, made: AttemptResult, *, from_project_test: bool = False) -> AttemptOutcome | None:
+    def take(self, made: AttemptResult, *, from_project_test: bool = False) -> AttemptFacts | None:
         """
         Add the result of an attempt and return its outcome; return None if the attempt is missing or already has an
         outcome.
@@ -144,7 +145,7 @@ class RunState:
             for error, (first, count) in self._classifier_errors.items()
         ]
 
-    def _warn_unwritten(self, problem: str, outcome: AttemptOutcome) -> None:
+    def _warn_unwritten(self, problem: str, outcome: AttemptFacts) -> None:
         """Warn that a record is not on disk, with one warning per problem."""
         first, count, before = self._unwritten.get(problem, (outcome, 0, ""))
         others = f" and {count:,} more are" if count else " is"
@@ -181,7 +182,7 @@ class RunState:
             self.warn(*content.warnings)
             self.add(content.outcomes)
 
-    def add(self, outcomes: Iterable[AttemptOutcome]) -> None:
+    def add(self, outcomes: Iterable[AttemptFacts]) -> None:
         """Add attempts whose records were found on disk but were not reported."""
         planned = frozenset(self.planned)
         for outcome in outcomes:

@@ -16,7 +16,7 @@ from pytest_jsbench.lab.published import (
     row_to_dict,
 )
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines

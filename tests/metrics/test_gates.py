@@ -23,8 +23,8 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, check_all, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Run, RunStatus, RunVerdict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands

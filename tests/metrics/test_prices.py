@@ -10,8 +10,8 @@ from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.metrics.prices import costs, price_of
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
+from pytest_jsbench.records.runs import Run
 from tests.support import examples
 from tests.support.examples import record, replace
 

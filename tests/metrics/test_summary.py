@@ -10,7 +10,7 @@ from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.metric_names import MetricName, read_metric
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import group_by_keyword, summarize
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
@@ -268,7 +268,7 @@ def broken(*keywords: str) -> Verdict:
 
 def test_answer_counts_once_for_each_violated_keyword() -> None:
     found = group_by_keyword(
-        AttemptOutcome.of(one)
+        AttemptFacts.of(one)
         for one in [
             record("a", schema={"type": "object", "minProperties": 1}, verdict=broken("type", "type", "minProperties")),
             record("b", schema={"type": "string"}, verdict=broken("type")),
@@ -283,13 +283,13 @@ def test_answer_counts_once_for_each_violated_keyword() -> None:
 
 
 def test_violated_keyword_without_use_has_no_pass_rate() -> None:
-    figures = group_by_keyword([AttemptOutcome.of(record(schema=False, verdict=broken("false")))])["false"].to_dict()
+    figures = group_by_keyword([AttemptFacts.of(record(schema=False, verdict=broken("false")))])["false"].to_dict()
 
     assert (figures["failures"], figures["attempts"], figures["pass_rate"]) == (1, 0, None)
 
 
 def test_broken_schema_is_in_no_row() -> None:
-    assert group_by_keyword([AttemptOutcome.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}
+    assert group_by_keyword([AttemptFacts.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}
 
 
 def test_a_variant_has_the_figures_of_a_run_of_its_own() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.records.journal import read, read_run
-from pytest_jsbench.records.outcomes import Records
+from pytest_jsbench.records.runs import Records
 from tests.support.bench import Bench, both_ways, with_workers
 from tests.support.project_tests import RUN_AGAIN
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.items import attempt_of
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, Record
 from tests.support.bench import COUNTED, NUMBER, Bench, both_ways, with_workers
 
@@ -215,13 +215,13 @@ def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Be
 
 def test_a_large_record_of_a_failed_case_is_read_from_disk_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
-    read = AttemptOutcome.read
+    read = AttemptFacts.read
 
-    def noted(self: AttemptOutcome, *args: LinesByPlace) -> Record:
+    def noted(self: AttemptFacts, *args: LinesByPlace) -> Record:
         reads.append(self.key.id)
         return read(self, *args)
 
-    monkeypatch.setattr(AttemptOutcome, "read", noted)
+    monkeypatch.setattr(AttemptFacts, "read", noted)
     bench.case("large", json.dumps({"n": "x" * 40_000}))
     bench.write({"conftest.py": "def pytest_jsbench_record(record): assert record.verdict.valid is False"})
 

@@ -14,7 +14,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.plugin import live_line, progress
 from pytest_jsbench.plugin.live_line import LiveLine
 from pytest_jsbench.plugin.progress import Progress, ProviderWatch
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.run.state import RunState
@@ -160,9 +160,9 @@ def test_remaining_time_counts_long_schemas_and_calls_in_flight() -> None:
     shown.pytest_runtest_logstart("jsbench::t::a")
     clock.now += 12
     before = shown.text()
-    shown.count(AttemptOutcome.of(examples.record("a", task="t")), resumed=True)
+    shown.count(AttemptFacts.of(examples.record("a", task="t")), resumed=True)
     resumed = shown.text()
-    shown.count(AttemptOutcome.of(examples.record("b", task="t")), resumed=False)
+    shown.count(AttemptFacts.of(examples.record("b", task="t")), resumed=False)
 
     assert before == "0 of 4 done, 0 failing, 12 s in t::a"
     assert "left" not in resumed

@@ -16,8 +16,8 @@ import pytest
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal, read
-from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import AskedBy, End, ProjectTestOutcome
+from pytest_jsbench.records.runs import Records
 from tests.support import examples
 from tests.support.examples import record, replace
 

@@ -19,9 +19,9 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import Records, RunVerdict
 from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
+from pytest_jsbench.records.runs import Records, RunVerdict
 from pytest_jsbench.reports import run_json
 from tests.support import examples
 from tests.support.examples import replace

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import each, find_unmatched_variants, match
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from tests.support import examples
@@ -56,7 +56,7 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
 
 def test_outcome_of_an_unknown_variant_belongs_to_no_variant() -> None:
     run = replace(examples.compared(a="pv", b="pm"), missing=())
-    stranger = AttemptOutcome.of(of("c", "case00"))
+    stranger = AttemptFacts.of(of("c", "case00"))
 
     found = replace(run, outcomes=(*run.outcomes, stranger)).each()
 

@@ -19,9 +19,10 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import Generation
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
+from pytest_jsbench.records.runs import RunVerdict
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
 from tests.support import examples, fuzzing
@@ -79,15 +80,15 @@ RECORDS = PLAIN[Record] = values_of(
 @given(RECORDS)
 def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Record) -> None:
     line = parse_json(json_line(record.to_dict()))
-    outcomes = [AttemptOutcome.of(record.kept), AttemptOutcome.of(record, Place(path=Path("records.jsonl"), start=7))]
+    outcomes = [AttemptFacts.of(record.kept), AttemptFacts.of(record, Place(path=Path("records.jsonl"), start=7))]
 
     assert list(line_validator().iter_errors(line)) == []
     assert parse_line(line) == record.kept
-    assert [from_json(AttemptOutcome, parse_json(json_line(to_json(each)))) for each in outcomes] == outcomes
+    assert [from_json(AttemptFacts, parse_json(json_line(to_json(each)))) for each in outcomes] == outcomes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [AttemptOutcome, RunVerdict, Generation, AttemptResult])
+@pytest.mark.parametrize("kind", [AttemptFacts, RunVerdict, Generation, AttemptResult])
 @fuzzing.examples(100)
 @given(data=st.data())
 def test_every_value_round_trips(kind: Any, data: st.DataObject) -> None:

@@ -14,7 +14,7 @@ from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.metrics.summary import group_by_keyword
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction, has_same_prompt
 from pytest_jsbench.values import match
@@ -50,7 +50,7 @@ def test_redacted_record_has_only_digests_keywords_and_figures() -> None:
     message = json.dumps(record.to_dict())
     assert "secret" not in message
     assert record.schema_digest == digest(SCHEMA)
-    assert group_by_keyword([AttemptOutcome.of(record)]) == group_by_keyword([AttemptOutcome.of(answered())])
+    assert group_by_keyword([AttemptFacts.of(record)]) == group_by_keyword([AttemptFacts.of(answered())])
     assert (record.verdict.failure_type, record.changes[0].keyword) == (examples.VIOLATED.failure_type, "minimum")
     assert Record.from_dict(json.loads(message)) == record
 

@@ -4,8 +4,9 @@ import json
 
 from pytest_jsbench.core.generations import ServedBy
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import AnsweredBy, Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
 from pytest_jsbench.reports.history import HistoryLine
 from pytest_jsbench.reports.run_json import run_to_dict, settings_apart
@@ -86,7 +87,7 @@ def test_record_and_run_file_keep_the_servers() -> None:
 
     read = Record.from_dict(json.loads(json.dumps(made.to_dict())))
 
-    assert AttemptOutcome.of(read).served_by == ServedBy(model="m-1", fingerprint="f")
+    assert AttemptFacts.of(read).served_by == ServedBy(model="m-1", fingerprint="f")
     run = served(examples.run(made))
     written = run_to_dict(run, summarize(run), config_path="c")
     assert written["run"]["served"] == {"model": ["m-1"], "fingerprint": ["f"]}

@@ -11,8 +11,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import RunStatus, RunVerdict
 from pytest_jsbench.records.setting_differences import Setting, differences, settings_of
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_report import (

@@ -22,7 +22,7 @@ from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.records.outcomes import Run, RunStatus
+from pytest_jsbench.records.runs import Run, RunStatus
 from pytest_jsbench.reports import comparison_report, junit, run_json, run_report
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_json import run_to_dict

@@ -20,7 +20,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.comparison_report import side_by_side
 from pytest_jsbench.reports.html import comparison
 from pytest_jsbench.reports.html.report import render

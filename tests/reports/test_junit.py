@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.runs import RunStatus, RunVerdict
 from pytest_jsbench.reports.junit import complete, suite_properties
 from tests.support import examples
 from tests.support.examples import record, replace

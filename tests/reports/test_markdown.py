@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import AskedBy
+from pytest_jsbench.records.runs import RunStatus, RunVerdict
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import summary_markdown
 from tests.support import examples

@@ -12,8 +12,8 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import table_of_runs
 from pytest_jsbench.reports.run_json import parse

@@ -13,8 +13,9 @@ from pytest_jsbench.core.errors import ExportError, JSBenchError
 from pytest_jsbench.core.generations import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Place, Run
+from pytest_jsbench.records.facts import Place
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.run_files import find
 from pytest_jsbench.values import Match

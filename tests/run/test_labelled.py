@@ -12,7 +12,7 @@ from pytest_jsbench.core.generations import CallError, Decided, Declined, Declin
 from pytest_jsbench.datasets.base import Instance
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.metrics.summary import group_by_keyword, summarize
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.verdicts import FailureType, Judge
@@ -78,7 +78,7 @@ def test_accepted_invalid_answer_names_the_violated_keywords(judge: Judge) -> No
     assert [set(one.keywords) for one in record.generation.decisions] == [set(), broken, broken]
     again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
     assert again.generation == record.generation
-    found = group_by_keyword([AttemptOutcome.of(again)])
+    found = group_by_keyword([AttemptFacts.of(again)])
     assert {name: (one.failures, one.wrong_decisions.successes) for name, one in found.items()} == {
         "required": (1, 3),
         "maximum": (1, 3),

@@ -4,8 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.journal import Journal
-from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.resumption import Recorded
 from pytest_jsbench.run.handover import Handover
@@ -69,6 +69,6 @@ def test_result_keeps_the_explanation_and_not_the_record(tmp_path: Path) -> None
 
     assert [written for _, written in results] == [passed, violated]
     assert [result.explanation for result, _ in results] == ["", violated.explanation]
-    outcomes = [result.result for result, _ in results if isinstance(result.result, AttemptOutcome)]
+    outcomes = [result.result for result, _ in results if isinstance(result.result, AttemptFacts)]
     assert [outcome.source for outcome in outcomes if isinstance(outcome.source, Record)] == []
     assert [outcome.read() for outcome in outcomes] == [passed, violated]

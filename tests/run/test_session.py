@@ -15,8 +15,8 @@ from pytest_jsbench.core.generations import Failed, FaultKind
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import Entry
-from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import difference
 from pytest_jsbench.records.records import AnsweredBy, Attempt, Missing, MissingReason
 from pytest_jsbench.run.attempts import Runner
@@ -91,7 +91,7 @@ def test_ask_writes_who_asked_and_returns_the_record(session: RunSession, tmp_pa
     asked_by = answered.record.asked_by
     assert asked_by is not None
     assert (asked_by.test, asked_by.line) == ("test_it.py::test_it", 1)
-    assert isinstance(answered.result.result, AttemptOutcome)
+    assert isinstance(answered.result.result, AttemptFacts)
     assert answered.result.result.read() == answered.record.kept
     assert [outcome.asked_by for outcome in journal.read(tmp_path / "records.jsonl").outcomes] == [asked_by]
 
@@ -132,7 +132,7 @@ def test_ask_does_not_write_a_fault_of_the_sessions_end(
 
     answered = session.ask(question())
 
-    assert isinstance(answered.result.result, AttemptOutcome)
+    assert isinstance(answered.result.result, AttemptFacts)
     assert not (tmp_path / "records.jsonl").stat().st_size
 
 

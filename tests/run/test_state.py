@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.journal import Journal, gather
-from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.run.state import RunState
@@ -12,7 +12,7 @@ from tests.support.examples import record, replace
 
 
 def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> None:
-    known = AttemptOutcome.of(record("a", verdict=examples.VIOLATED))
+    known = AttemptFacts.of(record("a", verdict=examples.VIOLATED))
     reported = RunState([known.key])
     reported.plan([known.attempt])
 
@@ -29,7 +29,7 @@ def test_record_on_disk_overrides_an_attempt_reported_as_missing() -> None:
     for one in (first, second):
         reported.add_missing(one.attempt, MissingReason.ERROR)
 
-    reported.add(map(AttemptOutcome.of, [second, record("unplanned")]))
+    reported.add(map(AttemptFacts.of, [second, record("unplanned")]))
 
     run = reported.to_run(examples.metadata())
     assert list(run.records) == [second]
@@ -38,7 +38,7 @@ def test_record_on_disk_overrides_an_attempt_reported_as_missing() -> None:
 
 
 def test_own_tests_that_never_asked_are_missing_and_those_that_did_are_not() -> None:
-    asked = AttemptOutcome.of(replace(record("asked"), repeat=1))
+    asked = AttemptFacts.of(replace(record("asked"), repeat=1))
     reported = RunState([])
     reported.take(AttemptResult(result=asked), from_project_test=True)
     never = Missing(key=record("never").key, repeat=0, reason=MissingReason.STOPPED)
@@ -75,7 +75,7 @@ def test_what_was_reported_of_a_file_that_is_put_aside_is_read_there(tmp_path: P
         file.write('{"type": "rec\n{}\n')
     reported = RunState([record("a").key])
     reported.plan([record("a").attempt])
-    reported.take(AttemptResult(result=AttemptOutcome.of(record("a"), place)))
+    reported.take(AttemptResult(result=AttemptFacts.of(record("a"), place)))
 
     reported.add_from(tmp_path)
     written = gather(tmp_path / "records.jsonl", reported.to_run(examples.metadata()))

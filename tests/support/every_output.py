@@ -12,8 +12,9 @@ from typing import Any
 from pytest_jsbench.core.generations import Completion, FaultKind, Usage
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Missing, MissingReason, Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports import comparison_report, junit, run_report
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_json import Evaluation, run_to_dict
@@ -61,7 +62,7 @@ def ordinary() -> Run:
             repeats=2,
         ),
         planned=(*(record.key for record in records), gone),
-        outcomes=tuple(map(AttemptOutcome.of, records)),
+        outcomes=tuple(map(AttemptFacts.of, records)),
         missing=(Missing(key=gone, repeat=0, reason=MissingReason.LIMIT),),
         resumed=1,
     )

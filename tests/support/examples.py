@@ -27,10 +27,11 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.questions import combine_variants
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
@@ -159,7 +160,7 @@ def metadata(**changes: object) -> RunMetadata:
 
 def of_records(metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:
     """Return a run of records in memory."""
-    return Run(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptOutcome.of, records)))
+    return Run(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptFacts.of, records)))
 
 
 def run(*records: Record, planned: tuple[CaseKey, ...] | None = None, **changes: object) -> Run:

@@ -13,8 +13,8 @@ import jsonschema
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Attempt, Record
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from tests.support import examples
 from tests.support.bench import Bench

@@ -201,7 +201,7 @@ def _add_server_times(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
         if not isinstance(times, dict):  # the usual case in the chunks of a stream
             continue
         for name, field in names.items():
-            value = times.get(field)
+            value: Any = times.get(field)
             if type(value) in (int, float) and 0 <= value < _MAX_SERVER_TIME:
                 answer.server_times[name] = value * unit
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey, Prompt
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import AttemptOutcome
 
 _RECORD_AGAIN = "record it again with --jsbench-record"
 #: Settings of a recorded attempt; empty, because a run's records do not contain the settings.
@@ -93,7 +93,7 @@ class ReplayEngine:
     """An engine that answers each request with the answer in a run's records."""
 
     def __init__(
-        self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
+        self, outcomes: Iterable[AttemptFacts], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
     ) -> None:
         self.info = info
         #: Sampling parameters that the run requested; the run's engine may have ignored some of them.
@@ -102,7 +102,7 @@ class ReplayEngine:
         self._strict = strict
         #: Outcomes of one variant of the run, by case and repeat.
         self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
-        self._by_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
+        self._by_task: dict[tuple[str, int], list[AttemptFacts]] = {}
         for outcome in self._outcomes.values():
             self._by_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
 
@@ -138,7 +138,7 @@ class ReplayEngine:
             generation, sent=structs.replace(sent, params=record.params, asked_otherwise=settings or None)
         )
 
-    def _find(self, request: Request) -> AttemptOutcome | None:
+    def _find(self, request: Request) -> AttemptFacts | None:
         """
         Find the recorded attempt for a request, by prompt, schema and test (or test function), or else by the request's
         key.

@@ -14,7 +14,7 @@ from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.engines.recorded.recordings import Recordings
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -28,7 +28,7 @@ class _Unasked(Struct, frozen=True):
     unasked: dict[str, str]
 
 
-def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collection[CaseKey]) -> Iterator[Path]:
+def find(folder: Path, outcomes: Iterable[AttemptFacts], unfinished: Collection[CaseKey]) -> Iterator[Path]:
     """
     Find the recordings that no attempt of a complete run has requested.
 
@@ -38,7 +38,7 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
     keys of the first requests) or had a failed call.
     """
     recordings = Recordings(folder)
-    test_attempts: list[AttemptOutcome] = []
+    test_attempts: list[AttemptFacts] = []
     suite_paths: set[Path] = set()
     for outcome in outcomes:
         if outcome.asked_by is None:

@@ -26,16 +26,16 @@ from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.questions import engine_settings
+from pytest_jsbench.records.runs import Records
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
     from pytest_jsbench.metrics.statistics import Rate
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.runs import Run
 
 VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]

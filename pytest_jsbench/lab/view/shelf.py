@@ -20,8 +20,9 @@ from pytest_jsbench.core.files import FileReader, inside
 from pytest_jsbench.core.text import describe_error, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Place, Run, RunVerdict
+from pytest_jsbench.records.facts import Place
 from pytest_jsbench.records.records import LONGEST_LINE, Attempt, Record
+from pytest_jsbench.records.runs import Run, RunVerdict
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.html.canvas import Picture

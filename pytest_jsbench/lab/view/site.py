@@ -21,7 +21,7 @@ from starlette.routing import Route
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.lab.view.shelf import ListedAttempt, Shelf
-from pytest_jsbench.records.outcomes import open_lines, record_at
+from pytest_jsbench.records.facts import open_lines, record_at
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.comparison_report import labels, pairs, side_by_side, table_of_runs
 from pytest_jsbench.reports.html.case_list import details_of, reason_of

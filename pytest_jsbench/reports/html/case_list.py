@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shorten
-from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import Cause
+from pytest_jsbench.records.runs import Records
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, describe_match
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
-    from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.records import ProjectTestOutcome, Record
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.verdicts import Verdict
 
 _LONGEST_TEXT = 10_000
@@ -131,7 +132,7 @@ def _json_bytes(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
-def rank(outcome: AttemptOutcome) -> int:
+def rank(outcome: AttemptFacts) -> int:
     """Return a sort key: failed attempts first, then undecided ones, then those with wrong values, then the others."""
     if not outcome.passed:
         return 0 if outcome.failing else 1
@@ -140,12 +141,12 @@ def rank(outcome: AttemptOutcome) -> int:
     return 2 if outcome.match is not None and not outcome.match.exact else _RIGHT
 
 
-def ending_of(outcome: AttemptOutcome) -> str:
+def ending_of(outcome: AttemptFacts) -> str:
     """Return how an attempt ended as a word: its failure type, why the project's own test failed, or `passed`."""
     return outcome.failure_type or _failed_test(outcome) or "passed"
 
 
-def _failed_test(outcome: AttemptOutcome) -> str:
+def _failed_test(outcome: AttemptFacts) -> str:
     """Return why the project's own test failed as a word; empty if it did not fail."""
     test = outcome.test_outcome
     return test.cause.value if test is not None and test.cause is not None else ""

@@ -27,7 +27,7 @@ from pytest_jsbench.reports.run_report import main_table, rates_by_task, table_o
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
 
 T = TypeVar("T")
 

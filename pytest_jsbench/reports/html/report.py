@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.run_json import GateFigures
 

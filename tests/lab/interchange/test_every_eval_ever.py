@@ -15,8 +15,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.lab.interchange.every_eval_ever import Version, write
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Run
 from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.public_data import DATA

@@ -15,7 +15,7 @@ from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.question import Question
@@ -133,7 +133,7 @@ def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
         if len(asked) == 3:
             raise KeyboardInterrupt
         record = examples.record("c")
-        outcome = AttemptOutcome.of(record)
+        outcome = AttemptFacts.of(record)
         missing = missing_attempt(question.attempt, Refused(MissingReason.LIMIT, "spent"))
         return Answered(AttemptResult(result=missing if len(asked) == 2 else outcome), record)
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
+from pytest_jsbench.records.runs import Run, RunStatus, RunVerdict
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.run_json import read_run
 from tests.support import examples

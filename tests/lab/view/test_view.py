@@ -25,7 +25,7 @@ from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.run_json import read_run, run_to_dict, write_run
 from tests.support import examples
 from tests.support.run_files import store_run

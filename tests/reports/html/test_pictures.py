@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.blocks import Column, TableBlock
 from pytest_jsbench.reports.html.canvas import WIDTH, Canvas, Picture
 from pytest_jsbench.reports.html.comparison import pictures_of_comparison

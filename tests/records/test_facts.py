@@ -16,8 +16,9 @@ from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKi
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run
+from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
 from tests.support import examples
@@ -56,8 +57,8 @@ def some_records(seed: int, *, count: int = 60) -> list[Record]:
     return records
 
 
-def sent_by_worker(outcome: AttemptOutcome) -> AttemptOutcome:
-    return from_json(AttemptOutcome, parse_json(json_line(to_json(outcome))))
+def sent_by_worker(outcome: AttemptFacts) -> AttemptFacts:
+    return from_json(AttemptFacts, parse_json(json_line(to_json(outcome))))
 
 
 def written(path: Path, records: Sequence[Record]) -> Run:
@@ -200,13 +201,13 @@ def test_outcome_has_no_schema_prompt_or_answer(tmp_path: Path) -> None:
 
 
 def test_a_record_that_no_disk_has_is_sent_with_its_outcome() -> None:
-    outcome = AttemptOutcome.of(examples.record("a"))
+    outcome = AttemptFacts.of(examples.record("a"))
 
     assert outcome.read() == sent_by_worker(outcome).read() == examples.record("a")
 
 
 def test_each_kind_of_generation_is_distinguished() -> None:
-    kinds = [AttemptOutcome.of(examples.record("a", verdict=verdict, generation=one)) for verdict, one in ENDS]
+    kinds = [AttemptFacts.of(examples.record("a", verdict=verdict, generation=one)) for verdict, one in ENDS]
 
     assert [one.generation for one in kinds] == [
         *["completion"] * 4,
