@@ -43,13 +43,14 @@ def test_a_public_class_has_its_name_alone() -> None:
 
 
 def test_a_run_is_built_in_one_place() -> None:
-    places: dict[str, list[str]] = {"Admission": [], "RecordKeeper": [], "Runner": []}
+    places: dict[str, list[str]] = {"Admission": [], "ProjectRunner": [], "RecordKeeper": [], "Runner": []}
     for path, inner in nodes().items():
         for node in inner:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in places:
                 places[node.func.id].append(path)
 
-    assert set(map(tuple, places.values())) == {("run/session.py",)}
+    assert places.pop("RecordKeeper") == ["run/session.py"]
+    assert set(map(tuple, places.values())) == {("run/runners.py",)}
 
 
 def test_attempts_are_made_in_one_place() -> None:
@@ -61,7 +62,7 @@ def test_attempts_are_made_in_one_place() -> None:
     ]
 
     # a test's runner passes the call of the session on to the runner of its engine
-    assert sorted(places) == ["plugin/project_runners.py", "run/session.py"]
+    assert sorted(places) == ["run/project_runner.py", "run/session.py"]
 
 
 def test_no_other_package_imports_the_lab() -> None:

@@ -24,7 +24,7 @@ from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.run.record_keeper import record_dead_worker
-from pytest_jsbench.run.session import prepare
+from pytest_jsbench.run.runners import prepare
 from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.schema_warnings import schema_warnings

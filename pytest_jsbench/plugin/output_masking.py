@@ -39,6 +39,7 @@ class Secrecy:
 
     def __init__(self, config: pytest.Config) -> None:
         self._secrets: list[Secrets] = []
+        self._engines: list[EngineConfig] = []
         values: dict[str, Any] = dict.fromkeys(("base_url", "api_key_env", "engine_option"))
         for name in values:
             with suppress(pytest.UsageError):  # an invalid option is reported later
@@ -64,8 +65,11 @@ class Secrecy:
         )
 
     def add(self, *engines: EngineConfig) -> None:
-        """Add the secrets in the configurations of these engines; called before any call."""
-        self._secrets.append(find_secrets(*engines))
+        """Add the secrets in the configurations of these engines, unless they are known; called before any call."""
+        new = [engine for engine in engines if engine not in self._engines]
+        if new:
+            self._engines += new
+            self._secrets.append(find_secrets(*new))
 
     @contextmanager
     def usage_errors(self) -> Iterator[None]:

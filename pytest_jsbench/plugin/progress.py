@@ -241,7 +241,7 @@ class ProviderWatch:
             self._terminal.close()
 
     def _work(self) -> None:
-        with closing(self._context.session.limits_file()) as limits:
+        with closing(self._context.session.runners.limits_file()) as limits:
             ended = False
             alive = not is_watched(self._config)
             while not ended:

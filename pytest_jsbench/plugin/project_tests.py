@@ -7,6 +7,7 @@ import shlex
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,12 +25,12 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_outcomes import of_error, of_report, redact_report
-from pytest_jsbench.plugin.project_runners import ProjectRunners, TestAnswers
 from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, End, Missing, MissingReason, ProjectTestOutcome, Record
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
+from pytest_jsbench.run.project_answers import TestAnswers
+from pytest_jsbench.run.record_keeper import Answered, AttemptResult, missing_attempt
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
@@ -211,7 +212,7 @@ class ProjectTest:
         __tracebackhide__ = True
         before = self._calls[:]
         try:
-            result, record = self._tests.runners[self._answers.variant].answer(question, self._answers)
+            result, record = self._tests.answer(question, self._answers)
         except JSBenchError:
             raise
         except BaseException as ended:  # interrupted during the call, for example by pytest-timeout or Ctrl-C
@@ -263,7 +264,7 @@ class ProjectTests:
 
     `activation` creates one object in every process. The fixture `jsbench` calls `fixture`; pytest calls the hooks in
     the main thread, during collection, around each test function, and for each report. The object is discarded at the
-    end of the session, when the endpoint server and the engines that markers named are closed.
+    end of the session, when the endpoint server is closed.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -273,10 +274,6 @@ class ProjectTests:
         self._lock = threading.Lock()
         self._resources = ExitStack()
         context.config.add_cleanup(self._resources.close)
-        #: Runners of the variants, by the name of the variant.
-        self.runners = {
-            name: ProjectRunners(context, variant, self._resources) for name, variant in context.plan.variants.items()
-        }
         self._server: EndpointServer | None = None
         #: Node ids of tests that have requested the fixture `jsbench`.
         self._requesting: set[str] = set()
@@ -309,9 +306,10 @@ class ProjectTests:
         return SharedJSBench(partial(self._open_shared, variant))
 
     def _require(self, variant: str, problem: str) -> None:
-        if variant not in self.runners:
+        variants = self._context.plan.variants
+        if variant not in variants:
             pytest.fail(
-                f"{problem} variant ({', '.join(self.runners)}): make the fixture an argument of the test",
+                f"{problem} variant ({', '.join(variants)}): make the fixture an argument of the test",
                 pytrace=False,
             )
 
@@ -325,6 +323,17 @@ class ProjectTests:
         test = ProjectTest(terms, answers, self, _reject_endpoint, rerun="")
         test.outcomes = self._shared_results
         return JSBench(terms, test.attempts, folder=self._context.config.rootpath, rerun="")
+
+    def answer(self, question: FixtureQuestion, answers: TestAnswers) -> Answered:
+        """Make an attempt of a test, or use an earlier answer to the same question, without showing any secrets."""
+        given = question.given
+        if given is None:
+            run = self._context.plan.variants[answers.variant].engine
+            self.secrecy.add(question.terms.engine_config(run))
+        else:
+            masked = replace(given, generation=self.secrecy.mask_answer(given.generation))
+            question = replace(question, given=masked)
+        return answers.ask(self.session, question.for_run(answers.variant, test=answers.test, line=answers.line))
 
     def close(self, item: pytest.Item) -> None:
         """Close the endpoints of a finished test, and check answers that arrived after the end of the test function."""
@@ -345,7 +354,7 @@ class ProjectTests:
             if self._server is None:
                 self._server = EndpointServer()
                 self._resources.callback(self._server.close)
-        return self._server.open(endpoint), self.session.runner(variant).engine.info.model
+        return self._server.open(endpoint), self.session.runners.for_variant(variant).engine.info.model
 
     def _rerun(self, item: pytest.Item) -> str:
         """Return the command that reruns this test from the directory in which pytest was started."""

@@ -23,11 +23,11 @@ from pytest_jsbench.records.rejudging import compare_values, judge_again
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.records.records import ProjectTestOutcome
     from pytest_jsbench.records.resumption import Recorded
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.run.plan import Plan
-    from pytest_jsbench.run.question import EarlierAnswers, Question
     from pytest_jsbench.verdicts import Judge
 
 #: Text that replaces the error of a classifier, since the error may quote the answer.
@@ -131,27 +131,36 @@ class RecordKeeper:
         self.stopped = False
         self._recording_error = ""
 
-    def find(self, question: Question) -> Answered | None:
-        """Return the answer to a question in the records of an earlier run or of a dead process, if any."""
-        attempt = question.attempt
-        if question.asked_by is not None:
-            return None if question.earlier is None else self._find_same(attempt, question.case, question.earlier)
+    def find(self, attempt: Attempt) -> Answered | None:
+        """Return the answer of an attempt in the records of an earlier run or of a dead process, if any."""
         if (recorded := self._recorded.get(attempt)) is not None:
             return self._take_over(recorded, self._plan.cases.case(recorded.key))
         left = self._dead_worker_records.outcome(attempt)
         return Answered(AttemptResult(result=left)) if left is not None and left.asked_by is None else None
 
-    def _find_same(self, attempt: Attempt, case: Case | BrokenCase | None, earlier: EarlierAnswers) -> Answered | None:
-        """Return the answer of an earlier run or of a dead process to the same question of a project's test."""
-        records = self._recorded.of_test(attempt._replace(key=earlier.first))
-        equal = [record for record in records if earlier.is_same(record)]
-        if earlier.equal_before < len(equal):
-            assert case is not None
-            return self._take_over(equal[earlier.equal_before], case)
+    def find_same(
+        self,
+        attempt: Attempt,
+        case: Case,
+        *,
+        first: CaseKey,
+        equal_before: int,
+        is_same: Callable[[Record, Case], bool],
+    ) -> Answered | None:
+        """
+        Return the answer of an earlier run or of a dead process to the same question of a project's test.
+
+        Tests ask without a dataset's keys, so their records are found by the key of the test's first question, and each
+        record is used once.
+        """
+        records = self._recorded.of_test(attempt._replace(key=first))
+        equal = [record for record in records if is_same(record, case)]
+        if equal_before < len(equal):
+            return self._take_over(equal[equal_before], case)
         if self._redaction is not None:  # a redacted record contains no text for the test
             return None
         left = self._dead_worker_records.outcome(attempt)
-        if left is None or left.failed or not earlier.is_same(record := left.read()):
+        if left is None or left.failed or not is_same(record := left.read(), case):
             return None
         return Answered(AttemptResult(result=left), judge_again(record, self._judge()))
 

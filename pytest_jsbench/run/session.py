@@ -30,22 +30,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError, describe_exhaustion
-from pytest_jsbench.core.generations import Origin, Request
+from pytest_jsbench.core.generations import Request
 from pytest_jsbench.core.guarded_calls import guarded_calls
-from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
-from pytest_jsbench.engines.engine_secrets import build, check, describe
-from pytest_jsbench.engines.engine_secrets import prepare as prepare_engine
-from pytest_jsbench.engines.registry import require_matcher
+from pytest_jsbench.engines.base import Engine, EngineConfig
+from pytest_jsbench.engines.engine_secrets import check
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
@@ -57,26 +54,23 @@ from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
-from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
-from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
+from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import Answered, AttemptResult, RecordKeeper, missing_attempt
+from pytest_jsbench.run.runners import Runners
 from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
     from pytest_jsbench.records.outcomes import Run
-    from pytest_jsbench.records.records import AnsweredBy, Attempt
+    from pytest_jsbench.records.records import AskedBy, Attempt
     from pytest_jsbench.records.resumption import Resumption
     from pytest_jsbench.run.batch_attempts import Batching, BatchPart
+    from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
     from pytest_jsbench.run.plan import Plan
+    from pytest_jsbench.run.project_runner import ProjectRunner
     from pytest_jsbench.run.question import Question
     from pytest_jsbench.run.state import RunState
-    from pytest_jsbench.run.variants import Variant
-
-T = TypeVar("T", Engine, GrammarMatcher)
 
 
 class RunSession:
@@ -85,8 +79,8 @@ class RunSession:
 
     `start` creates the object in the process that creates the summary; other processes construct it from a `Handover`.
     One thread calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight
-    call `ask`, and so do the threads of a project's tests, which also use `judge`, `runner`, `admission`, `recording`
-    and the keeper. Any thread may call `refuse`.
+    call `ask`, and so do the threads of a project's tests, which also use `judge` and the keeper. Any thread may call
+    `refuse`.
     """
 
     def __init__(
@@ -110,22 +104,20 @@ class RunSession:
         self.recorded = Recorded(handover.recorded)
         #: Name of this process if it is an xdist worker; empty for the process that creates the summary.
         self._process = process
-        #: Engine configurations that another process has prepared, by the name of the variant.
-        self._prepared = prepared
-        #: Engines that the caller has opened and will close, by the name of the variant.
-        self._engines = engines
         self._lock = threading.RLock()
         self._resources = ExitStack()
         self._journal: Journal | None = None
         self._keeper: RecordKeeper | None = None
         self._judge: Judge | None = None
-        self._runners: dict[str, Runner] = {}
-        self._suite_runners: dict[str, Runner | AcceptanceRunner] = {}
-        #: Limits by variant, by engine and model (which determine the price), and by server (which has its own rate
-        #: limit).
-        self._admissions: dict[tuple[str, AnsweredBy, str], Admission] = {}
-        #: Reason why no more calls are made; None while calls are made.
-        self._refusal: Refused | None = None
+        #: Engines, limits and runners of this process's questions.
+        self.runners = Runners(
+            plan,
+            handover,
+            judge=self.judge,
+            prepared=prepared,
+            engines=engines,
+            stop_recording=lambda problem: self.keeper.stop_recording(problem),
+        )
 
     @classmethod
     def start(
@@ -202,9 +194,9 @@ class RunSession:
         self._journal.open()
         for name in self.plan.variants:
             if name in cases:
-                self.suite_runner(name)
+                self.runners.for_suite(name)
             if name in tests and self.plan.cases.labelled is None:
-                self.runner(name)
+                self.runners.for_variant(name)
 
     def ask(self, question: Question) -> Answered:
         """
@@ -213,7 +205,7 @@ class RunSession:
         If the machine is out of resources, no more attempts are made.
         """
         try:
-            return self.keeper.find(question) or self._make(question)
+            return self._answer(question)
         except Exception as error:
             if not (why := describe_exhaustion(error)):
                 raise
@@ -223,7 +215,7 @@ class RunSession:
 
     def request(self, attempt: Attempt) -> Request | None:
         """Return the request of a suite's attempt; None if it needs no call, for example with an invalid schema."""
-        runner = self.suite_runner(attempt.variant)
+        runner = self.runners.for_suite(attempt.variant)
         assert isinstance(runner, Runner)
         prepared = runner.prepare(self._case(attempt.key), attempt.repeat)
         request = None if isinstance(prepared, Record) else prepared.request
@@ -248,78 +240,9 @@ class RunSession:
                 self._judge = self._resources.enter_context(Judge(self.plan.policy, calls=guarded_calls()))
             return self._judge
 
-    def runner(self, variant: str) -> Runner:
-        """Return the runner for the variant's engine, created at first use."""
-        with self._lock:
-            if variant not in self._runners:
-                settings = self.plan.variants[variant]
-                # the judge starts while the engine imports its dependencies
-                self.judge().start()
-                engine = self._engines.get(variant)
-                if engine is None:
-                    engine = self._build(settings, lambda config: build(settings.factory, config))
-                self._runners[variant] = self._new_runner(settings, engine)
-            return self._runners[variant]
-
-    def suite_runner(self, variant: str) -> Runner | AcceptanceRunner:
-        """Return the runner for the suite's attempts of the variant, created at first use."""
-        with self._lock:
-            if variant not in self._suite_runners:
-                self._suite_runners[variant] = self._new_suite_runner(self.plan.variants[variant])
-            return self._suite_runners[variant]
-
-    def recording(self, variant: str, engine: Engine) -> Engine:
-        """
-        Return the engine; if the variant records answers, the engine is wrapped so that answers are
-        written to a file.
-        """
-        recording = self.plan.variants[variant].recording
-        if recording is None:
-            return engine
-        from pytest_jsbench.engines.recorded.engine import RecordingEngine
-
-        return RecordingEngine(
-            engine,
-            recording.path,
-            only_new=recording.only_new,
-            strict=recording.strict,
-            lost=lambda problem: self.keeper.stop_recording(problem),
-        )
-
-    def admission(self, variant: str, who: AnsweredBy, config: EngineConfig) -> Admission:
-        """Return the limits for calls of an engine; raise PriceError if cost is limited and the model has no price."""
-        key = variant, who, f"{config.name}{_address_suffix(config)}{_key_suffix(config)}"
-        with self._lock:
-            if key not in self._admissions:
-                # if other variants cost money, a local server without a price counts as free; the header reports this
-                free = self.plan.limits.max_cost is None or (who.provider is None and bool(variant))
-                price = None
-                if not free:
-                    from pytest_jsbench.metrics.prices import price_of
-
-                    price = price_of(self.handover.metadata.of_variant(variant), who)
-                self._admissions[key] = Admission(
-                    self.limits_file(),
-                    price=price,
-                    provider=provider_name(who, config, self.plan.engines),
-                    server=key[2],
-                    concurrency=self.plan.variants[variant].concurrency,
-                    interrupted=self.handover.interrupted,
-                )
-                if self._refusal is not None:
-                    self._admissions[key].stop(self._refusal)
-            return self._admissions[key]
-
-    def limits_file(self) -> LimitsFile:
-        """Open the file of limits that all processes of the run share."""
-        return LimitsFile(self.handover.shared / "limits.db", self.plan.limits)
-
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for the given reason."""
-        with self._lock:
-            self._refusal = self._refusal or refusal
-            for admission in self._admissions.values():
-                admission.stop(refusal)
+        self.runners.refuse(refusal)
 
     def stop(self) -> None:
         """
@@ -370,93 +293,57 @@ class RunSession:
         with ExitStack() as last:  # each resource is closed even if closing another raises an error
             if self._journal is not None:
                 last.callback(self._journal.close)
-            for admission in self._admissions.values():
-                last.callback(admission.close)
             last.callback(self._resources.close)
+            last.callback(self.runners.close)
 
-    def _make(self, question: Question) -> Answered:
+    def _answer(self, question: Question) -> Answered:
+        attempt = question.attempt
+        call = question.call
+        if call is None:
+            found = self.keeper.find(attempt)
+            if found is not None:
+                return found
+            case = question.case
+            if case is None:
+                return self._make(question, self.runners.for_suite(attempt.variant), self._case(attempt.key))
+            return self._make(question, self.runners.for_variant(attempt.variant), case)
+        assert question.case is not None
+        if call.given is not None:
+            record = call.given.record(
+                question.case, call.prompt, repeat=attempt.repeat, judge=self.judge(), comparers=self.plan.comparers
+            )
+            return self._keep(attempt, record, self.runners.asked_by(question, call))
+        runner = self.runners.for_call(question, call)
+        if call.is_reusable:
+            found = self.keeper.find_same(
+                attempt, question.case, first=call.first, equal_before=call.equal_before, is_same=runner.is_same
+            )
+            if found is not None:
+                return found
+        return self._make(question, runner, question.case, asked_by=runner.asked_by)
+
+    def _make(
+        self,
+        question: Question,
+        runner: Runner | AcceptanceRunner | ProjectRunner,
+        case: Case | BrokenCase,
+        *,
+        asked_by: AskedBy | None = None,
+    ) -> Answered:
         attempt = question.attempt
         # the answer of a batch is already available, so its time in the queue is meaningless
         planned_at = question.planned_at if self.plan.batch is None else None
         try:
-            maker = question.maker or self.suite_runner(attempt.variant)
-            case = question.case or self._case(attempt.key)
-            record = maker.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
+            record = runner.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
         except Refused as refused:
             return Answered(AttemptResult(result=missing_attempt(attempt, refused)))
-        if attempt.variant or question.asked_by is not None:  # a copy is checked once more
-            record = structs.replace(record, variant=attempt.variant, asked_by=question.asked_by)
+        return self._keep(attempt, record, asked_by)
+
+    def _keep(self, attempt: Attempt, record: Record, asked_by: AskedBy | None) -> Answered:
+        if attempt.variant or asked_by is not None:  # a copy is checked once more
+            record = structs.replace(record, variant=attempt.variant, asked_by=asked_by)
         return self.keeper.keep(record)
 
     def _case(self, key: CaseKey) -> Case | BrokenCase:
         labelled = self.plan.cases.labelled
         return self.plan.cases.case(key) if labelled is None else labelled.case(key)
-
-    def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
-        """
-        Return a runner for labelled answers, for the answers of a provider's batches, or for the
-        variant's engine.
-        """
-        labelled = self.plan.cases.labelled
-        if labelled is not None:
-            factory = require_matcher(variant.factory, variant.engine.name)
-            acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
-            return AcceptanceRunner(acceptor=acceptor, judge=self.judge(), instances=labelled.instances)
-        if self.plan.batch is None:
-            return self.runner(variant.name)
-        info = replace(describe(variant.factory, variant.engine), streaming=False)
-        runner = self._new_runner(variant, load_batch_support().engine(self.handover.answers, info))
-        return replace(runner, retries=0, admission=None)
-
-    def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
-        return Runner(
-            engine=self.recording(variant.name, engine),
-            judge=self.judge(),
-            template=variant.template.render,
-            params=variant.sampled,
-            retries=self.plan.retries,
-            adapter=adapter(variant.adapt),
-            origin=Origin(run=variant.user_settings),
-            context=variant.context or engine.info.context,
-            comparers=self.plan.comparers,
-            admission=self.admission(
-                variant.name, self.handover.metadata.of_variant(variant.name).engine_asked, variant.engine
-            ),
-        )
-
-    def _build(self, variant: Variant, make: Callable[[EngineConfig], T]) -> T:
-        with errors_of(variant.name):
-            prepared = self._prepared.get(variant.name)
-            made = make(prepared or self._resources.enter_context(prepare(self.plan, variant)))
-        self._resources.callback(made.close)
-        return made
-
-
-def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig]:
-    """
-    Start the resources of a variant's engine that the processes of the run share; nothing is started if no model is
-    called.
-    """
-    if plan.cases.labelled is not None:
-        return nullcontext(variant.engine)
-    return prepare_engine(variant.factory, variant.engine)
-
-
-def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[EngineConfig]) -> str:
-    """
-    Return the name under which the state of the provider is tracked and reported.
-
-    The name includes the address or the environment variable of the key if the run's variants differ in them, since
-    calls to one address or with one key may fail while other calls succeed.
-    """
-    at = _address_suffix(config) if len({engine.base_url for engine in engines}) > 1 else ""
-    key = _key_suffix(config) if len({engine.api_key_env for engine in engines}) > 1 else ""
-    return f"{who.engine} {who.model}{at}{key}"
-
-
-def _address_suffix(config: EngineConfig) -> str:
-    return f" at {without_credentials(config.base_url)}" if config.base_url else ""
-
-
-def _key_suffix(config: EngineConfig) -> str:
-    return f" with {config.api_key_env}" if config.api_key_env else ""

@@ -4,26 +4,29 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from pytest_jsbench import EngineConfig, open_engine
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey, Prompt
 from pytest_jsbench.core.generations import Failed, FaultKind
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.questions import difference
-from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Missing, MissingReason, Record
+from pytest_jsbench.records.records import AnsweredBy, Attempt, Missing, MissingReason
+from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.description import describe_host, describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate, Refused
 from pytest_jsbench.run.plan import Plan
-from pytest_jsbench.run.question import Question
-from pytest_jsbench.run.session import RunSession, provider_name
+from pytest_jsbench.run.question import CallSettings, ProjectCall, Question
+from pytest_jsbench.run.runners import provider_name
+from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import DEFAULTS
 from tests.support import examples
@@ -53,24 +56,12 @@ def test_model_at_another_address_has_the_limits_of_that_server(tmp_path: Path) 
     session = RunSession(plan, Handover(metadata=examples.metadata(), folder=None, shared=tmp_path))
     who = AnsweredBy(engine="openai", model="m")
 
-    admissions = [session.admission("", who, config) for config in (OURS, THEIRS, OURS)]
+    admissions = [session.runners.admission("", who, config) for config in (OURS, THEIRS, OURS)]
 
     estimate = Estimate(input_tokens=1, output_tokens=1, seconds=1)
     servers = [admission.enter(lambda: estimate).server for admission in admissions]
     assert servers == ["openai at http://…@a/v1 with ONE", "openai at http://b/v1 with ONE", servers[0]]
     assert admissions[0] is admissions[2]
-
-
-@dataclass
-class Making:
-    """Makes attempts with the given result."""
-
-    result: Record | Exception
-
-    def attempt(self, case: Case | BrokenCase, *, repeat: int, planned_at: float | None) -> Record:
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
 
 
 @pytest.fixture
@@ -85,41 +76,61 @@ def session(tmp_path: Path) -> Iterator[RunSession]:
         yield session
 
 
-def question(result: Record | Exception) -> Question:
+def question(settings: CallSettings | None = None, prompt: Prompt | None = None) -> Question:
     case = Case(key=CaseKey(task="t", id="c"), schema=True)
-    asked_by = AskedBy(test="test_it.py::test_it", line=1, terms="sha256:0")
-    return Question(attempt=Attempt(case.key, 0), case=case, maker=Making(result), asked_by=asked_by)
+    call = ProjectCall(
+        test="test_it.py::test_it", line=1, settings=settings or CallSettings(), prompt=prompt, first=case.key
+    )
+    return Question(attempt=Attempt(case.key, 0), case=case, call=call)
 
 
 def test_ask_writes_who_asked_and_returns_the_record(session: RunSession, tmp_path: Path) -> None:
-    asked = question(examples.record("c"))
-
-    answered = session.ask(asked)
+    answered = session.ask(question())
 
     assert answered.record is not None
-    assert answered.record.asked_by == asked.asked_by
+    asked_by = answered.record.asked_by
+    assert asked_by is not None
+    assert (asked_by.test, asked_by.line) == ("test_it.py::test_it", 1)
     assert isinstance(answered.result.result, AttemptOutcome)
-    assert answered.result.result.read() == answered.record
-    assert [outcome.asked_by for outcome in journal.read(tmp_path / "records.jsonl").outcomes] == [asked.asked_by]
+    assert answered.result.result.read() == answered.record.kept
+    assert [outcome.asked_by for outcome in journal.read(tmp_path / "records.jsonl").outcomes] == [asked_by]
 
 
-def test_ask_on_an_exhausted_machine_ends_all_calls(session: RunSession) -> None:
-    answered = session.ask(question(MemoryError()))
+def test_ask_makes_a_call_with_the_settings_and_prompt_of_the_test(session: RunSession) -> None:
+    prompt = Prompt(messages=(Message(role="user", content="Say nothing"),))
+
+    plain = session.ask(question()).record
+    changed = session.ask(question(CallSettings(call={"temperature": 0.5}), prompt)).record
+
+    assert plain is not None
+    assert changed is not None
+    assert (changed.prompt, changed.params and changed.params.temperature) == (prompt, 0.5)
+    assert plain.prompt != prompt
+    assert plain.asked_by != changed.asked_by
+
+
+def test_ask_on_an_exhausted_machine_ends_all_calls(session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runner, "attempt", Mock(side_effect=MemoryError))
+
+    answered = session.ask(question())
 
     missing = answered.result.result
     assert isinstance(missing, Missing)
     assert missing.reason is MissingReason.EXHAUSTED
-    admission = session.runner("").admission
+    admission = session.runners.for_variant("").admission
     assert admission is not None
     with pytest.raises(Refused, match="out of memory"):
         admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
 
 
-def test_ask_does_not_write_a_fault_of_the_sessions_end(session: RunSession, tmp_path: Path) -> None:
+def test_ask_does_not_write_a_fault_of_the_sessions_end(
+    session: RunSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failed = examples.record("c", generation=Failed(kind=FaultKind.CONNECTION, message="closed"))
+    monkeypatch.setattr(Runner, "attempt", Mock(return_value=failed))
     session.stop()
 
-    answered = session.ask(question(failed))
+    answered = session.ask(question())
 
     assert isinstance(answered.result.result, AttemptOutcome)
     assert not (tmp_path / "records.jsonl").stat().st_size

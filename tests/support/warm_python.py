@@ -57,7 +57,6 @@ _OURS = (
     "plugin.dry_run",
     "plugin.failure_sections",
     "plugin.outputs",
-    "plugin.project_runners",
     "plugin.project_tests",
     "plugin.pytest_fixtures",
     "plugin.repeat_rules",
@@ -74,6 +73,7 @@ _OURS = (
     "reports.terminal",
     "run.estimate",
     "run.limits",
+    "run.project_answers",
     "run.state",
 )
 OF_A_SESSION = (*_OF_OTHERS, *(f"pytest_jsbench.{name}" for name in _OURS))

@@ -476,7 +476,7 @@ class SessionBatches:
     def _spend(self, submission: Submission) -> None:
         """Add the cost of the batches to the run's cost, to which the cost limit applies."""
         if submission.spent:
-            with contextlib.closing(self._session.limits_file()) as limits:
+            with contextlib.closing(self._session.runners.limits_file()) as limits:
                 limits.spend(submission.spent)
 
 

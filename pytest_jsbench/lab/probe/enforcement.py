@@ -83,6 +83,11 @@ class ProbeMode:
         reasoning = {None: "", True: ", reasoning on", False: ", reasoning off"}[self.reasoning]
         return f"{self.response_format}, {'streamed' if self.streaming else 'in one piece'}{reasoning}"
 
+    @property
+    def variant(self) -> str:
+        """Name of the run's variant with this mode, as in `tool-streamed-reasoning-on`."""
+        return str(self).replace(", ", "-").replace(" ", "-")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:

@@ -52,7 +52,6 @@ from pytest_jsbench.lab.probe.questions import (
     words_of,
 )
 from pytest_jsbench.records.records import Attempt, Missing, Record
-from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.session import RunSession
@@ -218,7 +217,7 @@ def _vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -
     for streamed in configs:
         info = describe(base.factory, streamed)
         mode = ProbeMode(response_format=info.response_format, streaming=info.streaming, reasoning=reasons)
-        yield mode, replace(base, name=str(mode), engine=streamed, params=params)
+        yield mode, replace(base, name=mode.variant, engine=streamed, params=params)
 
 
 def _accepts_config(factory: EngineFactory, config: EngineConfig) -> bool:
@@ -265,8 +264,8 @@ class Probe:
             assert self._plan.control is not None
             asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
             questions = self._questions(asked_as, self._plan.calls)
-            runner = self._session.runner(self._plan.control.name)
-            self.controls[shown] = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=shown)
+            control = self._plan.control.name
+            self.controls[shown] = self._ask(control, questions, in_flight=self._plan.levels[0], shown=shown)
         return self.controls
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
@@ -284,19 +283,19 @@ class Probe:
     def findings(self) -> Iterator[ModeFinding]:
         """Ask the questions in each mode, in order, and yield the findings."""
         try:
-            for mode, way in self._plan.ways.items():
+            for mode in self._plan.ways:
                 if self.interrupted:
                     yield ModeFinding(mode=mode, levels=(), unfinished=INTERRUPTED)
                 else:
-                    yield self._find(mode, self._session.runner(way.name))
+                    yield self._find(mode)
         finally:
             self._in_flight.stop()
             self._session.stop()
 
-    def _find(self, mode: ProbeMode, runner: Runner) -> ModeFinding:
+    def _find(self, mode: ProbeMode) -> ModeFinding:
         finding = ModeFinding(mode=mode, levels=(), control=self._control_of(mode.response_format))
         for in_flight in self._plan.levels:
-            level = self._ask_level(mode, runner, in_flight, self._plan.count_questions(in_flight))
+            level = self._ask_level(mode, in_flight, self._plan.count_questions(in_flight))
             finding = replace(finding, levels=(*finding.levels, level))
             if self.interrupted or not _should_continue(finding):
                 break
@@ -304,7 +303,7 @@ class Probe:
         if len(finding.levels) > 1 and last.replies.wrong and not self.interrupted and not finding.breaks_under_load:
             fewer = finding.levels[-2].in_flight
             count = min(len(last.replies.replies), _MOST_BELOW)
-            finding = replace(finding, below=self._ask_level(mode, runner, fewer, count))
+            finding = replace(finding, below=self._ask_level(mode, fewer, count))
         not_asked = [f"{level} in flight" for level in self._plan.levels[len(finding.levels) :]]
         if mode.response_format in WITH_SCHEMA:
             first = finding.levels[0].replies
@@ -312,18 +311,19 @@ class Probe:
             # in further modes of the format, only broken keywords are probed again: the fault may depend on the mode
             names = self._broken.get(mode.response_format, (*self._plan.keywords, *self._plan.shapes))
             if sound and names and not self.interrupted:
-                finding = replace(finding, keywords=tuple(self._ask_keywords(runner, names)))
+                finding = replace(finding, keywords=tuple(self._ask_keywords(mode.variant, names)))
                 self._broken.setdefault(mode.response_format, finding.broken)
                 not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in names]
             else:
                 not_asked.append("keywords")
         return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self.interrupted else "")
 
-    def _ask_level(self, mode: ProbeMode, runner: Runner, in_flight: int, count: int) -> LevelReplies:
-        assert runner.admission is not None
-        runner.admission.peak = 0
-        replies = self._ask(runner, self._questions(mode.response_format, count), in_flight=in_flight)
-        return LevelReplies(in_flight=in_flight, peak=runner.admission.peak, replies=replies)
+    def _ask_level(self, mode: ProbeMode, in_flight: int, count: int) -> LevelReplies:
+        admission = self._session.runners.for_variant(mode.variant).admission
+        assert admission is not None
+        admission.peak = 0
+        replies = self._ask(mode.variant, self._questions(mode.response_format, count), in_flight=in_flight)
+        return LevelReplies(in_flight=in_flight, peak=admission.peak, replies=replies)
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
@@ -331,29 +331,29 @@ class Probe:
             return [ProbeQuestion(schema={"type": "object"}, wanted=self._words.wrong()) for _ in range(count)]
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
-    def _ask_keywords(self, runner: Runner, names: Iterable[str]) -> Iterator[KeywordReplies]:
+    def _ask_keywords(self, variant: str, names: Iterable[str]) -> Iterator[KeywordReplies]:
         for name in names:
-            replies = self._ask_about(runner, name, min(PER_KEYWORD, self._plan.calls))
+            replies = self._ask_about(variant, name, min(PER_KEYWORD, self._plan.calls))
             if replies.wrong and not self.interrupted:
-                replies += self._ask_about(runner, name, MORE_PER_KEYWORD)
+                replies += self._ask_about(variant, name, MORE_PER_KEYWORD)
             if replies.replies:
                 yield KeywordReplies(keyword=name, replies=replies)
             if self.interrupted:
                 return
 
-    def _ask_about(self, runner: Runner, name: str, count: int) -> Replies:
+    def _ask_about(self, variant: str, name: str, count: int) -> Replies:
         questions = [keyword_question(name, self._words) for _ in range(count)]
-        return self._ask(runner, questions, in_flight=self._plan.levels[0])
+        return self._ask(variant, questions, in_flight=self._plan.levels[0])
 
     def _ask(
-        self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
+        self, variant: str, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
     ) -> Replies:
         """Ask the questions, at most `in_flight` at a time; after Ctrl-C, return the replies so far."""
         numbered = list(enumerate(questions, start=self._asked))
         self._asked += len(questions)
         for number, question in numbered:
             self._owners.update(dict.fromkeys(question.words, number))
-        waiting = ((number, self._call(runner, question, number, shown)) for number, question in numbered)
+        waiting = ((number, self._call(variant, question, number, shown)) for number, question in numbered)
         replies: list[Reply] = []
         try:
             for number, call in islice(waiting, in_flight):
@@ -371,11 +371,11 @@ class Probe:
         with self._counting:
             self.calls += change
 
-    def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
+    def _call(self, variant: str, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
         def call() -> Reply:
             self._count(1)
             case = question.case(number, shown=shown)
-            answered = self._session.ask(Question(attempt=Attempt(case.key, 0), case=case, maker=runner))
+            answered = self._session.ask(Question(attempt=Attempt(case.key, 0, variant), case=case))
             if isinstance(missing := answered.result.result, Missing):
                 self._count(-1)
                 return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=missing.message)

@@ -77,13 +77,15 @@ class Simulated(Probe):
     """A probe of a simulated server with a given number of wrong answers at each load."""
 
     def __init__(self, plan: ProbePlan, chance: Random, wrong_at: Callable[[int], float]) -> None:
-        super().__init__(plan, None, chance)  # type: ignore[arg-type]
+        runner = SimpleNamespace(admission=SimpleNamespace(peak=0))
+        session: Any = SimpleNamespace(runners=SimpleNamespace(for_variant=lambda _: runner))
+        super().__init__(plan, session, chance)
         self._in_flight.stop()
         self._chance = chance
         self._wrong_at = wrong_at
         self.controls["prompt"] = Replies(planned=5, replies=(Reply(kind=ReplyKind.VIOLATES),) * 5)
 
-    def _ask(self, runner: Any, questions: Sequence[Any], *, in_flight: int, shown: Any = None) -> Replies:
+    def _ask(self, variant: str, questions: Sequence[Any], *, in_flight: int, shown: Any = None) -> Replies:
         wrong = [self._chance.random() < self._wrong_at(in_flight) for _ in questions]
         kinds = [ReplyKind.VIOLATES if one else ReplyKind.CONFORMS for one in wrong]
         return Replies(planned=len(kinds), replies=tuple(Reply(kind=kind, traced=True) for kind in kinds))
@@ -105,7 +107,6 @@ def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
     wrong_at: Callable[[int], float], statement: Enforcement
 ) -> None:
     mode = ProbeMode(response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
-    runner: Any = SimpleNamespace(admission=SimpleNamespace(peak=0))
     plan = ProbePlan(
         ways={mode: variant("openai")},
         levels=(1, 8, 32),
@@ -116,7 +117,7 @@ def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
         control=None,
     )
     seeds = range(at_least(200))
-    findings = [Simulated(plan, Random(seed), wrong_at)._find(mode, runner) for seed in seeds]
+    findings = [Simulated(plan, Random(seed), wrong_at)._find(mode) for seed in seeds]
 
     assert sum(finding.enforcement is statement for finding in findings) >= 0.95 * len(seeds)
 
@@ -143,9 +144,8 @@ def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
     session: Any = SimpleNamespace(ask=ask)
     probe = Probe(plan, session, Random(1))
     probe._read = lambda *_: Reply(kind=ReplyKind.UNDECIDED, wanted="", message="")  # type: ignore[method-assign]
-    runner: Any = SimpleNamespace()
 
-    probe._ask(runner, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
+    probe._ask(mode.variant, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
 
     assert len(asked) == 3
     assert probe.calls == 2
