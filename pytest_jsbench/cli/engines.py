@@ -25,7 +25,6 @@ KINDS = {
     "exporter": "--jsbench-export={}=PATH",
     "command": "jsbench {}",
     "publication": "--jsbench-preset={}",
-    **dict.fromkeys(("batch_room", "batch_api"), "--jsbench-batch"),
 }
 
 

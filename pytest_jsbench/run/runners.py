@@ -20,7 +20,6 @@ from pytest_jsbench.engines.registry import find, require_forwarding, require_ma
 from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.project_runner import ProjectRunner
@@ -220,8 +219,10 @@ class Runners:
             return AcceptanceRunner(acceptor=acceptor, judge=self._judge(), instances=labelled.instances)
         if self._plan.batch is None:
             return self.for_variant(variant.name)
+        from pytest_jsbench.run.batch_answers import BatchedEngine
+
         info = replace(describe(variant.factory, variant.engine), streaming=False)
-        runner = self._new_runner(variant, load_batch_support().engine(self._handover.answers, info))
+        runner = self._new_runner(variant, BatchedEngine(self._handover.answers, info))
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:

@@ -20,9 +20,15 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
+from pytest_jsbench.engines.providers.batches import (
+    AnthropicBatches,
+    GeminiBatches,
+    OpenAIBatches,
+    check_id,
+    read_lines,
+)
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, check_id, read_lines
-from pytest_jsbench.lab.batches.submission import build_batches
+from pytest_jsbench.run.batches import build_batches
 from tests.support import anthropic_wire, gemini_wire, openai_wire
 from tests.support.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.support.engine_calls import request
