@@ -27,7 +27,6 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.engine_secrets import errors_without_secrets, mask_fault, mask_generation
-from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
 from pytest_jsbench.records.records import MissingReason
@@ -37,7 +36,7 @@ from pytest_jsbench.run.batch_file import BatchFile, BatchPart, doubt
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.secret_masking import Secrets
-    from pytest_jsbench.engines.base import Batches, BatchFactory, BatchLimits, EngineConfig, Result
+    from pytest_jsbench.engines.base import Batches, BatchLimits, EngineConfig, EngineFactory, Result
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.session import RunSession
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 _PERMANENT = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
 
 
-def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
+def build_batches(factory: EngineFactory, config: EngineConfig) -> Batches:
     """Build the client of the provider's batch API, with a wrapper that redacts the run's secrets."""
     with errors_without_secrets(config) as secrets:
         return RedactingBatches(factory.build_batches(config), secrets)
@@ -346,7 +345,7 @@ class RunBatches:
         limit = plan.limits.max_cost
         metadata = session.handover.metadata
         with contextlib.ExitStack() as resources:
-            batches = build_batches(require_batches(variant.factory, variant.engine.name), variant.engine)
+            batches = build_batches(variant.factory, variant.engine)
             resources.callback(batches.close)
             submission = self._submission = Submission(
                 batches=batches,

@@ -24,10 +24,10 @@ from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, n
 from pytest_jsbench.core.extensions import is_reference
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.engines.presets import adaptation
-from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
+from pytest_jsbench.engines.registry import find, require_batches, require_matcher
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.option import FileUse, Option
@@ -91,7 +91,7 @@ class Variant:
     @property
     def sampled(self) -> GenerationParams:
         """Sampling parameters that the engine actually applies, with the engine's defaults."""
-        return resolve_sampling(self.factory, self.engine, self.params)
+        return self.factory.sampled(self.engine, self.params)
 
     @classmethod
     def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
@@ -102,7 +102,7 @@ class Variant:
             factory = find(engine.name)
         call = {name: values[name] for name in CALL_OPTIONS if values[name] is not None}
         params = GenerationParams(**{"max_tokens": factory.max_tokens, **call})
-        calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
+        calls = factory.slots(engine)
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
         # If answers are replayed, `engine` can only come from the ini file.

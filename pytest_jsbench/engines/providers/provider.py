@@ -20,7 +20,7 @@ from msgspec import structs
 from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
-from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import (
     REASONING_OPTIONS,
     Options,
@@ -425,7 +425,7 @@ class ProviderEngine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderFactory(UnsharedFactory):
+class ProviderFactory(EngineFactory):
     """The factory for a provider's engine; the function `settings` reads the engine's settings."""
 
     settings: Callable[[EngineConfig], ProviderSettings]

@@ -64,7 +64,7 @@ def config(api: str, provider: Provider) -> EngineConfig:
 
 @pytest.fixture
 def batches(config: EngineConfig, server: BatchServer) -> Iterator[Batches]:
-    built = require_batches(find(config.name), config.name).build_batches(config)
+    built = find(config.name).build_batches(config)
     yield built
     built.close()
 
@@ -336,7 +336,7 @@ def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
         batch = {"id": "b", "processing_status": "ended", "request_counts": {}, "results_url": f"{elsewhere.url}/r"}
         provider.choose = lambda _: json_reply(batch)
         config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key="Key-of-the-user")
-        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        batches = build_batches(find("anthropic"), config)
         with pytest.raises(CallError, match="refers to another server"):
             list(batches.results("b"))
         batches.close()
@@ -350,7 +350,7 @@ def test_a_batch_whose_id_or_words_quote_the_key_shows_it_nowhere() -> None:
         batch = {"id": key, "processing_status": "ended", "request_counts": {}, "results_url": f"{provider.url}/r"}
         provider.choose = lambda asked: json_reply(line if asked.path == "/r" else batch)
         config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key=key)
-        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        batches = build_batches(find("anthropic"), config)
         with pytest.raises(CallError) as caught:
             batches.upload([b'{"custom_id": "a", "params": {}}'])()
         assert key not in caught.value.message
