@@ -26,7 +26,7 @@ DOCUMENTED = {
         *("Request", "Run", "Stopwatch", "Summary", "assert_conforms", "judge"),
     ),
     "pytest_jsbench.datasets.base": ("CaseSource", "Selection", "choose_tasks"),
-    "pytest_jsbench.engines.base": ("GrammarMatcherFactory", "EngineFactory"),
+    "pytest_jsbench.engines.base": ("GrammarMatcher", "EngineFactory"),
     "pytest_jsbench.testing": ("EngineContract",),
 }
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import pytest_jsbench.lab.batches.submission
+import pytest_jsbench.run.batches
 from pytest_jsbench import evaluate, load_run
-from pytest_jsbench.lab.batches.submission import Polling
 from pytest_jsbench.records.redaction import Redaction
+from pytest_jsbench.run.batches import Polling
 from tests.support.batch_server import OpenAIServer
 from tests.support.bench import NUMBER, Bench
 from tests.support.openai_wire import error_body
@@ -22,7 +22,7 @@ from tests.support.provider import Provider
 from tests.support.run_files import without_times
 
 # as `import_session_modules`
-for _name in ("pytest_jsbench.lab.batches.providers", "pytest_jsbench.lab.decoding.engines"):
+for _name in ("pytest_jsbench.engines.providers.batches", "pytest_jsbench.lab.decoding.engines"):
     importlib.import_module(_name)
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": -1}', "prose": "no", "fenced": '```json\n{"n": 2}\n```', "other": "{}"}
 
@@ -215,7 +215,7 @@ def test_a_labelled_run(entry_points: EntryPoints, monkeypatch: pytest.MonkeyPat
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
     monkeypatch.setenv("MY_KEY", "Zq7-not-to-be-told-4411")
-    monkeypatch.setattr(pytest_jsbench.lab.batches.submission, "POLLING", Polling(first=0.01, patience=1))
+    monkeypatch.setattr(pytest_jsbench.run.batches, "POLLING", Polling(first=0.01, patience=1))
     with Provider() as provider:
         yield OpenAIServer(provider=provider)
 

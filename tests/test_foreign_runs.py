@@ -22,7 +22,6 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.lab.batches.ledger import BatchFile, is_unfinished, read_parts
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.named import schema_prompt
@@ -33,7 +32,7 @@ from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.history import History
 from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.terminal import report_lines
-from pytest_jsbench.run.batch_attempts import BatchPart
+from pytest_jsbench.run.batch_file import BatchFile, BatchPart, is_unfinished, read_parts
 from tests.support import examples
 from tests.support.examples import record, replace
 from tests.support.mutations import mutated_json, mutated_lines, survive

@@ -25,6 +25,15 @@ _BY_NAME = {"getattr", "setattr", "delattr", "hasattr", "attrgetter", "methodcal
 _PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit"}
 
 
+#: Documented extension points of Python's imports whose use was measured to be worth it, with what it saves.
+ALLOWED = {
+    # in a child process that only reads tables: 0.35 s of CPU for NumPy, which pyarrow imports if it is there
+    ("datasets/sources/parquet_tables.py", "sys.modules"),
+    # while a run is active: 1.1 s of CPU in a fresh environment, and 0.1 to 0.2 s in each later run
+    ("plugin/plain_imports.py", "sys.meta_path"),
+}
+
+
 def tricks(tree: ast.Module, inherited: Set[str] = frozenset()) -> Iterator[str]:
     """
     Yield each private name of another module, and each forbidden call, in a module.
@@ -85,7 +94,7 @@ def test_package_uses_public_names_only() -> None:
 
     private = {(path, trick) for path, tree in trees().items() for trick in tricks(tree, inherited)}
 
-    assert private == set(), "use public names instead"
+    assert private == ALLOWED, "use public names instead"
 
 
 @pytest.mark.parametrize(

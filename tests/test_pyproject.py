@@ -31,7 +31,7 @@ USED_WITH = {
     "engines/http": ASKING,
     "engines/base.py": ASKING,
     "engines/providers": ["openai", "anthropic", "gemini", "bedrock", "vertex"],
-    "lab/batches/providers.py": ["openai", "anthropic", "gemini"],
+    "engines/providers/batches.py": ["openai", "anthropic", "gemini"],
     "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],
     "engines/local_server.py": ["local", "llguidance", "outlines", "xgrammar"],
     "lab/decoding/engines.py": ["llguidance", "outlines", "xgrammar"],

@@ -25,7 +25,6 @@ KINDS = {
     "exporter": "--jsbench-export={}=PATH",
     "command": "jsbench {}",
     "publication": "--jsbench-preset={}",
-    **dict.fromkeys(("batch_room", "batch_api"), "--jsbench-batch"),
 }
 
 
@@ -88,14 +87,13 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 def default_model(name: str) -> str | None:
     """Return the engine's default model; None if the engine has none."""
-    model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
-    return model
+    return None if is_preset(name) else registry.find(name).default_model
 
 
 def _options(name: str) -> list[str] | None:
     """Return the names of the engine's options; None for a third-party engine that does not declare them."""
-    options = getattr(registry.find(name), "options", None)
-    return sorted(options) if isinstance(options, frozenset) else None
+    options = registry.find(name).options
+    return None if options is None else sorted(options)
 
 
 def _tables(

@@ -1,8 +1,9 @@
-"""Define the protocols of engines, engine factories and batches, for this package and for third-party engines."""
+"""Define engines, their factories, and batches, for this package and for third-party engines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -20,7 +21,7 @@ from pytest_jsbench.core.generations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -137,95 +138,6 @@ def _without_texts(value: object) -> object:
 FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
 
 
-class EngineFactory(Protocol):
-    """A factory for one engine; its methods raise EngineError with a message that states how to fix the problem."""
-
-    @property
-    def concurrency(self) -> int:
-        """Recommended number of concurrent calls to one engine."""
-
-    @property
-    def shared(self) -> bool:
-        """
-        Whether `concurrency` limits the whole run, because all processes share a server; otherwise, it limits each
-        process.
-        """
-
-    @property
-    def max_tokens(self) -> int:
-        """Default maximum number of tokens in an answer."""
-
-    def check(self, config: EngineConfig) -> None:
-        """
-        Check that packages, keys and files exist and that all options are known, without importing
-        large packages.
-        """
-
-    def describe(self, config: EngineConfig) -> EngineInfo:
-        """Describe the engine, without building it."""
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Start the resources that all processes of a run share, such as a server; yield the config for `build`."""
-
-    def build(self, config: EngineConfig) -> Engine:
-        """Build the engine; called in each process that makes the engine's calls."""
-
-
-class UnsharedFactory:
-    """Base class for factories without shared resources: each process makes up to 16 concurrent calls."""
-
-    shared = False
-    max_tokens = 2048
-
-    @property
-    def concurrency(self) -> int:
-        """Recommended number of concurrent calls: 16, because rate limits are handled by waiting."""
-        return 16
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Return the configuration unchanged: there is nothing to start."""
-        return nullcontext(config)
-
-
-@runtime_checkable
-class PassingFactory(Protocol):
-    """A factory for an engine that forwards an application's calls."""
-
-    @property
-    def passes_on(self) -> Sequence[str]:
-        """Paths of the APIs for which the engine forwards an application's calls."""
-
-
-@runtime_checkable
-class Sampler(Protocol):
-    """A factory for an engine that does not apply all requested sampling parameters."""
-
-    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """
-        Return the sampling parameters that the engine applies if `params` is requested; a parameter is None if the
-        provider chooses the value.
-        """
-
-
-@runtime_checkable
-class ServingFactory(Protocol):
-    """A factory for an engine that serves a model file on this machine."""
-
-    def model_file(self, config: EngineConfig) -> Path | None:
-        """Return the model file; None for a configuration from `prepare`, which contains only an alias."""
-
-    def slots(self, config: EngineConfig) -> int:
-        """Return how many calls the server processes at once; further calls wait, and their timeout keeps running."""
-
-
-@runtime_checkable
-class GrammarMatcherFactory(Protocol):
-    """A factory for an engine that can also report which answers its grammar accepts."""
-
-    def build_matcher(self, config: EngineConfig) -> GrammarMatcher:
-        """Build the matcher for the engine's grammar."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
     """Size limits of one batch."""
@@ -280,12 +192,87 @@ class Batches(Protocol):
         """Close the connections."""
 
 
-@runtime_checkable
-class BatchFactory(Protocol):
-    """A factory for an engine whose provider has a batch API."""
+class EngineFactory(ABC):
+    """
+    Base class for the factory of an engine. `describe` and `build` are required; the other members state what else the
+    engine can do, and have defaults.
+
+    Methods raise EngineError with a message that states how to fix the problem.
+    """
+
+    #: Whether `concurrency` limits the whole run, because all processes share a server; otherwise, it limits each
+    #: process.
+    shared: bool = False
+    #: Default maximum number of tokens in an answer.
+    max_tokens: int = 2048
+    #: Paths of the APIs for which the engine forwards an application's calls.
+    passes_on: Sequence[str] = ()
+    #: Names of the engine options, for lists of engines; None if they are not known.
+    options: frozenset[str] | None = None
+    #: Model if the user names none, for lists of engines; None if there is no default.
+    default_model: str | None = None
+
+    @property
+    def concurrency(self) -> int:
+        """Recommended number of concurrent calls to one engine: 16, because rate limits are handled by waiting."""
+        return 16
+
+    def slots(self, config: EngineConfig) -> int:  # noqa: ARG002  for engines that override it
+        """
+        Return the recommended number of concurrent calls for this configuration; override it for a server that
+        processes a limited number of calls at once, since the timeout of waiting calls keeps running.
+        """
+        return self.concurrency
+
+    def check(self, config: EngineConfig) -> None:  # noqa: B027  optional
+        """
+        Check that packages, keys and files exist and that all options are known, without importing
+        large packages.
+        """
+
+    @abstractmethod
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Describe the engine, without building it."""
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Start the resources that all processes of a run share, such as a server; yield the config for `build`."""
+        return nullcontext(config)
+
+    @abstractmethod
+    def build(self, config: EngineConfig) -> Engine:
+        """Build the engine; called in each process that makes the engine's calls."""
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  as `slots`
+        """
+        Return the sampling parameters that the engine applies if `params` is requested; a parameter is None if the
+        provider chooses the value.
+        """
+        return params
+
+    def model_file(self, config: EngineConfig) -> Path | None:  # noqa: ARG002  as `slots`
+        """
+        Return the model file that the engine serves on this machine; None for any other engine, and for a configuration
+        from `prepare`, which contains only an alias.
+        """
+        return None
+
+    def build_matcher(self, config: EngineConfig) -> GrammarMatcher:
+        """Build the matcher for the engine's grammar; defined only if the grammar can check texts without a model."""
+        raise NotImplementedError
 
     def build_batches(self, config: EngineConfig) -> Batches:
-        """Build the client of the batch API."""
+        """Build the client of the provider's batch API; defined only if the provider has one."""
+        raise NotImplementedError
+
+    @property
+    def has_matcher(self) -> bool:
+        """Whether the engine defines `build_matcher`."""
+        return type(self).build_matcher is not EngineFactory.build_matcher
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether the engine defines `build_batches`."""
+        return type(self).build_batches is not EngineFactory.build_batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address, EngineFactory
 from pytest_jsbench.engines.engine_options import (
     Key,
     Options,
@@ -326,7 +326,7 @@ def decline_schema(message: str) -> Declined:
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
 
 
-class LocalFactory:
+class LocalFactory(EngineFactory):
     """The factory for the `local` engine."""
 
     options = OPTIONS
@@ -377,7 +377,7 @@ class LocalFactory:
         """Return the GGUF file; None for a configuration from `prepare`, which has only the model's alias."""
         return find_model_file(config) if config.api_key is None else None
 
-    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  an engine's method
         """Return the parameters, with temperature 0 if no temperature is set."""
         return with_default_temperature(params)
 

@@ -25,16 +25,13 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import describe_error, kind_of, plain_value
-from pytest_jsbench.engines.base import BatchFactory, GrammarMatcherFactory, PassingFactory, Sampler, UnsharedFactory
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.engine_secrets import public_options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.generations import GenerationParams
-    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
-
-_FACTORY_METHODS = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
+    from pytest_jsbench.engines.base import Engine, EngineConfig
 
 #: Import references of the built-in engines, so that only the selected engine's modules are imported.
 _BUILT_IN = {
@@ -74,30 +71,28 @@ def find(name: str) -> EngineFactory:
     raise UnknownEngine(f"unknown engine '{name}': {offer}", found=name, expected=names(), option="engine")
 
 
-def require_matcher(factory: EngineFactory, name: str) -> GrammarMatcherFactory:
-    """Return the factory if its engine can test its grammar without a model; otherwise raise EngineError."""
-    if isinstance(factory, GrammarMatcherFactory):
-        return factory
-    problem = f"engine '{name}' has no grammar to test with labelled answers"
-    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, GrammarMatcherFactory))
+def require_matcher(factory: EngineFactory, name: str) -> None:
+    """Raise EngineError unless the engine can test its grammar without a model."""
+    if not factory.has_matcher:
+        problem = f"engine '{name}' has no grammar to test with labelled answers"
+        raise _unsuitable_engine_error(problem, name, lambda other: other.has_matcher)
 
 
-def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
-    """Return the factory if its engine's provider has a batch API; otherwise raise EngineError."""
-    if isinstance(factory, BatchFactory) and not is_preset(name):
-        return factory
-    problem = f"--jsbench-batch: engine '{name}' has no batch API"
-    raise _unsuitable_engine_error(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
+def require_batches(factory: EngineFactory, name: str) -> None:
+    """Raise EngineError unless the engine's provider has a batch API."""
+    if not factory.has_batches or is_preset(name):
+        problem = f"--jsbench-batch: engine '{name}' has no batch API"
+        raise _unsuitable_engine_error(problem, name, lambda other: other.has_batches, option="batch")
 
 
 def require_forwarding(factory: EngineFactory, name: str, path: str) -> None:
     """Raise EngineError unless the engine forwards an application's calls of that API."""
-    apis = factory.passes_on if isinstance(factory, PassingFactory) else ()
+    apis = factory.passes_on
     if path not in apis:
         problem = f"engine '{name}' does not forward an application's calls to {path}"
         if apis:
             problem += f", only to {' and '.join(apis)}"
-        raise _unsuitable_engine_error(problem, name, lambda other: path in getattr(other, "passes_on", ()))
+        raise _unsuitable_engine_error(problem, name, lambda other: path in other.passes_on)
 
 
 def _unsuitable_engine_error(
@@ -111,14 +106,6 @@ def _unsuitable_engine_error(
     return EngineError(
         f"{problem}: expected {', '.join(suitable)}", found=name, expected=tuple(suitable), option=option
     )
-
-
-def resolve_sampling(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-    """
-    Return the sampling parameters that the engine applies if `params` is requested; if the engine does not report them,
-    return `params`.
-    """
-    return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 
 
 def _to_factory(value: object, name: str) -> EngineFactory:
@@ -140,13 +127,12 @@ def _to_factory(value: object, name: str) -> EngineFactory:
 
 def as_factory(value: Any) -> EngineFactory | None:
     """Return the factory if the object is a factory or a factory's class; otherwise None."""
-    if not all(hasattr(value, step) for step in _FACTORY_METHODS):
-        return None
-    factory: EngineFactory = value() if isinstance(value, type) else value
-    return factory
+    if isinstance(value, type) and issubclass(value, EngineFactory):
+        return value()
+    return value if isinstance(value, EngineFactory) else None
 
 
-class PlainFactory(UnsharedFactory):
+class PlainFactory(EngineFactory):
     """A factory that wraps a callable or class which takes the configuration and returns an engine."""
 
     def __init__(self, make: Callable[..., Any], name: str) -> None:
@@ -161,9 +147,6 @@ class PlainFactory(UnsharedFactory):
             return number
         message = f"engine '{self._name}': concurrency must be a whole number above 0, found {number!r}"
         raise EngineError(message, found=number, expected="a whole number above 0", where="concurrency")
-
-    def check(self, config: EngineConfig) -> None:
-        """Do nothing: a callable reports missing requirements when it is called."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Build an engine, return its info with the options that the info does not contain, and close the engine."""
@@ -194,7 +177,7 @@ AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str
 _CANCEL_SECONDS = 2.0
 
 
-class FunctionFactory(UnsharedFactory):
+class FunctionFactory(EngineFactory):
     """The factory for an engine that calls a function; the function's name is the default model."""
 
     #: Name of the engine.
@@ -261,7 +244,7 @@ def _to_answer(result: object, watch: Stopwatch) -> Completion | Declined:
 class ApplicationFactory(FunctionFactory):
     """The factory for the `application` engine, which has no model, because the application under test answers."""
 
-    options: frozenset[str] = frozenset()
+    options = frozenset[str]()
 
     def check(self, config: EngineConfig) -> None:
         """Raise EngineError for unknown options."""

@@ -40,7 +40,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import Options, choose_format
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _wait(script: Script, timeout: float, watch: Stopwatch) -> None:
         watch.token()
 
 
-class ScriptedFactory(UnsharedFactory):
+class ScriptedFactory(EngineFactory):
     """The factory for the `scripted` engine."""
 
     options = frozenset({"answers"})

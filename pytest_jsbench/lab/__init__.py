@@ -1,1 +1,1 @@
-"""Optional features, loaded only through entry points: probe, decoding libraries, batches, interchange, view."""
+"""Optional features, loaded only through entry points: probe, decoding libraries, interchange, view."""

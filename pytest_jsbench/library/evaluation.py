@@ -164,7 +164,9 @@ class CaseEvaluation:
                 session.begin(state.planned)
                 try:
                     if plan.spec.execution.batch is not None:
-                        session.batching().make(state.planned, stopped=self._window.stopped)
+                        from pytest_jsbench.run.batches import RunBatches
+
+                        RunBatches(session).make(state.planned, stopped=self._window.stopped)
                     session.open(cases=plan.variants)
                     with _bar(state.count, wanted=self._progress) as advance:
                         self._window.make_all(session, state, advance)

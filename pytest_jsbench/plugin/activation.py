@@ -169,9 +169,9 @@ def _prune(parent: Path, *, keep: int) -> None:
     runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.run.batch_attempts import load_batch_support
+            from pytest_jsbench.run.batch_file import is_unfinished
 
-            if load_batch_support().is_unfinished(folder):
+            if is_unfinished(folder):
                 continue
         newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
         if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:

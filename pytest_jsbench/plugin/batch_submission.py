@@ -11,6 +11,7 @@ from pytest_jsbench.core.errors import errors_about
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.plugin.live_line import is_watched
 from pytest_jsbench.plugin.progress import clock, from_here, write_line
+from pytest_jsbench.run.batches import RunBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import BatchState
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.controller import Controller
-    from pytest_jsbench.run.batch_attempts import BatchPart
+    from pytest_jsbench.run.batch_file import BatchPart
 
 #: Seconds between two progress lines.
 _BETWEEN_LINES = 30.0
@@ -38,7 +39,7 @@ class Batch:
         self._config = context.config
         self._context = context
         self._controller = controller
-        self._batches = None if context.settings.only_looks else context.session.batching()
+        self._batches = None if context.settings.only_looks else RunBatches(context.session)
         self._begun = False
 
     def pytest_report_header(self) -> str | None:

@@ -22,7 +22,6 @@ from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
-from pytest_jsbench.engines.base import ServingFactory
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
 from pytest_jsbench.records.questions import combine_variants
@@ -98,7 +97,7 @@ def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
     factory = variant.factory
     try:
         info = describe(factory, engine)
-        file = factory.model_file(engine) if isinstance(factory, ServingFactory) and not only_lists else None
+        file = None if only_lists else factory.model_file(engine)
         return info if file is None else replace(info, details={**info.details, "model_digest": _file_digest(file)})
     except EngineError:
         if not only_lists:

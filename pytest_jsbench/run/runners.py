@@ -16,11 +16,10 @@ from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, wi
 from pytest_jsbench.engines.engine_secrets import build, check, describe, public
 from pytest_jsbench.engines.engine_secrets import prepare as prepare_engine
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_forwarding, require_matcher, resolve_sampling
+from pytest_jsbench.engines.registry import find, require_forwarding
 from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.project_runner import ProjectRunner
@@ -129,7 +128,7 @@ class Runners:
             ),
         )
         if call.exchange is None:
-            params = resolve_sampling(_factory_of(variant, config), config, self._params(variant, call))
+            params = _factory_of(variant, config).sampled(config, self._params(variant, call))
             runner = replace(runner, params=params)
         else:
             runner = replace(runner, params=call.settings.params(runner.params))
@@ -215,13 +214,14 @@ class Runners:
         """
         labelled = self._plan.cases.labelled
         if labelled is not None:
-            factory = require_matcher(variant.factory, variant.engine.name)
-            acceptor: GrammarMatcher = self._build(variant, factory.build_matcher)
+            acceptor: GrammarMatcher = self._build(variant, variant.factory.build_matcher)
             return AcceptanceRunner(acceptor=acceptor, judge=self._judge(), instances=labelled.instances)
         if self._plan.spec.execution.batch is None:
             return self.for_variant(variant.name)
+        from pytest_jsbench.run.batch_answers import BatchedEngine
+
         info = replace(describe(variant.factory, variant.engine), streaming=False)
-        runner = self._new_runner(variant, load_batch_support().engine(self._handover.answers, info))
+        runner = self._new_runner(variant, BatchedEngine(self._handover.answers, info))
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:

@@ -10,7 +10,7 @@ Run attempts and write their records, in the order of the steps below; used by t
 3. `begin` and `open` run in each process that makes attempts. Each has its own records file, `records.jsonl` or for
    example `records.gw0.jsonl`. They build the judge, the engines and their limits. `limits.db`, in the directory that
    the processes share, is created when there is a limit, or when a provider has refused a call or a call has failed.
-4. `batching` submits the suite as batches to a provider and waits for them, in the process that started the run. Each
+4. `RunBatches` submits the suite as batches to a provider and waits for them, in the process that started the run. Each
    batch is written to `batch.json` before it costs anything; the answers go to a file that all processes share.
 5. `ask` makes each attempt: those of the suite, of a project's own tests (also of applications that they test), and of
    a probe. It runs in the threads of the calls in flight or of the tests. The record of an earlier run or a dead worker
@@ -51,7 +51,6 @@ from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
 from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.batch_attempts import load_batch_support
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Refused
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import AskedBy, Attempt
     from pytest_jsbench.records.resumption import Resumption
     from pytest_jsbench.records.runs import Run
-    from pytest_jsbench.run.batch_attempts import Batching, BatchPart
+    from pytest_jsbench.run.batch_file import BatchPart
     from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
     from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.project_runner import ProjectRunner
@@ -164,9 +163,9 @@ class RunSession:
             resumption = resume(earlier, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
-            batches = load_batch_support().take_over(
-                resumption.folder, metadata, batch=plan.spec.execution.batch is not None
-            )
+            from pytest_jsbench.run.batch_file import take_over
+
+            batches = take_over(resumption.folder, metadata, batch=plan.spec.execution.batch is not None)
         name = metadata.run_id
         folder = (
             elsewhere(name) if plan.spec.outputs.output is None else journal.new_folder(plan.spec.outputs.output, name)
@@ -174,7 +173,9 @@ class RunSession:
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
             if batches:  # before the run's other files, since from now on this is the newest run
-                load_batch_support().keep(folder, metadata, batches)
+                from pytest_jsbench.run.batch_file import BatchFile
+
+                BatchFile(folder / journal.BATCHES, metadata, batches)
         recorded = None
         if resumption is not None and resumption.metadata is not None:
             metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
@@ -228,10 +229,6 @@ class RunSession:
         prepared = runner.prepare(self._case(attempt.key), attempt.repeat)
         request = None if isinstance(prepared, Record) else prepared.request
         return request if isinstance(request, Request) else None
-
-    def batching(self) -> Batching:
-        """Return the batching for the suite's attempts, which are submitted before the first of them is made."""
-        return load_batch_support().batching(self)
 
     @property
     def keeper(self) -> RecordKeeper:

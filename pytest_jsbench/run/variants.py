@@ -21,10 +21,10 @@ from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_secrets import shown_text
 from pytest_jsbench.engines.presets import adaptation
-from pytest_jsbench.engines.registry import find, require_batches, require_matcher, resolve_sampling
+from pytest_jsbench.engines.registry import find, require_batches, require_matcher
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.layers import place
@@ -95,7 +95,7 @@ class Variant:
     @property
     def sampled(self) -> GenerationParams:
         """Sampling parameters that the engine actually applies, with the engine's defaults."""
-        return resolve_sampling(self.factory, self.engine, self.params)
+        return self.factory.sampled(self.engine, self.params)
 
     @classmethod
     def of(
@@ -113,7 +113,7 @@ class Variant:
         if factory is None or replay is not None:
             factory = find(engine.name)
         params = GenerationParams(**{"max_tokens": factory.max_tokens, **ask.pick(CALL_OPTIONS)})
-        calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
+        calls = factory.slots(engine)
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = ask.adapt
         # If answers are replayed, `engine` can only come from the ini file.

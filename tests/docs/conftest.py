@@ -18,7 +18,6 @@ from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.base import GrammarMatcherFactory
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
@@ -135,7 +134,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     monkeypatch.setattr(judge, "GuardedCalls", lambda: kept_calls)
     for name in CALLING:
         factory = registry.find(name)
-        kind = AcceptingFactory if isinstance(factory, GrammarMatcherFactory) else StandInFactory
+        kind = AcceptingFactory if factory.has_matcher else StandInFactory
         home = registry._BUILT_IN.get(name) or find_entry_points("engine", error=EngineError)[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # Plotting takes seconds, and other tests cover it.

@@ -30,11 +30,12 @@ from pytest_jsbench.engines.presets import is_preset
 from pytest_jsbench.engines.providers.anthropic_messages import messages_settings
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, resolve_sampling
+from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names
 from tests.support.engine_calls import complete, fault, request
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
 
@@ -65,6 +66,17 @@ def empty(config):
     return object()
 
 number = 3
+
+class Perch(EngineFactory):
+    def describe(self, config):
+        return Parrot(config).info
+
+    def build(self, config):
+        return Parrot(config)
+
+class Egg(EngineFactory):
+    def build(self, config):
+        return Parrot(config)
 """
 
 
@@ -101,6 +113,25 @@ def test_own_class_is_an_engine(own_module: str) -> None:
     assert complete(factory.build(config)).text == "Name a city, as JSON."
     assert factory.describe(config).model == "parrot"
     assert len(sys.modules[own_module].closed) == 1  # built only for `describe`
+
+
+def test_own_factory_needs_only_describe_and_build(own_module: str) -> None:
+    name = f"{own_module}:Perch"
+    factory, config = find(name), EngineConfig(name=name)
+    asked = GenerationParams(max_tokens=64, seed=1)
+
+    factory.check(config)
+    with factory.prepare(config) as prepared:
+        assert prepared == config
+    assert complete(factory.build(config)).text == "Name a city, as JSON."
+    assert (factory.concurrency, factory.slots(config), factory.max_tokens, factory.shared) == (16, 16, 2048, False)
+    assert factory.sampled(config, asked) == asked
+    assert (factory.has_matcher, factory.has_batches, factory.model_file(config)) == (False, False, None)
+
+
+def test_own_factory_without_describe_is_rejected_in_one_line(own_module: str) -> None:
+    with pytest.raises(EngineError, match=r"cannot be used: TypeError: Can't instantiate abstract class Egg.*describe"):
+        find(f"{own_module}:Egg")
 
 
 def test_details_of_a_class_distinguish_options_without_their_texts(own_module: str) -> None:
@@ -215,12 +246,12 @@ def test_sampled_returns_the_applied_parameters(
     asked = GenerationParams(max_tokens=64, seed=5)
     config = EngineConfig(name=engine, model="m" if is_preset(engine) else None, options=options)
 
-    used = resolve_sampling(find(engine), config, asked)
+    used = find(engine).sampled(config, asked)
 
     assert (used.temperature, used.seed, used.max_tokens) == (temperature, seed, limit)
     if engine in {"local", "openai"} and not options:
         warm = replace(asked, temperature=0.7)
-        assert resolve_sampling(find(engine), EngineConfig(name=engine), warm) == warm
+        assert find(engine).sampled(EngineConfig(name=engine), warm) == warm
 
 
 @pytest.mark.parametrize(
@@ -238,7 +269,7 @@ def test_seed_of_the_extra_body_is_raised_per_repeat_and_recorded(
     engine: str, options: dict[str, object], field: str
 ) -> None:
     config = EngineConfig(name=engine, model="m", options=options)
-    used = resolve_sampling(find(engine), config, GenerationParams(max_tokens=64, seed=1))
+    used = find(engine).sampled(config, GenerationParams(max_tokens=64, seed=1))
     attempts = [replace(request(), repeat=repeat, params=used.with_repeat(repeat)) for repeat in range(3)]
 
     settings = {"anthropic": messages_settings, "gemini": gemini_settings, "openai": openai_settings}[engine](config)

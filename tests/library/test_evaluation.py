@@ -35,11 +35,11 @@ from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
 from pytest_jsbench.engines.recorded import recordings
-from pytest_jsbench.lab.batches import submission
 from pytest_jsbench.library.evaluation_options import READERS, EvaluationOptions, read_options
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run import batches
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.settings.option import ON_OFF, Option
 from pytest_jsbench.settings.options import CALL_OPTIONS, OPTIONS, SETTABLE
@@ -392,7 +392,7 @@ def test_cancelled_aevaluate_does_not_wait_for_a_batch(tmp_path: Path, monkeypat
         limits = BatchLimits(requests=100, size=10_000)
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    monkeypatch.setattr(submission, "build_batches", lambda *_: Batches())
+    monkeypatch.setattr(batches, "build_batches", lambda *_: Batches())
 
     async def cancelled() -> None:
         case = {"id": "a", "schema": {"type": "object"}}

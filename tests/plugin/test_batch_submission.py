@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import pytest_jsbench.lab.batches.submission
 import pytest_jsbench.plugin.batch_submission
-from pytest_jsbench.lab.batches.submission import Polling
+import pytest_jsbench.run.batches
+from pytest_jsbench.run.batches import Polling
 from tests.support.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.support.bench import NUMBER, Bench, unless_said, with_workers
 from tests.support.openai_wire import error_body
@@ -23,14 +23,14 @@ KEY = "Zq7-not-to-be-told-4411"
 
 pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
 # see the conftest
-for _name in ("openai.resources", "pytest_jsbench.lab.batches.providers"):
+for _name in ("openai.resources", "pytest_jsbench.engines.providers.batches"):
     importlib.import_module(_name)
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
-    monkeypatch.setattr(pytest_jsbench.lab.batches.submission, "POLLING", Polling(first=0.01, patience=1))
+    monkeypatch.setattr(pytest_jsbench.run.batches, "POLLING", Polling(first=0.01, patience=1))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
 from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Timing
-from pytest_jsbench.engines.base import Acceptance, UnsharedFactory
+from pytest_jsbench.engines.base import Acceptance, EngineFactory
 
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
 
@@ -231,7 +231,7 @@ class Digits:
             file.write("x")
 
 
-class Grammars(UnsharedFactory):
+class Grammars(EngineFactory):
     """The factory of an engine that calls no model."""
 
     def check(self, _config: EngineConfig) -> None: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pytest_jsbench.core.cases import Schema
@@ -17,7 +16,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
     Usage,
 )
-from pytest_jsbench.engines.base import Acceptance, EngineConfig
+from pytest_jsbench.engines.base import Acceptance, EngineConfig, EngineFactory
 
 #: Answers to prompts that contain these words; any other prompt gets an empty object.
 ANSWERS: Mapping[str, str] = {"99.50 EUR": '{"number": "AB-1234", "currency": "EUR", "total": 99.5}'}
@@ -45,12 +44,17 @@ class StandIn:
         pass
 
 
-class StandInFactory:
+class StandInFactory(EngineFactory):
     """Factory of stand-ins, which validates settings as the real factory does."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
-        self.concurrency, self.max_tokens, self.shared = real.concurrency, real.max_tokens, real.shared
+        self.max_tokens, self.shared = real.max_tokens, real.shared
+
+    @property
+    def concurrency(self) -> int:
+        number: int = self._real.concurrency
+        return number
 
     def check(self, config: EngineConfig) -> None:
         self.describe(config)
@@ -62,9 +66,6 @@ class StandInFactory:
             model, chosen = config.model or "unknown", config.response_format or ResponseFormat.JSON_SCHEMA
             info = EngineInfo(engine=config.name, model=model, response_format=chosen, streaming=True)
         return info
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        return nullcontext(config)
 
     def build(self, config: EngineConfig) -> StandIn:
         return StandIn(self.describe(config))

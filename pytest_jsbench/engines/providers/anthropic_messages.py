@@ -296,5 +296,5 @@ FACTORY = ProviderBatchFactory(
     extra="anthropic",
     passes_on=PASSES_ON,
     default_model=DEFAULT_MODEL,
-    batches="anthropic",
+    batches="AnthropicBatches",
 )

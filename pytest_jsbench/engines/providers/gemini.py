@@ -227,5 +227,5 @@ def _authorization(key: Key) -> dict[str, str]:
 
 
 FACTORY = ProviderBatchFactory(
-    settings=gemini_settings, options=OPTIONS, extra="gemini", default_model=DEFAULT_MODEL, batches="gemini"
+    settings=gemini_settings, options=OPTIONS, extra="gemini", default_model=DEFAULT_MODEL, batches="GeminiBatches"
 )

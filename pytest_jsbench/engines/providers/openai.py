@@ -277,7 +277,7 @@ FACTORY = ProviderBatchFactory(
     engine=OpenAIEngine,
     passes_on=PASSES_ON,
     default_model=DEFAULT_MODEL,
-    batches="openai",
+    batches="OpenAIBatches",
 )
 AZURE = ProviderFactory(
     settings=azure_settings, options=AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON

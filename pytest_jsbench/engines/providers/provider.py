@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import structs
 
 from pytest_jsbench.core.errors import BatchError
-from pytest_jsbench.core.extensions import extension
+from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
-from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import (
     REASONING_OPTIONS,
     Options,
@@ -425,7 +425,7 @@ class ProviderEngine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderFactory(UnsharedFactory):
+class ProviderFactory(EngineFactory):
     """The factory for a provider's engine; the function `settings` reads the engine's settings."""
 
     settings: Callable[[EngineConfig], ProviderSettings]
@@ -467,11 +467,15 @@ class ProviderFactory(UnsharedFactory):
         return self.engine(settings, settings.info(config.name), key=key)
 
 
+#: Module with the clients of batch APIs.
+_CLIENTS = "pytest_jsbench.engines.providers.batches"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
     """The factory for an engine whose provider has a batch API; it also builds the client for the batch API."""
 
-    #: Name of the `batch_api` entry point, which is loaded only when batches are used.
+    #: Class of the batch API's client; its module is imported only when batches are used.
     batches: str
 
     def build_batches(self, config: EngineConfig) -> Batches:
@@ -480,5 +484,6 @@ class ProviderBatchFactory(ProviderFactory):
         if settings.sdk is not None:
             message = f"--jsbench-batch: engine '{config.name}' sends batches without the SDK: remove transport=sdk"
             raise BatchError(message, found="sdk", expected=Transport.HTTP.value, where="transport")
-        batches: Batches = extension("batch_api", self.batches, error=BatchError)(settings, key=key)
+        client: Any = import_object(f"{_CLIENTS}:{self.batches}", purpose="--jsbench-batch", error=BatchError)
+        batches: Batches = client(settings, key=key)
         return batches

@@ -30,7 +30,7 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.engines.base import FORWARDABLE_APIS, CachedAnswer, TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, CachedAnswer, EngineFactory, TokenCounter
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
@@ -157,7 +157,7 @@ class ReplayEngine:
         """Do nothing: no file is open."""
 
 
-class RecordedFactory(UnsharedFactory):
+class RecordedFactory(EngineFactory):
     """The factory for the `recorded` engine."""
 
     options = frozenset({"folder", "strict"})
@@ -204,7 +204,7 @@ class RecordedFactory(UnsharedFactory):
         return Recordings(folder), options
 
 
-class ReplayFactory(UnsharedFactory):
+class ReplayFactory(EngineFactory):
     """The factory for the `replay` engine, which replays a run with the recorded timings."""
 
     options = frozenset({"records", "strict", "variant"})

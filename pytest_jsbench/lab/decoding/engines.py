@@ -43,7 +43,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.engines import local
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_options import Options, choose_format, package_version, require_package
 from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, convert_parsing_errors, parse_json
 from pytest_jsbench.engines.http.faults import explain_error
@@ -355,7 +355,7 @@ def slots_folder(key: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingFactory:
+class DecodingFactory(EngineFactory):
     """Factory of an engine that serves the model like the engine `local`, and constrains it by a grammar."""
 
     #: Name of the library, which is also the name of the engine and of the extra.

@@ -85,8 +85,8 @@ class ProbeMode:
 
     @property
     def variant(self) -> str:
-        """Name of the mode's variant in the probe's run, such as `json_schema+streamed`."""
-        return str(self).replace(", ", "+").replace(" ", "-")
+        """Name of the run's variant with this mode, as in `tool-streamed-reasoning-on`."""
+        return str(self).replace(", ", "-").replace(" ", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

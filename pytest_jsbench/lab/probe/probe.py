@@ -311,7 +311,7 @@ class Probe:
             # in further modes of the format, only broken keywords are probed again: the fault may depend on the mode
             names = self._broken.get(mode.response_format, (*self._plan.keywords, *self._plan.shapes))
             if sound and names and not self.interrupted:
-                finding = replace(finding, keywords=tuple(self._ask_keywords(self._plan.ways[mode].name, names)))
+                finding = replace(finding, keywords=tuple(self._ask_keywords(mode.variant, names)))
                 self._broken.setdefault(mode.response_format, finding.broken)
                 not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in names]
             else:
@@ -319,11 +319,10 @@ class Probe:
         return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self.interrupted else "")
 
     def _ask_level(self, mode: ProbeMode, in_flight: int, count: int) -> LevelReplies:
-        variant = self._plan.ways[mode].name
-        admission = self._session.runners.for_variant(variant).admission
+        admission = self._session.runners.for_variant(mode.variant).admission
         assert admission is not None
         admission.peak = 0
-        replies = self._ask(variant, self._questions(mode.response_format, count), in_flight=in_flight)
+        replies = self._ask(mode.variant, self._questions(mode.response_format, count), in_flight=in_flight)
         return LevelReplies(in_flight=in_flight, peak=admission.peak, replies=replies)
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:

@@ -30,13 +30,12 @@ from pytest_jsbench.engines.base import (
     Acceptance,
     Engine,
     EngineConfig,
-    GrammarMatcherFactory,
     TextTokenizer,
     TokenCounter,
 )
 from pytest_jsbench.engines.http.calls import EnclosedError
 from pytest_jsbench.engines.http.client import Client
-from pytest_jsbench.engines.registry import find, resolve_sampling
+from pytest_jsbench.engines.registry import find
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.support.conversation import PROMPT
 from tests.support.engine_calls import CITY, complete, decline, fault, request
@@ -181,7 +180,7 @@ def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decod
 def test_only_engine_that_samples_has_a_seed(name: str) -> None:
     for temperature, seed in ((None, None), (0, None), (0.7, 5)):
         asked = GenerationParams(max_tokens=8, temperature=temperature, seed=5)
-        found = resolve_sampling(find(name), EngineConfig(name=name), asked)
+        found = find(name).sampled(EngineConfig(name=name), asked)
         assert (found.temperature, found.seed) == (temperature or 0, seed)
 
 
@@ -254,7 +253,7 @@ def test_the_canary_begins_the_grammar_and_no_document() -> None:
 def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -> None:
     config, _ = decoding(name)
     factory = find(name)
-    assert isinstance(factory, GrammarMatcherFactory)
+    assert factory.has_matcher
     acceptor = factory.build_matcher(replace(config, base_url=None, api_key=None))
     texts = ['{"city": "Lima", "old": true}', '{"city": "Lima"}', '{"city": "Lima", "old": 1}', "{}", "[]"]
     acceptance = acceptor.accepts(CITY, texts)

@@ -145,7 +145,7 @@ def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
     probe = Probe(plan, session, Random(1))
     probe._read = lambda *_: Reply(kind=ReplyKind.UNDECIDED, wanted="", message="")  # type: ignore[method-assign]
 
-    probe._ask(str(mode), probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
+    probe._ask(mode.variant, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
 
     assert len(asked) == 3
     assert probe.calls == 2

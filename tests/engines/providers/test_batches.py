@@ -20,9 +20,15 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
+from pytest_jsbench.engines.providers.batches import (
+    AnthropicBatches,
+    GeminiBatches,
+    OpenAIBatches,
+    check_id,
+    read_lines,
+)
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, check_id, read_lines
-from pytest_jsbench.lab.batches.submission import build_batches
+from pytest_jsbench.run.batches import build_batches
 from tests.support import anthropic_wire, gemini_wire, openai_wire
 from tests.support.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.support.engine_calls import request
@@ -58,7 +64,7 @@ def config(api: str, provider: Provider) -> EngineConfig:
 
 @pytest.fixture
 def batches(config: EngineConfig, server: BatchServer) -> Iterator[Batches]:
-    built = require_batches(find(config.name), config.name).build_batches(config)
+    built = find(config.name).build_batches(config)
     yield built
     built.close()
 
@@ -330,7 +336,7 @@ def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
         batch = {"id": "b", "processing_status": "ended", "request_counts": {}, "results_url": f"{elsewhere.url}/r"}
         provider.choose = lambda _: json_reply(batch)
         config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key="Key-of-the-user")
-        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        batches = build_batches(find("anthropic"), config)
         with pytest.raises(CallError, match="refers to another server"):
             list(batches.results("b"))
         batches.close()
@@ -344,7 +350,7 @@ def test_a_batch_whose_id_or_words_quote_the_key_shows_it_nowhere() -> None:
         batch = {"id": key, "processing_status": "ended", "request_counts": {}, "results_url": f"{provider.url}/r"}
         provider.choose = lambda asked: json_reply(line if asked.path == "/r" else batch)
         config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key=key)
-        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        batches = build_batches(find("anthropic"), config)
         with pytest.raises(CallError) as caught:
             batches.upload([b'{"custom_id": "a", "params": {}}'])()
         assert key not in caught.value.message

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,23 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.questions import difference
-from pytest_jsbench.run.batch_attempts import BatchPart
 
 #: Version of the format of batch.json.
 BATCHES_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPart:
+    """A batch of requests that was or will be submitted to a provider."""
+
+    #: Id assigned by the provider; None from just before the submission until the provider has confirmed the batch.
+    id: str | None
+    #: Time of the submission, ISO 8601 in UTC.
+    handed_in_at: str
+    #: Names of the batch's requests.
+    requests: tuple[str, ...]
+    #: True once the results have been read; requests that failed may then be submitted again.
+    ended: bool = False
 
 
 class _Ledger(Struct, frozen=True, kw_only=True):
@@ -38,8 +51,8 @@ class BatchFile:
     """
     A run's `batch.json`, written before and after each step that costs money.
 
-    The controller creates the file; if the run resumes an earlier run, the file starts with the batches of the earlier
-    run. `Submission` updates the file from one thread. The file remains in the run's directory.
+    The process that starts the run creates the file; if the run resumes an earlier run, the file starts with the
+    batches of the earlier run. `Submission` updates the file from one thread. The file remains in the run's directory.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:

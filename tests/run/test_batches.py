@@ -23,10 +23,11 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
-from pytest_jsbench.lab.batches.ledger import BatchFile, is_unfinished, read_parts, take_over
-from pytest_jsbench.lab.batches.submission import BatchAnswers, BatchedEngine, Polling, Submission, name_of
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.batch_answers import BatchAnswers, BatchedEngine, name_of
+from pytest_jsbench.run.batch_file import BatchFile, is_unfinished, read_parts, take_over
+from pytest_jsbench.run.batches import Polling, Submission
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.testing import request
 from tests.support import examples

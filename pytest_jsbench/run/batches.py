@@ -3,81 +3,49 @@ Submit a run's attempts as batches, wait for the results, and write the answers 
 returns them.
 
 The run's secrets are removed from errors and results.
-
-`BATCHES` is the entry point for run sessions (`run/batch_attempts.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import BatchError
-from pytest_jsbench.core.files import IndexedLines, private
 from pytest_jsbench.core.generations import (
     CallError,
-    Completion,
-    Declined,
     Failed,
     FaultKind,
-    Generation,
     Request,
     Usage,
 )
-from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.engine_secrets import errors_without_secrets, mask_fault, mask_generation
-from pytest_jsbench.engines.registry import require_batches
-from pytest_jsbench.lab.batches import ledger
-from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.attempts import maximum_usage
-from pytest_jsbench.run.batch_attempts import BatchPart
-from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.batch_answers import BatchAnswers, name_of
+from pytest_jsbench.run.batch_file import BatchFile, BatchPart, doubt
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
-    from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.core.secret_masking import Secrets
-    from pytest_jsbench.engines.base import Batches, BatchFactory, BatchLimits, EngineConfig, Result
+    from pytest_jsbench.engines.base import Batches, BatchLimits, EngineConfig, EngineFactory, Result
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.session import RunSession
 
-#: Length of a request's name in characters: `sha256-` and 160 bits of the hash; providers allow 64 characters.
-_LENGTH = 47
 #: Permanent faults, after which a batch's state is not queried again.
 _PERMANENT = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
 
 
-def name_of(request: Request) -> str:
-    """Return a request's name in a batch, which is a hash of the attempt and of the request's content."""
-    params = request.params
-    content = {
-        "task": request.key.task,
-        "id": request.key.id,
-        "repeat": request.repeat,
-        "messages": request.prompt.to_messages(),
-        "schema": request.schema,
-        "params": [params.max_tokens, params.temperature, params.seed],
-    }
-    return digest(content).replace(":", "-")[:_LENGTH]
-
-
-def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
+def build_batches(factory: EngineFactory, config: EngineConfig) -> Batches:
     """Build the client of the provider's batch API, with a wrapper that redacts the run's secrets."""
     with errors_without_secrets(config) as secrets:
         return RedactingBatches(factory.build_batches(config), secrets)
@@ -139,75 +107,6 @@ def _faults_without_secrets(secrets: Secrets) -> Iterator[None]:
         yield
     except CallError as error:
         raise mask_fault(error, secrets) from None
-
-
-class BatchAnswers:
-    """
-    Writer of the answers file, with one line per request; if a request has several lines, the last line counts.
-
-    The controller opens the file before the batches are submitted; `Submission` writes to the file in one thread. The
-    file is closed before any worker reads it with `BatchedEngine`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> Self:
-        self._file = private(self._path).open("a", encoding="ascii")
-        return self
-
-    def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
-        self._file.close()
-
-    def write(self, result: Result) -> None:
-        """Write the result of a request."""
-        name, generation = result
-        self._line({"name": name, "generation": to_json(generation)})
-
-    def refuse(self, name: str, reason: MissingReason, message: str) -> None:
-        """Write the reason why a request has no answer in this run."""
-        self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
-
-    def _line(self, data: dict[str, Any]) -> None:
-        self._file.write(json.dumps(data, allow_nan=False) + "\n")
-
-
-class BatchedEngine:
-    """
-    An engine that returns the answer to each request from the answers file.
-
-    Each worker creates this engine instead of the provider's engine. The file is indexed at the first request, after
-    the batches have ended; the worker's threads then call `generate` concurrently.
-    """
-
-    def __init__(self, path: Path, info: EngineInfo) -> None:
-        #: Description of the provider's engine.
-        self.info = info
-        self._path = path
-        self._lines: IndexedLines[str] | None = None
-        self._lock = threading.Lock()
-
-    def generate(self, request: Request) -> Completion | Declined:
-        """
-        Return the answer; raise CallError if the request failed, or Refused if it was not made or
-        has no answer yet.
-        """
-        with self._lock:
-            if self._lines is None and self._path.exists():
-                self._lines = IndexedLines(self._path, lambda line: str(line["name"]))
-        line = None if self._lines is None else self._lines.get(name_of(request))
-        if line is None:
-            raise CallError(FaultKind.ENGINE, f"no batch of this run contains {request.key}")
-        if (refused := line.get("refused")) is not None:
-            raise Refused(MissingReason(refused["reason"]), refused["message"])
-        generation = from_json(Generation, line["generation"])
-        if isinstance(generation, Failed):
-            raise CallError(generation.kind, generation.message, status=generation.status)
-        assert isinstance(generation, Completion | Declined)
-        return generation
-
-    def close(self) -> None:
-        """Do nothing, since no resources are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,7 +313,7 @@ def _rejection(part: BatchPart, error: CallError) -> str:
 POLLING = Polling()
 
 
-class SessionBatches:
+class RunBatches:
     """
     The batches of a session's attempts, with the answers in a file that `BatchedEngine` reads in each process.
 
@@ -446,7 +345,7 @@ class SessionBatches:
         limit = plan.limits.max_cost
         metadata = session.handover.metadata
         with contextlib.ExitStack() as resources:
-            batches = build_batches(require_batches(variant.factory, variant.engine.name), variant.engine)
+            batches = build_batches(variant.factory, variant.engine)
             resources.callback(batches.close)
             submission = self._submission = Submission(
                 batches=batches,
@@ -478,20 +377,3 @@ class SessionBatches:
         if submission.spent:
             with contextlib.closing(self._session.runners.limits_file()) as limits:
                 limits.spend(submission.spent)
-
-
-class _BatchSteps:
-    """The classes and functions of this package that a run uses for batches."""
-
-    batching = SessionBatches
-    engine = BatchedEngine
-    take_over = staticmethod(ledger.take_over)
-    is_unfinished = staticmethod(ledger.is_unfinished)
-
-    @staticmethod
-    def keep(folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
-        """Copy the batches of an earlier run to the `batch.json` of this run."""
-        BatchFile(folder / FILE, metadata, parts)
-
-
-BATCHES = _BatchSteps()
