@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, safe_name
@@ -159,7 +160,7 @@ class Listing:
             if isinstance(entry, SkippedPart):
                 notes.append(entry.text)
                 continue
-            group = by_task.setdefault(safe_name(entry.task), [])
+            group = by_task.setdefault(_safe_task(entry.task), [])
             if selection.limit is None or len(group) < selection.limit:
                 group.append(entry)
                 kept += 1
@@ -209,6 +210,10 @@ class Listing:
         for key, entry in self.entries.items():
             if entry.text is not None and isinstance(text := entry.text(), str):
                 yield key, text
+
+
+#: `safe_name` for tasks; adjacent cases have the same task.
+_safe_task = lru_cache(maxsize=16)(safe_name)
 
 
 def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbers: dict[CaseKey, int]) -> CaseKey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_run_records_the_revision_of_hub_data(
     table = datasets.Dataset.from_list([{"json_schema": json.dumps(NUMBER), "unique_id": "x"}])
     monkeypatch.setattr(datasets, "get_dataset_config_names", lambda *_, **__: ["easy"])
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"test": table})
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: SimpleNamespace(sha=None))
     bench.answers["x"] = '{"n": 1}'
 
     result = bench.run(f"--jsbench-dataset={source}", "--jsbench-output=out")

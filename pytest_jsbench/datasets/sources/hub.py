@@ -1,10 +1,10 @@
 """
 Read datasets of the Hugging Face hub in JSONSchemaBench's layout, by name or from disk.
 
-In this layout, each task is a config with splits, and each row has the columns `json_schema` and `unique_id`. A
-directory in exactly this layout is read file by file, as other Parquet files are. Hub names, and directories in other
-layouts, are read with the `datasets` library, which takes a second and 100 MB to import, and copies what it reads. A
-directory is first checked for references to files outside of it.
+In this layout, each task is a config with splits, and each row has the columns `json_schema` and `unique_id`. If the
+files are on this disk, in a directory or in the hub's cache, and the dataset card names each of them once, they are
+read as other Parquet files are. All else is read with the `datasets` library, which takes a second and 100 MB to
+import, and copies what it reads. A directory is first checked for references to files outside of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -73,9 +74,11 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
         raise _missing_library_error(source)
+    repository = source.removesuffix(f"@{revision}") if revision else source
+    if not Path(repository).exists() and (cached := _open_cached(selection, repository, revision)) is not None:
+        return cached
     import datasets  # slow to import
 
-    repository = source.removesuffix(f"@{revision}") if revision else source
     with _hide_output(), _offline_if_unreachable(repository, revision):
         try:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
@@ -94,14 +97,80 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
         raise _loading_error(source, error) from error
     for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
-        columns = tuple(table.column_names)
-        if missing := {_SCHEMA, _ID} - set(columns):
-            message = (
-                f"dataset '{source}' has no column {', '.join(sorted(missing))} in {task}; "
-                f"expected {_SCHEMA} and {_ID}, as in JSONSchemaBench"
-            )
-            raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
+        _check_columns(source, task, table.column_names)
         yield from table_cases(table, task=task, place=f"{source} {safe_name(task)}")
+
+
+def _check_columns(source: str, task: str, columns: Sequence[str]) -> None:
+    if missing := {_SCHEMA, _ID} - set(columns):
+        message = (
+            f"dataset '{source}' has no column {', '.join(sorted(missing))} in {task}; "
+            f"expected {_SCHEMA} and {_ID}, as in JSONSchemaBench"
+        )
+        raise DatasetError(message, found=tuple(columns), expected=(_SCHEMA, _ID), where=source)
+
+
+def _open_cached(selection: Selection, repository: str, revision: str | None) -> Listing | None:
+    """
+    Open a dataset in the hub's cache, if all selected files of its present revision are there.
+
+    Each split must be one file, so that rows have the same numbers as in the library. If the hub cannot be reached, the
+    cached revision is read.
+    """
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE) / f"datasets--{repository.replace('/', '--')}"
+    commit = _cached_commit(cache, revision)
+    if commit is None:
+        return None
+    layout = find_layout(cache / "snapshots" / commit, root=cache)
+    if layout is None or not _is_cached(layout, selection):
+        return None
+    if commit != revision and not constants.HF_HUB_OFFLINE and not _is_present(repository, revision, commit):
+        return None
+    reader = FileReader(root=cache)
+
+    def find(task: str) -> Iterator[ListedCase]:
+        place = f"{selection.source} {safe_name(task)}"
+        check = partial(_check_columns, selection.source, task)
+        for split in choose_splits(selection, task, list(layout[task])):
+            (path,) = layout[task][split]
+            yield from parquet.find(reader, path, task=task, place=place, check=check)
+
+    return _list_rows(selection, [*layout, _WHOLE], find)
+
+
+#: Name of a revision's directory in the hub's cache.
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def _cached_commit(cache: Path, revision: str | None) -> str | None:
+    """Return the commit that the hub's cache has for a revision; None if there is none."""
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return revision
+    try:
+        commit = FileReader(root=cache).read_text(cache / "refs" / (revision or "main")).strip()
+    except Unreadable:
+        return None
+    return commit if _COMMIT.fullmatch(commit) else None
+
+
+def _is_cached(layout: _Layout, selection: Selection) -> bool:
+    """Return whether each split of the selected tasks is one file in the cache."""
+    chosen = selection.tasks
+    tasks = list(layout) if chosen is None or _WHOLE in chosen else [task for task in layout if task in chosen]
+    splits = [paths for task in tasks for paths in layout[task].values()]
+    return bool(splits) and all(len(paths) == 1 and paths[0].name.endswith(_ONLY_FILE) for paths in splits)
+
+
+#: End of the name of a split's only file.
+_ONLY_FILE = "00000-of-00001.parquet"
+
+
+def _is_present(repository: str, revision: str | None, commit: str) -> bool:
+    """Return whether a revision is this commit on the hub, or the hub cannot be reached."""
+    found, fault = _commit_on_hub(repository, revision)
+    return found == commit or fault is not None
 
 
 def _missing_library_error(source: str) -> DatasetError:
@@ -130,7 +199,7 @@ def _offline_if_unreachable(repository: str, revision: str | None) -> Iterator[N
     import datasets
     import huggingface_hub.constants as hub
 
-    fault = None if Path(repository).exists() else _connection_fault(repository, revision)
+    fault = None if Path(repository).exists() else _commit_on_hub(repository, revision)[1]
     if fault is None:
         yield
         return
@@ -144,18 +213,23 @@ def _offline_if_unreachable(repository: str, revision: str | None) -> Iterator[N
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
 
-def _connection_fault(repository: str, revision: str | None) -> str | None:
-    """Return the reason why the hub, or the mirror in HF_ENDPOINT, cannot be reached; None if it can be reached."""
+def _commit_on_hub(repository: str, revision: str | None) -> tuple[str | None, str | None]:
+    """
+    Return the commit of a revision on the hub, or on the mirror in HF_ENDPOINT, and the reason if the hub cannot be
+    reached.
+
+    Both are None if the hub rejects the request; the library will report the problem.
+    """
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
-        huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
+        found = huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
-        return None  # the hub can be reached; the library will report the problem
+        return None, None
     except Exception as error:  # noqa: BLE001  the type depends on the HTTP library of the hub's client
-        return describe_error(error, limit=120)
-    return None
+        return None, describe_error(error, limit=120)
+    return found.sha, None
 
 
 @contextlib.contextmanager
@@ -192,9 +266,9 @@ def check_folder(folder: Path) -> None:
                 raise DatasetError(f"{folder / name} {message}")
 
 
-def read_card(folder: Path, name: str = _CARDS[0]) -> str:
-    """Return the text of a directory's dataset card; raise Unreadable if the card cannot be read."""
-    return FileReader(root=folder, largest=_LARGEST_CARD).read_text(folder / name)
+def read_card(folder: Path, name: str = _CARDS[0], *, root: Path | None = None) -> str:
+    """Return the text of a directory's dataset card; raise Unreadable if it cannot be read, or is outside of `root`."""
+    return FileReader(root=root or folder, largest=_LARGEST_CARD).read_text(folder / name)
 
 
 def _front_matter(folder: Path, name: str) -> object:
@@ -240,9 +314,9 @@ _Layout = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
 def open_folder(selection: Selection, folder: Path) -> Listing | None:
-    """Open a directory in exactly JSONSchemaBench's layout; return None for any other layout."""
+    """Open a directory whose dataset card names each of its files once; return None for any other layout."""
     layout = find_layout(folder)
-    if layout is None:
+    if layout is None or not all(paths for splits in layout.values() for paths in splits.values()):
         return None
     reader = FileReader(root=folder)
 
@@ -254,10 +328,19 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
     return _list_rows(selection, [*layout, _WHOLE], find)
 
 
-def find_layout(folder: Path) -> _Layout | None:
-    """Return the files by task and split, as in the dataset card; None if the directory has another layout."""
+#: Names of files in a dataset card whose meaning is the same in the library and in pathlib.
+_FILES = re.compile(r"(?!\.|__)[\w.-]+/(?:(?!\.|__)[\w.-]+)?\*?(?:\.parquet)?")
+
+
+def find_layout(folder: Path, *, root: Path | None = None) -> _Layout | None:
+    """
+    Return the files by task and split, as in the dataset card; None if the card does not name each Parquet file once.
+
+    The config with all data is left out. Files of the card that are missing are left out as well. The card may be a
+    link to a file in `root`.
+    """
     try:
-        card = read_card(folder)
+        card = read_card(folder, root=root)
     except Unreadable:
         return None
     if importlib.util.find_spec("pyarrow") is None:  # `open_hub` reports the missing package
@@ -273,11 +356,9 @@ def find_layout(folder: Path) -> _Layout | None:
             split = value
         elif name != "path" or task == _WHOLE:
             continue
-        elif not task or value != f"{task}/{split}-*":
+        elif not (task and split and _FILES.fullmatch(value)) or split in layout.get(task, {}):
             return None
         else:
-            layout.setdefault(task, {})[split] = sorted((folder / task).glob(f"{split}-*.parquet"))
-    splits = [paths for by_split in layout.values() for paths in by_split.values()]
-    files = sorted(path for paths in splits for path in paths)
-    is_complete = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
-    return layout if is_complete else None
+            layout.setdefault(task, {})[split] = sorted(folder.glob(value))
+    files = sorted(path for splits in layout.values() for paths in splits.values() for path in paths)
+    return layout if files and files == sorted(folder.rglob("*.parquet")) else None

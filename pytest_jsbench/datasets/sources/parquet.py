@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from pytest_jsbench.core.errors import DatasetError, describe_exhaustion
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.datasets.base import ListedCase
+from pytest_jsbench.datasets.columns import are_schemas
 from pytest_jsbench.datasets.sources import rows
 
 #: Module whose functions the child calls.
@@ -34,22 +35,36 @@ _KEPT = 8
 _READING = threading.Lock()
 
 
-def find(reader: FileReader, path: Path, *, task: str, calls: GuardedCalls | None = None) -> Iterator[ListedCase]:
-    """Yield the rows of the file, read through `calls`; `task` is used for rows without a task."""
+def find(
+    reader: FileReader,
+    path: Path,
+    *,
+    task: str,
+    place: str | None = None,
+    check: Callable[[Sequence[str]], None] = lambda _: None,
+    calls: GuardedCalls | None = None,
+) -> Iterator[ListedCase]:
+    """
+    Yield the rows of the file, read through `calls`; `task` is used for rows without a task.
+
+    `place` is used in messages in place of the file's path. `check` may raise DatasetError for the file's columns.
+    """
     if importlib.util.find_spec("pyarrow") is None:
         raise DatasetError(f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'")
     number = 0
     calls = calls or _calls()
     places = str(reader.root or path.parent), str(reader.start), str(path)
-    sizes, only_schemas = _call_child(calls, "read_outline", *places)
+    sizes, columns = _call_child(calls, "read_outline", *places)
+    check(columns)
+    only_schemas = are_schemas(columns)
     for group, size in enumerate(sizes):
         for first in range(0, size, _NAMES_AT_ONCE):
             names = _call_child(calls, "read_names", *places, group, first, _NAMES_AT_ONCE)
             for index, row in enumerate(names, start=first):
                 read = partial(_read_row, _Group(calls, places, group), index)
-                place = f"{path} row {number}"
+                where = f"{place or path} row {number}"
                 name = f"row-{number}"
-                yield rows.list_row(read, row, task=task, name=name, where=place, only_schema=only_schemas)
+                yield rows.list_row(read, row, task=task, name=name, where=where, only_schema=only_schemas)
                 number += 1
 
 

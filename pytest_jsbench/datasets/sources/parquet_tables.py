@@ -23,7 +23,6 @@ from pytest_jsbench.datasets.columns import (
     MOST_CASES,
     OTHER_NAMES,
     SCHEMA_NAMES,
-    are_schemas,
     as_json,
     schema_column,
 )
@@ -93,15 +92,12 @@ def _check_size(path: Path, metadata: Any) -> None:
             raise Unreadable(message, reason="too_large", path=path)
 
 
-def read_outline(root: str, start: str, name: str) -> tuple[list[int], bool]:
-    """
-    Check the columns of a file; return the number of rows of each row group, and whether the rows consist only of a
-    schema.
-    """
+def read_outline(root: str, start: str, name: str) -> tuple[list[int], list[str]]:
+    """Check the columns of a file; return the number of rows of each row group, and the columns that are read."""
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
         groups = map(file.metadata.row_group, range(file.num_row_groups))
-        return [group.num_rows for group in groups], are_schemas(columns)
+        return [group.num_rows for group in groups], columns
 
 
 def read_names(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:

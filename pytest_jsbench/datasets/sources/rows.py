@@ -34,9 +34,10 @@ def list_row(
 
     `fields` may contain the row's task and name; otherwise `task` and `name` are used.
     """
+    texts: Mapping[str, object] = fields if isinstance(fields, Mapping) else {}
     return ListedCase(
-        task=_text(fields, "task") or task,
-        name=next((text for field in ID_NAMES if (text := _text(fields, field)) is not None), name),
+        task=_text(texts, "task") or task,
+        name=next((text for field in ID_NAMES if (text := _text(texts, field)) is not None), name),
         where=where,
         read=partial(_read, row),
         text=partial(_schema_text, row) if only_schema else None,
@@ -112,8 +113,8 @@ def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _text(row: object, name: str) -> str | None:
-    value = row.get(name) if isinstance(row, Mapping) else None
+def _text(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None

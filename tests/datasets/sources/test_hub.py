@@ -5,14 +5,16 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import revision_of
-from pytest_jsbench.datasets.sources.hub import open_folder
+from pytest_jsbench.datasets.sources.hub import open_folder, open_hub
 from tests.support.dataset_reading import keys, opened
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
@@ -48,11 +50,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
-@pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
+@pytest.fixture(params=["-*", "-*.parquet", "-[0-9]*"], ids=["as published", "with a suffix", "another layout"])
 def files(request: pytest.FixtureRequest) -> str:
     """
-    Return how the card names the files: as published (read by pyarrow alone) or in another way
-    (read by the library).
+    Return how the card names the files: as published or with a suffix (read by pyarrow alone), or in another way (read
+    by the library).
     """
     names: str = request.param
     return names
@@ -182,8 +184,9 @@ class StandInForTheHub:
         monkeypatch.setattr(datasets, "load_dataset", self.load)
         monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", self.info)
 
-    def info(self, repository: str, *, revision: str | None, timeout: float) -> None:
+    def info(self, repository: str, *, revision: str | None, timeout: float) -> SimpleNamespace:
         self.calls.append((repository, revision))
+        return SimpleNamespace(sha="0123456789abcdef0123456789abcdef01234567")
 
     def names(self, repository: str, *, revision: str | None) -> list[str]:
         self.calls.append((repository, revision))
@@ -264,6 +267,135 @@ def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
 
     assert keys(parts) == keys(parts, tasks=("default",)) == ["easy::a", "hard::a"]
     assert keys(whole) == keys(whole, tasks=("default",)) == ["default::a"]
+
+
+class CachedHub:
+    """The hub's cache with a dataset, and a hub that names its commit; loading from the hub fails."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.commit = "0123456789abcdef0123456789abcdef01234567"
+        self.calls: list[str | None] = []
+        self.cache = tmp_path / "hub cache" / "datasets--some--bench"
+        self.snapshot = self.cache / "snapshots" / self.commit
+        (self.cache / "refs").mkdir(parents=True)
+        (self.cache / "refs" / "main").write_text(self.commit)
+        rows = {"easy": {"test": [row("a"), row("b")], "train": [row("t")]}, "hard": {"test": [row("c")]}}
+        blobs = write_hub(self.cache / "blobs", rows)
+        for path in [path for path in blobs.rglob("*") if path.is_file()]:
+            link = self.snapshot / path.relative_to(blobs)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(self.cache.parent))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", self.info)
+        monkeypatch.setattr("datasets.get_dataset_config_names", self.load)
+        self.found: str | Exception = self.commit
+
+    def info(self, _: str, *, revision: str | None, timeout: float) -> SimpleNamespace:
+        self.calls.append(revision)
+        if isinstance(self.found, Exception):
+            raise self.found
+        return SimpleNamespace(sha=self.found)
+
+    def load(self, _: str, *, revision: str | None) -> list[str]:
+        raise ValueError("loaded by the library")
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CachedHub:
+    return CachedHub(tmp_path, monkeypatch)
+
+
+def test_present_revision_is_read_from_the_cache(cached: CachedHub) -> None:
+    dataset = opened("some/bench")
+
+    assert [str(key) for key in dataset.keys()] == ["easy::a", "easy::b", "hard::c"]
+    assert [entry.where for entry in dataset.entries.values()][1:] == [
+        "some/bench easy row 1",
+        "some/bench hard row 0",
+    ]
+    assert isinstance(dataset.case(dataset.keys()[0]), Case)
+    assert cached.calls == [None]
+    assert [str(key) for key in opened("some/bench", tasks=("easy",), split="train").keys()] == ["easy::t"]
+    with pytest.raises(DatasetError, match="no split 'tset' in easy: did you mean 'test'"):
+        opened("some/bench", split="tset")
+
+
+def test_commit_is_read_from_the_cache_without_a_request(cached: CachedHub) -> None:
+    assert len(opened(f"some/bench@{cached.commit}").keys()) == 3
+    assert cached.calls == []
+
+
+def test_cache_is_read_if_the_hub_cannot_be_reached(cached: CachedHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached.found = ConnectionError("no route")
+    assert len(opened("some/bench").keys()) == 3
+    assert cached.calls == [None]
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert len(opened("some/bench").keys()) == 3
+    assert cached.calls == [None]
+
+
+def test_newer_revision_is_loaded_by_the_library(cached: CachedHub) -> None:
+    cached.found = "f" * 40
+
+    with pytest.raises(DatasetError, match="loaded by the library"):
+        opened("some/bench")
+
+
+@pytest.mark.parametrize("change", ["a file less", "a file more", "no card", "no commit", "a card outside"])
+def test_incomplete_cache_is_left_to_the_library(cached: CachedHub, tmp_path: Path, change: str) -> None:
+    easy = cached.snapshot / "easy" / "test-00000-of-00001.parquet"
+    card = cached.snapshot / "README.md"
+    if change == "a file less":
+        easy.unlink()
+        assert [str(key) for key in opened("some/bench", tasks=("hard",)).keys()] == ["hard::c"]
+    elif change == "a file more":
+        easy.rename(easy.with_name("test-00000-of-00002.parquet"))
+    elif change == "no card":
+        card.unlink()
+    elif change == "no commit":
+        (cached.cache / "refs" / "main").write_text("../../elsewhere")
+    elif change == "a card outside":
+        (tmp_path / "README.md").write_text(card.read_text())
+        card.unlink()
+        card.symlink_to(tmp_path / "README.md")
+
+    with pytest.raises(DatasetError, match="loaded by the library"):
+        opened("some/bench")
+
+
+def test_cached_table_without_names_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = CachedHub(tmp_path, monkeypatch)
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
+    import pyarrow
+
+    parquet.write_table(
+        pyarrow.table({"json_schema": ["true"]}), cached.snapshot / "easy" / "test-00000-of-00001.parquet"
+    )
+
+    with pytest.raises(DatasetError, match=r"^dataset 'some/bench' has no column unique_id in easy"):
+        opened("some/bench")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")
+def test_the_real_benchmark_is_the_same_as_with_the_library() -> None:
+    selection = Selection(source=str(REAL), split="all")
+    with_library = open_hub(selection)
+    alone = open_folder(selection, REAL)
+
+    assert alone is not None
+    assert len(alone.keys()) == 9_557
+    assert alone.keys() == with_library.keys()
+    for key in alone.keys():
+        ours, theirs = alone.case(key), with_library.case(key)
+        if isinstance(theirs, BrokenCase):
+            assert isinstance(ours, BrokenCase)
+            assert (ours.reason, ours.key) == (theirs.reason, theirs.key)
+        else:
+            assert ours == theirs
+            assert digest(ours.schema) == digest(theirs.schema)
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")
