@@ -100,6 +100,13 @@ def dollars(amount: float) -> str:
     return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.{2 if amount >= 1 else 4}f}"
 
 
+def format_clock(seconds: float) -> str:
+    """Format seconds as minutes and seconds, with hours if necessary."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def format_count(number: int, noun: str) -> str:
     """Format a number with its noun: `1 case`, `2 cases`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

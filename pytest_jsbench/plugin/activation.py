@@ -6,10 +6,8 @@ the run.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -22,18 +20,15 @@ from pytest_jsbench.plugin.items import RESULT_OF, Suite
 from pytest_jsbench.plugin.output_masking import Secrecy, silence_loggers
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
-from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
+from pytest_jsbench.records.journal import new_folder
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.run.cached_runs import prune_runs
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.plan import Plan
 from pytest_jsbench.run.session import RunSession
 
 _CACHED_RUNS = 5
-#: Pattern for the beginning of a run id, which is also the name of the run's directory.
-_RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
-#: Seconds since its last record after which an unfinished run is no longer assumed to be in progress.
-_LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def activate(config: pytest.Config) -> None:
@@ -142,7 +137,7 @@ def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
         parent: Path = cache.mkdir("jsbench")
         if not any(parent.iterdir()):  # this process has just created the directory
             parent.chmod(0o700)
-        _prune(parent, keep=_CACHED_RUNS - 1)
+        prune_runs(parent, keep=_CACHED_RUNS - 1)
         return new_folder(parent, run_id)
     except (OSError, JournalError):  # pytest itself reports a cache that cannot be written
         return None
@@ -161,26 +156,3 @@ def _refuse_links(config: pytest.Config) -> None:
             f"{folder} is a symbolic link to {target}, where no runs are stored: remove the link, or add "
             "--jsbench-output"
         )
-
-
-def _prune(parent: Path, *, keep: int) -> None:
-    """Remove all but the newest `keep` runs, except runs that may be in progress or have unfinished batches."""
-    runs = [entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry)]
-    runs.sort(key=run_order)
-    for folder in runs[: max(0, len(runs) - keep)]:
-        if (folder / BATCHES).exists():
-            from pytest_jsbench.run.batch_file import is_unfinished
-
-            if is_unfinished(folder):
-                continue
-        newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
-        if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _holds_records(entry: Path) -> bool:
-    """Return whether the path is a directory with a records file, and neither of the two is a symbolic link."""
-    records = entry / "records.jsonl"
-    is_linked = entry.resolve() != entry.parent.resolve() / entry.name or records.is_symlink()
-    return entry.is_dir() and records.is_file() and not is_linked

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import errors_about
-from pytest_jsbench.core.text import format_count
+from pytest_jsbench.core.text import format_clock, format_count
 from pytest_jsbench.plugin.live_line import is_watched
-from pytest_jsbench.plugin.progress import clock, from_here, write_line
+from pytest_jsbench.plugin.progress import from_here, write_line
 from pytest_jsbench.run.batches import RunBatches
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Batch:
             if watched and now - latest >= _BETWEEN_LINES:
                 latest = now
                 counts = f"{standing.answered:,} of {standing.total:,} answered, {standing.failed:,} failed"
-                write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")
+                write_line(self._config, f"jsbench: {counts}, {format_clock(now - started)} elapsed")
 
         return say
 

@@ -334,7 +334,7 @@ class Controller:
         )
         self.state.warn(*problems)
         if page := os.environ.get("GITHUB_STEP_SUMMARY"):
-            from pytest_jsbench.plugin.outputs import append_step_summary
+            from pytest_jsbench.reports.step_summary import append_step_summary
 
             before = None if instead_of is None else replace(self.run, verdict=instead_of)
             self.state.warn(append_step_summary(Path(page), self.run, self.summary, self.decision, instead_of=before))

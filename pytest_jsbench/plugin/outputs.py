@@ -1,7 +1,4 @@
-"""
-Add results to files of other tools at the end of the run: pytest's JUnit file, and the step summary of a GitHub
-workflow.
-"""
+"""Add results to pytest's JUnit file at the end of the run."""
 
 from __future__ import annotations
 
@@ -14,33 +11,12 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.context import MANY
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.reports import junit
-from pytest_jsbench.reports.expectations import GateDecision
-from pytest_jsbench.reports.run_report import summary_markdown
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.runs import Run
-
-
-def append_step_summary(
-    page: Path, run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None
-) -> str:
-    """
-    Append the run's summary to the step summary of a GitHub workflow; return an error message, or an empty text.
-
-    If `instead_of` is the same run with an earlier run verdict, the earlier summary is removed.
-    """
-    text = summary_markdown(run, summary, decision.gates, decision.comparisons)
-    try:
-        if instead_of is not None:
-            before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons)
-            page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
-        with page.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except (OSError, ValueError) as error:
-        return f"cannot write GITHUB_STEP_SUMMARY: {error}"
-    return ""
+    from pytest_jsbench.reports.expectations import GateDecision
 
 
 def complete_junit(context: RunContext, run: Run, summary: Summary, decision: GateDecision) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
@@ -13,30 +12,21 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from pytest_jsbench.core.cases import Case
-from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.text import dollars, printable
+from pytest_jsbench.core.text import format_clock, printable
 from pytest_jsbench.plugin.live_line import LiveLine, is_watched, past_capturing
 from pytest_jsbench.plugin.pytest_options import ROOT
-from pytest_jsbench.records.facts import AttemptFacts
-from pytest_jsbench.records.runs import Run
+from pytest_jsbench.run.progress import RunProgress
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.plugin.context import RunContext
-    from pytest_jsbench.records.records import Attempt
+    from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
-
-#: Maximum number of cases whose schemas are read to estimate the remaining time; with more cases, each has weight 1.
-_MOST_WEIGHED = 1000
-#: Weight of the prompt without the schema, in characters.
-_PROMPT_WEIGHT = 400
 
 
 class Progress:
     """
-    Counts the attempts, and describes the progress of the run for the line that `LiveLine` shows.
+    Describes the progress of the run for the line that `LiveLine` shows.
 
     `activation` creates one object for the controller, which reports each attempt to it. pytest calls its hooks in
     the main thread. The thread of `LiveLine` calls `text`, but never during a hook.
@@ -44,20 +34,11 @@ class Progress:
 
     def __init__(self, context: RunContext, state: RunState, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._context = context
-        self._state = state
         self._clock = clock
+        self._progress = RunProgress(context.plan, context.handover.metadata, state)
         self._watched = False
         #: Time when the first test began; the engine was open then.
         self._began = 0.0
-        self._done = self._failing = self._done_of_suite = 0
-        #: Weight of the suite's finished attempts, and of the attempts among these that are not from a resumed run.
-        self._done_weight = self._called_weight = 0
-        #: Weight of each case, and total weight of the planned attempts; computed when the first attempt is counted.
-        self._weights: dict[CaseKey, int] | None = None
-        self._planned_weight = 0
-        #: Attempts whose cost has not been added to `_cost` yet.
-        self._made: list[AttemptFacts] = []
-        self._cost = 0.0
         #: Node ids of running tests, each with its start time.
         self._under_way: dict[str, float] = {}
 
@@ -84,75 +65,20 @@ class Progress:
 
     def count(self, attempt: AttemptFacts, *, resumed: bool) -> None:
         """Count an attempt; an attempt from a resumed run affects neither the cost nor the remaining time."""
-        if not self._watched:
-            return
-        weight = self._weight_of(attempt.attempt)
-        self._done += 1
-        self._done_of_suite += weight > 0
-        self._done_weight += weight
-        self._failing += attempt.failing
-        if not resumed:
-            self._called_weight += weight
-            self._made.append(attempt)
+        if self._watched:
+            self._progress.count(attempt, resumed=resumed)
 
     def text(self) -> str:
         """Describe the progress: attempts, remaining time, cost, and the test that has been running longest."""
-        from pytest_jsbench.metrics.prices import costs
-
         now = self._clock()
-        made = Run(metadata=self._context.handover.metadata, planned=(), outcomes=tuple(self._made))
-        self._cost += sum(costs(made).attempts.values())
-        self._made.clear()
-        parts = [f"{self._done:,} of {self._state.count:,} done", f"{self._failing:,} failing"]
-        if (left := self._seconds_left(now)) is not None:
-            parts.append(f"~{clock(left)} left")
-        if self._cost:
-            parts.append(f"{dollars(self._cost)} so far")
+        processes = getattr(self._context.config.option, "numprocesses", None) or 1
+        parts = self._progress.parts(now - self._began, processes=processes)
         if self._under_way:
             nodeid, began = next(iter(self._under_way.items()))
             more = f" and {len(self._under_way) - 1} more" if len(self._under_way) > 1 else ""
-            passed = f"{now - began:.0f} s" if now - began < 60 else clock(now - began)
+            passed = f"{now - began:.0f} s" if now - began < 60 else format_clock(now - began)
             parts.append(f"{passed} in {nodeid.removeprefix(f'{ROOT}::')}{more}")
         return ", ".join(parts)
-
-    def _seconds_left(self, now: float) -> float | None:
-        """
-        Estimate the remaining seconds from the weights of the cases; None before the first answer.
-
-        Each call in flight is assumed to be half finished.
-        """
-        attempts = len(self._state.planned) - self._done_of_suite
-        weight = self._planned_weight - self._done_weight
-        if not self._called_weight or attempts <= 0:
-            return None
-        halfway = weight / attempts * min(self._concurrency, attempts) / 2
-        return (weight - halfway) * (now - self._began) / (self._called_weight + halfway)
-
-    @property
-    def _concurrency(self) -> int:
-        """Maximum number of calls in flight in all processes together."""
-        processes = getattr(self._context.config.option, "numprocesses", None) or 1
-        return processes * sum(variant.concurrency for variant in self._context.plan.variants.values())
-
-    def _weight_of(self, attempt: Attempt) -> int:
-        if self._weights is None:
-            self._weights = self._weigh_cases()
-            self._planned_weight = sum(self._weights.get(one.key, 0) for one in self._state.planned)
-        return self._weights.get(attempt.key, 0)
-
-    def _weigh_cases(self) -> dict[CaseKey, int]:
-        """Return the weight of each case; longer schemas count more, since their prompts and answers are longer."""
-        planned = {attempt.key for attempt in self._state.planned}
-        if len(planned) > _MOST_WEIGHED:
-            return dict.fromkeys(planned, 1)
-        return {key: self._weigh(key) for key in planned}
-
-    def _weigh(self, key: CaseKey) -> int:
-        try:
-            case = self._context.plan.cases.case(key)
-        except JSBenchError:  # the test of the case reports the problem
-            return _PROMPT_WEIGHT
-        return _PROMPT_WEIGHT + (len(json.dumps(case.schema)) if isinstance(case, Case) else 0)
 
 
 def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
@@ -170,13 +96,6 @@ def from_here(path: Path) -> Path:
     """Return a path below the working directory as a relative path, and any other path unchanged."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def clock(seconds: float) -> str:
-    """Format seconds as minutes and seconds, with hours if necessary."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 #: Seconds between two checks of the limits that all processes share.

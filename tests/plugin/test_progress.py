@@ -11,6 +11,7 @@ import pytest
 from _pytest._io import TerminalWriter
 
 from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.text import format_clock
 from pytest_jsbench.plugin import live_line, progress
 from pytest_jsbench.plugin.live_line import LiveLine
 from pytest_jsbench.plugin.progress import Progress, ProviderWatch
@@ -195,7 +196,7 @@ def test_only_a_person_at_a_terminal_watches(
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (113, "1:53"), (3661, "1:01:01")])
 def test_times_are_said_asclocks_do(seconds: float, text: str) -> None:
-    assert progress.clock(seconds) == text
+    assert format_clock(seconds) == text
 
 
 def lines(*states: ProviderState, watched: bool) -> list[str]:
