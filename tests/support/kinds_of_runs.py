@@ -45,15 +45,24 @@ def add_outcomes(bench: Bench) -> tuple[str, ...]:
     return (*SUITE, "--jsbench-invalid-schemas=skip", "jsbench", ".")
 
 
-def add_gates(bench: Bench, *, least: str) -> tuple[str, ...]:
+def three_of_four(bench: Bench) -> tuple[str, ...]:
     for name in ("a", "b", "c"):
         bench.case(name)
     bench.case("d", '{"n": -1}', task="hard")
-    return (*SUITE, f"--jsbench-min-pass-rate={least}", "--jsbench-gate=n>=4")
+    return SUITE
+
+
+def add_met_gates(bench: Bench) -> tuple[str, ...]:
+    bench.write({"pytest.ini": "[pytest]\njsbench_gate =\n    pass_rate>=0.75\n    n>=4\n"})
+    return three_of_four(bench)
+
+
+def add_missed_gate(bench: Bench) -> tuple[str, ...]:
+    return (*three_of_four(bench), "--jsbench-min-pass-rate=0.9", "--jsbench-gate=n>=4")
 
 
 def add_baseline(bench: Bench) -> tuple[str, ...]:
-    arguments = add_gates(bench, least="0.25")
+    arguments = (*three_of_four(bench), "--jsbench-gate=n>=4")
     bench.answers |= {"a": '{"n": -1}', "d": '{"n": 1}', "b": '{"n": -1}'}
     before = {"orders::a": "passed", "orders::b": "passed", "orders::c": "passed", "hard::d": "truncated"}
     cases = {name: {"attempts": [end]} for name, end in before.items()}
@@ -125,12 +134,32 @@ def add_labelled_answers(bench: Bench) -> tuple[str, ...]:
 VARIANT = '[[variants]]\nname = "{}"\nengine = "scripted"\nengine_option = {{ answers = "answering:{}" }}\n'
 
 
-def add_variants(bench: Bench) -> tuple[str, ...]:
+def add_variants(bench: Bench, **variants: str) -> tuple[str, ...]:
+    """Add four cases and variants, each with the name of its answers; the last one makes two calls at a time."""
     for name in "abcd":
         bench.case(name)
-    variants = [VARIANT.format(name, f"fixed_{name}") for name in ("good", "bad")]
-    bench.write({"jsbench.toml": "".join([*variants, "concurrency = 2\n"])})
+    table = "".join(VARIANT.format(name, answers) for name, answers in variants.items())
+    bench.write({"jsbench.toml": f"{table}concurrency = 2\n"})
     return ("--jsbench-dataset=schemas", "--jsbench-variants=all")
+
+
+def add_two_variants(bench: Bench) -> tuple[str, ...]:
+    return add_variants(bench, good="fixed_good", bad="fixed_bad")
+
+
+def add_four_variants(bench: Bench) -> tuple[str, ...]:
+    return add_variants(bench, v1="fixed_good", v2="fixed_good", v3="fixed_good", bad="fixed_bad")
+
+
+def add_four_variants_verbosely(bench: Bench) -> tuple[str, ...]:
+    return (*add_four_variants(bench), "-v")
+
+
+def add_repeats(bench: Bench) -> tuple[str, ...]:
+    bench.case("a")
+    bench.case("b", ['{"n": 1}', '{"n": -1}', '{"n": 2}'])
+    bench.case("bad", schema={"type": "intger"})
+    return (*SUITE, "--jsbench-repeats=3", "--jsbench-gate=pass_hat_k>=0.5", "--jsbench-invalid-schemas=skip")
 
 
 def add_private_cases(bench: Bench) -> tuple[str, ...]:
@@ -141,21 +170,32 @@ def add_private_cases(bench: Bench) -> tuple[str, ...]:
     return (*SUITE, "--jsbench-redact")
 
 
+#: Outputs of a run, of which run.json is by far the longest.
+SHORT_OUTPUTS = ("terminal.txt", "summary.md", "report.txt", "junit.xml")
+OUTPUTS = (*SHORT_OUTPUTS, "run.json")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of run: add its files to a bench, and return its arguments."""
+    """A kind of run."""
 
+    #: Adds the run's files to a bench, and returns its arguments.
     prepare: Callable[[Bench], tuple[str, ...]]
     status: int = 1
+    #: Outputs with a snapshot.
+    outputs: tuple[str, ...] = OUTPUTS
 
 
 RUNS = {
     "outcomes": Kind(prepare=add_outcomes),
     "own-tests": Kind(prepare=add_own_tests),
     "labelled": Kind(prepare=add_labelled_answers),
-    "variants": Kind(prepare=add_variants),
-    "gates-met": Kind(prepare=lambda bench: add_gates(bench, least="0.75"), status=0),
-    "gates-missed": Kind(prepare=lambda bench: add_gates(bench, least="0.9")),
+    "variants": Kind(prepare=add_two_variants),
+    "many-pairs": Kind(prepare=add_four_variants, outputs=("terminal.txt",)),
+    "many-pairs-verbose": Kind(prepare=add_four_variants_verbosely, outputs=("terminal.txt",)),
+    "repeats": Kind(prepare=add_repeats, status=0),
+    "gates-met": Kind(prepare=add_met_gates, status=0, outputs=SHORT_OUTPUTS),
+    "gates-missed": Kind(prepare=add_missed_gate, outputs=SHORT_OUTPUTS),
     "baseline": Kind(prepare=add_baseline),
     "redacted": Kind(prepare=add_private_cases),
 }
