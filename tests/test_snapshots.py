@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from tests.support.bench import Bench
 from tests.support.commands import of_variants, ran, run, shown
+from tests.support.enforcing_server import Enforcing
 from tests.support.kinds_of_runs import RUNS
 from tests.support.output_texts import text_of_json, text_of_junit, text_of_page, text_of_terminal, without_times
+from tests.support.provider import Provider
 from tests.support.snapshots import FOLDER, Snapshots
 
 pytest.importorskip("jinja2", reason="needs the extra report")
@@ -116,6 +119,19 @@ def adapt(folder: Path) -> str:
     return ran("adapt", folder / "schemas", "-v")[1]
 
 
+def probe(_folder: Path) -> str:
+    """Probe a server that enforces each schema, and one that drops the keyword minimum."""
+    pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
+    texts = []
+    with Provider() as provider:
+        arguments = ("--engine=openai", f"--base-url={provider.url}/v1", "--model=m", "--format=json_schema")
+        for server in (Enforcing(), Enforcing(drops=lambda asked: "minimum" in str(asked))):
+            provider.choose = server
+            texts.append(ran("probe", *arguments, "--calls=3", "--concurrency=1")[1])
+    # the probe asks for random names and numbers
+    return re.sub(r'(?<=")[a-z]{8}(?=")|(?<=\$\.)[a-z]{8}\b', "NAME", re.sub(r"\d{5,}", "NUMBER", "\n".join(texts)))
+
+
 COMMANDS: dict[str, Callable[[Path], str]] = {
     "compare.txt": compare,
     "history.txt": show_history,
@@ -125,6 +141,7 @@ COMMANDS: dict[str, Callable[[Path], str]] = {
     "engines.txt": list_engines,
     "engines-preset.txt": show_preset,
     "adapt.txt": adapt,
+    "probe.txt": probe,
 }
 
 
@@ -133,6 +150,7 @@ def test_output_of_a_command_is_as_reviewed(
     name: str, pytester: pytest.Pytester, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
 
     snapshots.check({name: COMMANDS[name](pytester.path)})
 
