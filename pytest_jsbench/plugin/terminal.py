@@ -216,7 +216,8 @@ class Terminal:
         """Yield labels and texts with next steps: rerun a failed case, set a gate, and use other schemas."""
         if failing := run.failed():
             if outcome := next((outcome for outcome in failing if outcome.made), None):
-                yield "rerun", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{outcome.key}')}"
+                nodeid = f"{ROOT}::{run.name_of(outcome.attempt)}"
+                yield "rerun", f"{self._context.settings.rerun} -v {shlex.quote(nodeid)}"
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
                 yield "gate", f"not set; --jsbench-min-pass-rate={least:g} would pass this run"

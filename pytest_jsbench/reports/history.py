@@ -467,6 +467,9 @@ def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
         yield _table(series, last)
         yield list(_changed_settings(series, last))
         yield list(_newest(series))
+    differences = [since.comparison.difference for series in history for since in series.since]
+    if differences and differences[0].comparisons > 1:
+        yield [("p-values", f"adjusted for {differences[0].comparisons} comparisons (Holm)")]
     if any(len(series.lines) > 1 for series in history):
         yield [("since", _LEGEND)]
 
@@ -518,9 +521,7 @@ def _newest(series: Series) -> Iterator[Fact]:
     times = _times(series.lines, _TIMES[1:])
     for word, since in zip(("newest", "and"), series.since, strict=False):
         when = times[series.lines.index(since.before)]
-        tests = since.comparison.difference.comparisons
-        holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
-        yield word, f"since {when}: {since.comparison.sentence}{holm}"
+        yield word, f"since {when}: {since.comparison.sentence}"
         yield from since.comparison.ratio_sentences
         # settings that changed since the previous line are already listed below the table
         settings = since.comparison.settings

@@ -65,14 +65,6 @@ def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:
     assert shown.splitlines()[3].split() == ["openai@2026-08", "1", "1", "1", "0", "3"]
 
 
-def test_verbose_names_each_change_with_its_place(schemas: Path) -> None:
-    shown = ran("adapt", schemas, OPENAI, "-v")[1]
-
-    assert "schemas::unique: openai@2026-08: not at all\n  uniqueItems at /properties/n: " in shown
-    assert "schemas::open: openai@2026-08: narrowed\n" in shown
-    assert "  tightened: additionalProperties at /: " in shown
-
-
 def test_json_is_one_outcome_per_line(schemas: Path) -> None:
     outcomes = {line["id"]: line for line in map(json.loads, ran("adapt", schemas, OPENAI, "--json")[1].splitlines())}
 

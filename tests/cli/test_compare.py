@@ -19,26 +19,6 @@ from tests.support.examples import record
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 
 
-def test_compare_shows_pass_rate_speed_cost_and_significance(tmp_path: Path) -> None:
-    files = [
-        run(tmp_path / "a.json", "flash", 18, cost=0.008),
-        run(tmp_path / "b.json", "turbo", 8, cost=0.004),
-        run(tmp_path / "c.json", "mini", 17),
-    ]
-
-    lines = shown("compare", *files).splitlines()
-    text = " ".join(" ".join(lines).split())
-
-    assert "flash 0.90 (.68-.99) 1.00 20 $0.4000 20" in text
-    assert "mini 0.85 (.62-.97) 1.00 20 n/a 20" in text
-    assert "turbo against flash: 10 fewer of 20 cases pass" in text
-    assert "a real difference (exact test: p = 0.0059)" in text
-    assert "mini against flash: 1 fewer of 20 cases pass" in text
-    assert "not distinguishable from no change (exact test: p = 1)" in text
-    assert "adjusted for 3 comparisons (Holm)" in text
-    assert max(map(len, lines)) <= 80
-
-
 def test_a_comparison_as_json_has_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = [run(Path("a.json"), "m", 18), run(Path("b.json"), "m", 8)]

@@ -17,14 +17,6 @@ def test_engines_lists_engines_and_presets_in_eighty_columns() -> None:
     assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
 
 
-def test_a_preset_is_shown_with_all_that_is_known_of_it() -> None:
-    text = shown("engines", "groq")
-    assert text.startswith("groq: Groq, as of 2026-11\n  base_url: https://api.groq.com/openai/v1\n")
-    assert "  unstreamed: json_schema, json_object\n" in text
-    assert "  ! a few models support strict" in text
-    assert "mistral" not in text
-
-
 def test_an_engine_is_shown_with_its_options() -> None:
     assert shown("engines", "scripted") == "scripted: answers\n"
     assert shown("engines", "openai").endswith(f"\n  default model: {DEFAULT_MODEL}\n")

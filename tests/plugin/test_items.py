@@ -276,36 +276,6 @@ circle = Circle()
     assert (bench.path / "collected").exists() is collected
 
 
-def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
-    bench.case("a")
-    bench.case("b", ['{"n": 1}', '{"n": -1}', '{"n": 2}'])
-    bench.case("bad", schema={"type": "intger"})
-
-    result = bench.run(
-        *("--jsbench-repeats=3", "--jsbench-output=out", "--jsbench-gate=pass_hat_k>=0.5", "-v"),
-        "--jsbench-invalid-schemas=skip",
-    )
-
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=5, failed=1, skipped=3)
-    result.stdout.fnmatch_lines(
-        [
-            "*jsbench::orders::b[[]2[]]*",
-            "*___ jsbench::orders::b[[]2[]] ___*",
-            "pass rate  5/6 = 0.833 *",
-            "repeats    every attempt of a case passed (pass^k) 1/2 = 0.500 (0.013 to 0.987),",
-            "           at least one (pass@k) 2/2 = 1.000 (0.158 to 1.000)",
-            "flaky      1 case passed in some attempts only: orders::b 2/3",
-        ]
-    )
-    metrics = bench.run_json()["metrics"]
-    assert (metrics["cases"], metrics["planned"], metrics["missing"]) == (2, 6, 0)
-    assert sorted((one["id"], one["repeat"]) for one in bench.records() if one["id"] != "bad") == [
-        *[("a", repeat) for repeat in range(3)],
-        *[("b", repeat) for repeat in range(3)],
-    ]
-
-
 def test_a_case_or_one_of_its_attempts_can_be_named(bench: Bench) -> None:
     bench.case("a")
     bench.case("ab")

@@ -13,7 +13,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.run.handover import Handover
 from tests.support import examples
-from tests.support.bench import Bench, Ended, both_ways, with_workers
+from tests.support.bench import Bench, Ended, with_workers
 
 
 @with_workers
@@ -33,7 +33,7 @@ def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> 
     assert "Traceback" not in result.stdout.str()
 
 
-@both_ways
+@with_workers
 def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
     result = ended.result
 

@@ -57,20 +57,6 @@ def test_values_are_next_to_the_verdict_in_every_output(bench: Bench) -> None:
     assert said == ["0/2", "0/2", "1/2", "2/2"]
 
 
-def test_a_run_without_expected_values_and_own_tests_says_nothing_of_them(bench: Bench) -> None:
-    bench.case("a")
-
-    result = bench.run("--jsbench-output=out")
-
-    result.stdout.no_re_match_line("values +|tests |.*right$")
-    data = bench.run_json()
-    assert (data["metrics"]["value_accuracy"], data["metrics"]["fields"], data["metrics"]["tests_passed"]) == (
-        *(None, {}, None),
-    )
-    assert {"values", "tests"}.isdisjoint(data["cases"]["orders::a"])
-    assert "comparers" not in data["run"]
-
-
 def test_rows_expect_values_and_an_option_says_how_they_are_compared(bench: Bench) -> None:
     rows = [
         {"id": "a", "schema": NUMBER, "prompt": "?", "expected": {"n": 5}},

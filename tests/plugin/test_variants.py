@@ -201,22 +201,3 @@ def test_a_secret_in_a_table_is_in_no_error(asked: Bench) -> None:
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: variant 'a': engine 'telling:Factory' cannot be built: ValueError: cannot *"])
     assert "hunter2" not in result.stdout.str() + result.stderr.str()
-
-
-@pytest.mark.slow
-def test_summary_compares_three_pairs_of_variants_and_verbose_all(bench: Bench) -> None:
-    for name in "abcdef":
-        bench.case(name)
-    variant = '[[variants]]\nname = "{}"\nengine = "scripted"\nengine_option = {{ answers = "answering:{}" }}\n'
-    variants = {"v1": "good", "v2": "good", "v3": "good", "bad": "bad"}
-    bench.write({"jsbench.toml": "".join(variant.format(*names) for names in variants.items())})
-
-    lines = run(bench, "--jsbench-variants=all").outlines
-    verbose = run(bench, "--jsbench-variants=all", "-v").outlines
-
-    compared = [line.split()[1:4] for line in lines if line.startswith("compared ")]
-    assert sorted(compared) == [["bad", "against", f"{name}:"] for name in ("v1", "v2", "v3")]
-    assert "           3 other pairs with larger or equal p-values: see the page, or use -v" in lines
-    assert sum(line.startswith("compared ") for line in verbose) == 6
-    assert not any("other pairs" in line for line in verbose)
-    assert "p-values   adjusted for 6 comparisons (Holm)" in lines

@@ -8,8 +8,6 @@ import pytest
 
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import FaultKind, Timing
-from pytest_jsbench.metrics.comparison import compare
-from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import Record
@@ -413,22 +411,6 @@ def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:
     assert "1 case up, 1 down" in text
     assert "down 1: simple::fell up 1: simple::rose" in text
     assert "1 case that some variants pass and others fail: a variant passes a case if every attempt passes" in text
-
-
-def test_markdown_has_the_table_gates_and_comparison() -> None:
-    before = summarize(examples.run(record("a"), record("b"))).outcomes
-    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
-    summary = summarize(run)
-    gate = check(Gate.parse("pass_rate>=0.9"), summary)
-
-    text = summary_markdown(run, summary, [gate], {"": compare(before, summary.outcomes)})
-
-    assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
-    assert "| `hard` | 1.000 (0.025 to 1.000) | 1.000 (0.025 to 1.000) |" in text
-    assert "- passed 2 of 3;" in text
-    assert "- gate: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
-    assert "- broke: `1: simple::b`" in text
-    assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
 
 
 def test_run_with_reasoning_has_a_column_for_its_time() -> None:

@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
-from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Timing
+from pytest_jsbench.core.generations import (
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    ResponseFormat,
+    Sent,
+    Timing,
+)
 from pytest_jsbench.engines.base import Acceptance, EngineFactory
 
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
@@ -154,6 +162,40 @@ def hungry(request: Request) -> Completion:
         raise MemoryError
     note(request.key.id)
     return completion()
+
+
+def timed_alike(text: str, finish_reason: FinishReason = FinishReason.STOP) -> Completion:
+    """Return a completion whose times and tokens do not depend on the machine."""
+    return Completion(
+        text=text,
+        finish_reason=finish_reason,
+        timing=Timing(tgt=1.5, ttft=0.25, gct=1.25),
+        usage=Usage(input_tokens=100, output_tokens=len(text)),
+        sent=Sent(response_format=ResponseFormat.JSON_SCHEMA),
+    )
+
+
+def fixed(request: Request) -> Completion | Declined | dict[str, Any]:
+    """Answer as the bench's answers file has it, in a fixed time."""
+    answers = json.loads(Path(__file__).with_name("answers.json").read_text())
+    answer = answers.get(request.key.id, RIGHT)
+    if isinstance(answer, list):
+        answer = answer[request.repeat]
+    if isinstance(answer, str):
+        return timed_alike(answer)
+    if "decline" in answer:
+        return Declined(reason=DeclineReason(answer["decline"]), message=answer["message"])
+    if "text" in answer:
+        return timed_alike(answer["text"], FinishReason(answer["finish_reason"]))
+    return dict(answer)
+
+
+def fixed_good(request: Request) -> Completion:
+    return timed_alike(RIGHT)
+
+
+def fixed_bad(request: Request) -> Completion:
+    return timed_alike(WRONG if request.key.id in "ac" else RIGHT)
 
 
 class StandIn:
