@@ -50,8 +50,11 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 #: Accepted content encodings.
 _ACCEPT_ENCODING = "gzip, deflate"
-_ENCODINGS = frozenset({"", "identity", *_ACCEPT_ENCODING.split(", ")})
+_PLAIN = frozenset({"", "identity"})
+_ENCODINGS = _PLAIN.union(_ACCEPT_ENCODING.split(", "))
 _CHUNK_SIZE = 64 * 1024
+#: Maximum ratio of a socket's timeout to the remaining time of a call.
+_TIMEOUT_TOLERANCE = 1.01
 MAX_REDIRECTS = 3
 #: Maximum number of interim responses (status 1xx) before a response.
 _MAX_INTERIM = 20
@@ -87,6 +90,8 @@ class _TimedSocket:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._end = 0.0
+        #: Timeout that the socket has now, in seconds.
+        self._timeout = 0.0
         #: Number of bytes received.
         self.received = 0
         self.close = sock.close
@@ -112,11 +117,17 @@ class _TimedSocket:
         return io.BufferedReader(_TimedReader(self, self._sock.makefile("rb", buffering=0)), _CHUNK_SIZE)
 
     def ready(self) -> socket.socket:
-        """Return the socket, with the remaining time as its timeout; raise TimeoutError if none remains."""
+        """
+        Return the socket, with the remaining time as its timeout; raise TimeoutError if none remains.
+
+        A timeout that is up to 1 % too long stays, since a system call for each piece of a stream would take long.
+        """
         left = self._end - time.perf_counter()
         if left <= 0:
             raise TimeoutError("timed out")
-        self._sock.settimeout(left)
+        if not left <= self._timeout <= left * _TIMEOUT_TOLERANCE:
+            self._sock.settimeout(left)
+            self._timeout = left
         return self._sock
 
 
@@ -157,7 +168,8 @@ class _FinalResponse(http.client.HTTPResponse):
 
 class _Connection(HTTPConnection):
     sock: Any
-    response_class = _FinalResponse
+    #: The latest response; to read its body through urllib3 would take longer than to receive it.
+    latest: _FinalResponse
     #: Query of the next request, set separately because urllib3 logs the path if a server's headers are invalid.
     query = ""
 
@@ -167,6 +179,10 @@ class _Connection(HTTPConnection):
 
     def putrequest(self, method: str, url: str, *args: Any, **options: Any) -> None:
         super().putrequest(method, url + self.query, *args, **options)
+
+    def response_class(self, *args: Any, **options: Any) -> _FinalResponse:  # type: ignore[override]
+        self.latest = _FinalResponse(*args, **options)
+        return self.latest
 
 
 class _TLSConnection(_Connection, HTTPSConnection):
@@ -196,6 +212,7 @@ class Response:
         #: Headers; names are case-insensitive.
         self.headers: Mapping[str, str] = raw.headers
         self._raw = raw
+        self._plain = connection.latest
         self._sock = sock
         self._connection: _Connection | None = connection
         self._client = client
@@ -215,8 +232,9 @@ class Response:
             self.close()
             message = f"unsupported content encoding {one_line(encoding)}; expected one of: {_ACCEPT_ENCODING}"
             raise CallError(FaultKind.BAD_RESPONSE, message)
+        read = self._read_plain if encoding in _PLAIN else self._raw.read1
         count = 0
-        while piece := self._read():
+        while piece := self._read(read):
             count += len(piece)
             if bounded and count > LONGEST_BODY:
                 self.close()
@@ -245,9 +263,16 @@ class Response:
         if connection is not None:
             self._client.give_back(connection, self._sock, whole=whole)
 
-    def _read(self) -> bytes:
+    def _read_plain(self, most: int) -> bytes:
+        """Return the next piece of a body that is not compressed; raise IncompleteRead if the body is truncated."""
+        piece = self._plain.read1(most)
+        if not piece and self._plain.length:
+            raise http.client.IncompleteRead(b"", self._plain.length)
+        return piece
+
+    def _read(self, read: Callable[[int], bytes]) -> bytes:
         try:
-            return self._raw.read1(_CHUNK_SIZE)
+            return read(_CHUNK_SIZE)
         except _CONNECTION_ERRORS as error:
             self.close()
             raise self._client.fault(error, begun=True) from None

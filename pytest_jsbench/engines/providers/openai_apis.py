@@ -68,8 +68,10 @@ def _chat_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str,
 def _add_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
     # The usage comes with the last choice, or after the last choice in a chunk without choices.
-    _add_chat_usage(answer, chunk.get("usage"))
-    answer.update_usage(Usage(service_tier=read_tier(chunk.get("service_tier"))))
+    if usage := chunk.get("usage"):
+        _add_chat_usage(answer, usage)
+    if tier := read_tier(chunk.get("service_tier")):
+        answer.update_usage(Usage(service_tier=tier))
     _add_server_times(answer, chunk)
     for each in items(chunk, "choices"):
         choice = as_object(each)
@@ -193,8 +195,11 @@ _SERVER_TIMES = (
 def _add_server_times(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     """Add the times that the server has measured, if the server sends them."""
     for group, unit, names in _SERVER_TIMES:
+        times = body.get(group)
+        if not isinstance(times, dict):  # the usual case in the chunks of a stream
+            continue
         for name, field in names.items():
-            value = get(body, group, field)
+            value: Any = times.get(field)
             if type(value) in (int, float) and 0 <= value < _MAX_SERVER_TIME:
                 answer.server_times[name] = value * unit
 

@@ -255,6 +255,24 @@ def test_torn_body_is_a_truncated_answer(client: Client, provider: Provider, end
     assert (caught.value.kind, caught.value.was_truncated) == (FaultKind.CONNECTION, True)
 
 
+def test_timeout_of_the_socket_is_set_once_for_many_pieces(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeouts: list[float] = []
+
+    class Socket(socket.socket):
+        def settimeout(self, seconds: float | None) -> None:
+            timeouts.append(seconds or 0.0)
+            super().settimeout(seconds)
+
+    monkeypatch.setattr(socket, "socket", Socket)
+    provider.replies.append(stream_reply(*("data: 1\n\n",) * 20, pause=0.005))
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    timeouts.clear()
+    assert len(list(response.iter_bytes())) == 20
+    assert len(timeouts) <= 2
+
+
 def test_request_that_is_not_read_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
