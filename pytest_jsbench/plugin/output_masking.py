@@ -93,7 +93,11 @@ class Secrecy:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Mask the report of a test: traceback (which may show local variables of an SDK) and captured output."""
-        report = self._cleaned((yield))
+        report = yield
+        shown = "\n".join(_shown_texts(report))
+        if not any(secrets.may_change(shown) for secrets in self._secrets):
+            return report
+        self._cleaned(report)
         report.user_properties = [(self.mask(name), self._shown(value)) for name, value in report.user_properties]
         if hasattr(report, "wasxfail"):
             report.wasxfail = self.mask(report.wasxfail)
@@ -139,6 +143,19 @@ class Secrecy:
             return record
 
         return clean_record
+
+
+def _shown_texts(report: pytest.TestReport) -> Iterator[str]:
+    """Yield all texts of a report that pytest prints, sends or writes to files."""
+    for name, text in report.sections:
+        yield name
+        yield text
+    if report.longrepr:
+        yield str(report.longrepr)
+    for name, value in report.user_properties:
+        yield name
+        yield str(value)
+    yield getattr(report, "wasxfail", "")
 
 
 def silence_loggers(config: pytest.Config) -> None:

@@ -108,3 +108,37 @@ def test_a_secret_at_the_cut_is_not_shown_by_half() -> None:
 
 def test_the_word_sent_in_place_of_a_key_is_not_a_secret() -> None:
     assert one_line("none of these", secret="none") == "none of these"
+
+
+_WRITTEN = (
+    KEY,
+    json.dumps(KEY)[1:-1],
+    "".join(f"\\u{ord(one):04X}" for one in KEY),
+    urllib.parse.quote(KEY, safe=""),
+    html.escape(KEY),
+    base64.b64encode(b"u" + KEY.encode() + b":x").decode(),
+    f"{KEY[:12]}…",
+    f"{KEY[:6]}...",
+    KEY[:5],
+    "hunter2",
+    "hunter22",
+    "me:PW@",
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(_WRITTEN) | st.text('a\\"%&;u ….'), max_size=3).map("".join), max_size=4))
+def test_texts_that_may_not_change_are_not_changed(texts: list[str]) -> None:
+    secrets = Secrets([KEY, "hunter2"], in_messages=["me:PW@"])
+    if not secrets.may_change("\n".join(texts)):
+        assert [secrets.mask_message(text) for text in texts] == texts
+
+
+@pytest.mark.parametrize("written", [*_WRITTEN[:8], "hunter2", "me:PW@"])
+def test_a_secret_in_any_line_may_change_the_text(written: str) -> None:
+    secrets = Secrets([KEY, "hunter2"], in_messages=["me:PW@"])
+    assert secrets.mask_message(written) != written
+    assert secrets.may_change(f"a\n{written}\nb")
+
+
+def test_a_text_without_a_secret_will_not_change() -> None:
+    assert not SECRETS.may_change('jsbench.task\nt::c: {"a": "\\u00e9 100% \\"x\\" &amp;"}…')
