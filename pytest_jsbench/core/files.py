@@ -353,13 +353,12 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
 
 def json_line(value: object) -> bytes:
     """Return a value as JSON on one line, in ASCII, with a line end; raise ValueError for NaN and infinity."""
-    # msgspec writes null for NaN and infinity, and rejects lone surrogates.
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-        # `parse_json` reads the compact form several times as fast.
-        if (plain := msgspec.json.encode(value)).isascii():
-            text = plain
-    return text + b"\n"
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeError, TypeError, RecursionError):
+        plain = msgspec.json.encode(value)
+        # msgspec writes null for NaN and infinity, which then reads back as another value.
+        if plain.isascii() and msgspec.json.decode(plain) == value:
+            return plain + b"\n"
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
 
 
 def decode(data: bytes) -> str:

@@ -104,6 +104,20 @@ def test_json_line_has_every_value_in_ascii(lone: str) -> None:
     assert parse_json(json_line({"text": "ascii", "time": 4.1e-05})) == {"text": "ascii", "time": 4.1e-05}
 
 
+def test_json_line_is_encoded_once_unless_msgspec_changes_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> str:
+        raise AssertionError
+
+    deep: Any = []
+    for _ in range(200):
+        deep = [deep]
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", fail)
+        assert json_line({"a": [1, 2.5, None, 2**70]}) == b'{"a":[1,2.5,null,1180591620717411303424]}\n'
+    for value in ({"a": "é"}, {1: 2}, (1, (2,)), deep, {"a": "\ud800"}):
+        assert json_line(value) == json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_json_line_rejects_nan_instead_of_writing_null(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import json
 import os
 import threading
 import warnings
@@ -11,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_jsbench.core.errors import JournalError, RecordError
@@ -215,7 +215,7 @@ def test_record_without_memory_is_one_error_and_damages_no_line(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(json, "dumps", broken)
+        patched.setattr(msgspec.json, "encode", broken)
         with pytest.raises(JournalError, match="out of memory; the record of"):
             book.append(another)
     book.append(examples.record("c"))
