@@ -171,15 +171,24 @@ class FileReader:
 
     def _open(self, path: Path) -> BinaryIO:
         place = self.start / path
-        if self.root is not None and not inside(self.start / self.root, place):
-            raise Unreadable(f"leads out of {self.root}", reason="outside")
+        resolved = self._resolve(place)
         # Opening a pipe or device must not block.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(real(place), flags)
+        descriptor = os.open(resolved, flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise Unreadable("cannot be read: not a file", reason="not_a_file")
         return os.fdopen(descriptor, "rb")
+
+    def _resolve(self, place: Path) -> Path:
+        """Return the path with links resolved; raise Unreadable if it is not in the root directory."""
+        if self.root is None:
+            return real(place)
+        with contextlib.suppress(ValueError):  # for example a null byte in a path from a third-party file
+            resolved = real(place)
+            if _is_below(real(self.start / self.root), resolved):
+                return resolved
+        raise Unreadable(f"leads out of {self.root}", reason="outside")
 
     def _lines(self, file: BinaryIO | gzip.GzipFile, largest: int) -> Iterator[Line]:
         start = 0
@@ -311,6 +320,11 @@ def inside(root: Path, path: Path) -> bool:
         place = real(path)
     except ValueError:  # for example a null byte in a path from a third-party file
         return False
+    return _is_below(folder, place)
+
+
+def _is_below(folder: Path, place: Path) -> bool:
+    """Return whether a path is in the directory or its hub cache's blobs; in both, links are resolved."""
     return place.is_relative_to(folder) or any(place.is_relative_to(store) for store in _stores(folder))
 
 

@@ -271,6 +271,8 @@ class RedactingEngine:
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
         self._engine = engine
+        #: The engine if it counts tokens; such a check takes as long as an attempt's prompt.
+        self._counter = engine if isinstance(engine, TokenCounter) else None
         self._secrets = secrets
         self._lock = threading.Lock()
         #: Number of answered calls.
@@ -304,7 +306,7 @@ class RedactingEngine:
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """Return the number of tokens of the prompt; None if the engine cannot count tokens."""
-        return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
+        return None if self._counter is None else self._counter.count_tokens(prompt)
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """Return the tokens of the text; None if the engine has no tokenizer."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -145,11 +145,11 @@ class Layer(Protocol):
 class RecordedAnswers:
     """Answers from the engine's recordings, which need no call and count towards no limit."""
 
-    engine: Engine
+    engine: CachingEngine
 
     def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
         """Return the recorded answer, if any."""
-        recorded = self.engine.remembered(request) if isinstance(self.engine, CachingEngine) else None
+        recorded = self.engine.remembered(request)
         if recorded is None:
             return below(request, tries)
         tries.answered_by = AnsweredBy(engine=REMEMBERED, model=recorded.model)
@@ -275,6 +275,15 @@ class Runner:
     first_back_off: float = 0.5
     #: Returns a random number between two numbers, for the waits before retries.
     uniform: Callable[[float, float], float] = random.uniform
+    #: The engine if it counts tokens.
+    counter: TokenCounter | None = field(init=False, repr=False, compare=False)
+    #: Layers around the engine, the outermost first.
+    layers: tuple[Layer, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look once, not in each attempt, for what the engine can do beyond generating answers."""
+        object.__setattr__(self, "counter", self.engine if isinstance(self.engine, TokenCounter) else None)
+        object.__setattr__(self, "layers", tuple(self._around_engine()))
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """
@@ -370,7 +379,7 @@ class Runner:
 
     def _length(self, prompt: Prompt) -> PromptLength | Failed:
         try:
-            tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
+            tokens = None if self.counter is None else self.counter.count_tokens(prompt)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
             message = f"the prompt's tokens could not be counted: {type(error).__name__}: {error}; nothing was sent"
             return Failed(kind=FaultKind.ENGINE, message=message)
@@ -397,15 +406,13 @@ class Runner:
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {_error_text(error)}")
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers around the engine, the outermost first."""
-        limits = () if self.admission is None else (Limits(self.admission),)
-        return (
-            RecordedAnswers(self.engine),
-            Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform),
-            *limits,
-        )
+    def _around_engine(self) -> Iterator[Layer]:
+        """Yield the layers around the engine, the outermost first."""
+        if isinstance(self.engine, CachingEngine):
+            yield RecordedAnswers(self.engine)
+        yield Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform)
+        if self.admission is not None:
+            yield Limits(self.admission)
 
     def _generate(self, request: Request, tries: Tries) -> Generation:
         """Call the engine through its layers, and return the result; raise Refused if a call is not allowed."""
