@@ -375,6 +375,9 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
     #: HTTP status; None if there was no response.
     status: int | None = write_always(None)
 
+    # A failed call has none of these parts of other generations; they are not written.
+    timing = usage = sent = None
+
 
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A grammar's decision on one labelled answer."""
@@ -403,6 +406,9 @@ class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decide
     timing: Timing
     #: Name and version of the decoding library; empty if the engine does not report the library.
     library: str = ""
+
+    # A grammar that no model uses has none of these parts of other generations; they are not written.
+    usage = sent = None
 
 
 Generation = Completion | Declined | Failed | Decided

@@ -49,7 +49,7 @@ class AttemptGroups:
     @cached_property
     def completions(self) -> list[AttemptFacts]:
         """Attempts with an answer from a model."""
-        return [attempt for attempt in self.counted if attempt.generation == "completion"]
+        return [attempt for attempt in self.counted if attempt.generation_type == "completion"]
 
     @cached_property
     def answered(self) -> list[AttemptFacts]:

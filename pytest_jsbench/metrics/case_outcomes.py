@@ -186,7 +186,7 @@ def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str,
     """Return the measurements of an attempt; empty without an answer, or if the answer is from a recording."""
     timing = attempt.timing
     usage = attempt.usage
-    if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:
+    if attempt.generation_type != "completion" or attempt.remembered or timing is None or usage is None:
         return {}
     values = {
         **{name: getattr(timing, name) for name in ("ttft", "tgt", "gct")},

@@ -276,7 +276,7 @@ class Metrics(Measurements):
     @metric(COUNT)
     def declined(self) -> int:
         """Number of attempts that the engine declined."""
-        return sum(attempt.generation == "declined" for attempt in self._groups.counted)
+        return sum(attempt.generation_type == "declined" for attempt in self._groups.counted)
 
     @metric(COUNT)
     def disputed(self) -> int:

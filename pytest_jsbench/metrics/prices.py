@@ -52,7 +52,7 @@ def costs(run: Run) -> Costs:
         if who in unpriced or outcome.usage is None:
             continue
         try:
-            cost = _cost(outcome.usage, who, run.metadata.started_at, batch=outcome.batch)
+            cost = _cost(outcome.usage, who, run.metadata.started_at, batch=outcome.batch is not None)
         except LookupError:
             unpriced[who] = f"no published price for {who.provider} {who.model}"
             continue

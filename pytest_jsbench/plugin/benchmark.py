@@ -78,7 +78,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
         attempts: dict[str, list[AttemptFacts]] = {}
         for attempt in part.outcomes:
             # a replayed answer has the times of its recording
-            if attempt.generation == "completion" and not attempt.remembered:
+            if attempt.generation_type == "completion" and not attempt.remembered:
                 attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
         for metric, name in itertools.product(_METRICS, attempts):
             values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]

@@ -280,10 +280,11 @@ class Suite:
         if self._context.handover.redaction is not None:  # captured output may contain prompts or answers
             report.sections.clear()
         if report.when == "call" and item.outcome is not None:
-            attempt = item.outcome.result
-            transport.attach(report, [item.outcome], getattr(attempt, "failure_type", None))
-            if (timing := getattr(attempt, "timing", None)) is not None:
-                report.duration = timing.tgt
+            made = item.outcome.result
+            facts = made if isinstance(made, AttemptFacts) else None
+            transport.attach(report, [item.outcome], None if facts is None else facts.failure_type)
+            if facts is not None and facts.timing is not None:
+                report.duration = facts.timing.tgt
             item.outcome = None  # free memory: pytest keeps the item, and the report contains the result
         return report
 

@@ -20,7 +20,7 @@ from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, At
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
-from pytest_jsbench.verdicts import FailureType, Note
+from pytest_jsbench.verdicts import FailureType, Note, Verdict
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
@@ -69,23 +69,19 @@ class DecisionCounts:
         )
 
 
-#: Fields that an outcome copies from its record, and fields that it copies from the record's verdict.
-_COPIED_FROM_RECORD = (
-    *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
-    *("answered_by", "called_again", "scores"),
-)
-_COPIED_FROM_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_kept", "trivial")
-
-
 class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="facts", tag_field="type"):
-    """The parts of an attempt's record that stay in memory: all but the schema, the prompt and the answer."""
+    """
+    What became of an attempt, in numbers and names; the schema, the prompt, the answer and all messages stay on disk.
+
+    A field that the record or its verdict also has is the same value, without the texts in it.
+    """
 
     key: CaseKey
     repeat: int
     #: Place of the attempt's record; the record itself if it is not on disk.
     source: Place | Record
     #: Type of the engine's result; None for an excluded case, for which no call was made.
-    generation: GenerationType | None
+    generation_type: GenerationType | None
     failure_type: FailureType | None
     reason: str | None
     valid: bool | None
@@ -112,8 +108,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     answered_by: AnsweredBy | None
     #: For an answer from recordings, the settings that were different when the answer was recorded.
     asked_otherwise: str | None
-    #: Whether the answer came from a provider's batch.
-    batch: bool
+    #: Id of the provider's batch that contained the call; None for a single call.
+    batch: str | None
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
     #: Whether properties in a conforming answer are in the schema's order; None if not applicable.
@@ -132,10 +128,14 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     scores: Mapping[str, tuple[int, int]] = {}
 
     def __post_init__(self) -> None:
-        """Intern names, so that equal names in many outcomes take memory only once."""
+        """Intern names, so that equal names in many facts take memory only once."""
         for name in ("broken", "codes", "keywords", "trivial"):
             if (names := getattr(self, name)) is not None:
                 force_setattr(self, name, tuple(map(sys.intern, names)))
+        if self.variant:
+            force_setattr(self, "variant", sys.intern(self.variant))
+        if self.batch is not None:
+            force_setattr(self, "batch", sys.intern(self.batch))
 
     @property
     def attempt(self) -> Attempt:
@@ -180,17 +180,17 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     @property
     def answered(self) -> bool:
         """Whether the engine gave an answer, or decided about labelled answers."""
-        return self.generation in {"completion", "decided"}
+        return self.generation_type in {"completion", "decided"}
 
     @property
     def failed(self) -> bool:
         """Whether the call failed."""
-        return self.generation == "failed"
+        return self.generation_type == "failed"
 
     @property
     def made(self) -> bool:
         """Whether the engine was called: a model for an answer, or a grammar for decisions about labelled answers."""
-        return self.prompt_digest is not None or self.generation in {"decided", "declined"}
+        return self.prompt_digest is not None or self.generation_type in {"decided", "declined"}
 
     def read(self, lines: LinesByPlace | None = None) -> Record:
         """Read the record from disk; to read many records, use `Records`, or pass open `lines`."""
@@ -201,33 +201,33 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
 
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptFacts:
-        """Return the outcome of a record; without the record's place on disk, the outcome keeps the record itself."""
-        verdict = record.verdict
+        """Return the facts in a record; without the record's place on disk, the facts keep the record itself."""
         generation = record.generation
-        sent = getattr(generation, "sent", None)
-        decided = generation.decisions if isinstance(generation, Decided) else None
+        decisions = generation.decisions if isinstance(generation, Decided) else None
         broken = [
-            *(violation.keyword for violation in verdict.violations),
-            *(keyword for decision in decided or () for keyword in decision.keywords),
+            *(violation.keyword for violation in record.verdict.violations),
+            *(keyword for decision in decisions or () for keyword in decision.keywords),
         ]
+        values = {name: getattr(record, name) for name in _OF_RECORD}
+        values |= {name: getattr(record.verdict, name) for name in _OF_VERDICT}
+        # the only two parts with texts
+        values["match"] = None if record.match is None else record.match.counts()
+        values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
         return cls(
-            **{name: getattr(record, name) for name in _COPIED_FROM_RECORD},
-            **{name: getattr(verdict, name) for name in _COPIED_FROM_VERDICT},
+            **values,
             source=source or record,
-            generation=None if generation is None else type_of(generation),
+            generation_type=None if generation is None else type_of(generation),
             broken=tuple(dict.fromkeys(broken)),
             fault=generation.kind if isinstance(generation, Failed) else None,
-            timing=getattr(generation, "timing", None),
-            usage=getattr(generation, "usage", None),
-            decisions=None if decided is None else DecisionCounts.of(decided),
+            decisions=None if decisions is None else DecisionCounts.of(decisions),
             keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
-            asked_otherwise=None if sent is None else sent.asked_otherwise,
-            batch=record.batch is not None,
-            served_by=getattr(generation, "served_by", None),
-            variant=sys.intern(record.variant),
-            match=None if record.match is None else record.match.counts(),
-            test_outcome=None if record.test_outcome is None else record.test_outcome.without_messages(),
+            asked_otherwise=None if record.sent is None else record.sent.asked_otherwise,
         )
+
+
+#: Fields of the facts that a record has, and those that its verdict has.
+_OF_RECORD = tuple(name for name in AttemptFacts.__struct_fields__ if hasattr(Record, name))
+_OF_VERDICT = tuple(name for name in AttemptFacts.__struct_fields__ if hasattr(Verdict, name))
 
 
 def open_lines() -> LinesByPlace:

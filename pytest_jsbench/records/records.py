@@ -14,7 +14,16 @@ from msgspec import Struct, structs
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.generations import Completion, Declined, Generation, GenerationParams
+from pytest_jsbench.core.generations import (
+    Completion,
+    Declined,
+    Generation,
+    GenerationParams,
+    Sent,
+    ServedBy,
+    Timing,
+    Usage,
+)
 from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
@@ -323,10 +332,29 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         return None if self.written_prompt is None else self.written_prompt.digest
 
     @property
+    def timing(self) -> Timing | None:
+        """Times of the call; None without an answer, or if they were not measured."""
+        return None if self.generation is None else self.generation.timing
+
+    @property
+    def usage(self) -> Usage | None:
+        """Token counts of the call; None if no model answered."""
+        return None if self.generation is None else self.generation.usage
+
+    @property
+    def sent(self) -> Sent | None:
+        """Request that the engine sent; None if no model answered, or if the engine does not report it."""
+        return None if self.generation is None else self.generation.sent
+
+    @property
+    def served_by(self) -> ServedBy | None:
+        """What the server said about itself in its answer; None without an answer, or if it said nothing."""
+        return self.generation.served_by if isinstance(self.generation, Completion) else None
+
+    @property
     def batch(self) -> str | None:
         """Id of the provider's batch that contained the call; None for a single call."""
-        sent = getattr(self.generation, "sent", None)
-        return None if sent is None else sent.batch
+        return None if self.sent is None else self.sent.batch
 
     @property
     def explanation(self) -> str:

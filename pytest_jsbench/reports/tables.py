@@ -80,7 +80,10 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
 
 
 #: Attributes of each object that are the values of columns; the names are the same unless a mapping is given.
-_OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
+_OF_FACTS = (
+    *("failure_type", "reason", "valid", "disputed", "fault", "queue_s", "retries", "started_at"),
+    *("schema_digest", "prompt_digest"),
+)
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
 _OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
 _OF_USAGE = (*COUNTS, "service_tier")
@@ -92,7 +95,7 @@ def _row(outcome: AttemptFacts, record: Record, who: AnsweredBy, cost: float | N
     decisions = outcome.decisions
     answered = generation if isinstance(generation, Completion) else None
     sources: tuple[tuple[object, Mapping[str, str]], ...] = (
-        (outcome, {name: name for name in (*_OF_OUTCOME, "schema_digest", "prompt_digest")}),
+        (outcome, {name: name for name in _OF_FACTS} | {"generation": "generation_type"}),
         (outcome.timing, {name: name for name in _OF_TIMING}),
         (outcome.usage, {name: name for name in _OF_USAGE}),
         (record.params, {name: name for name in _OF_PARAMS}),

@@ -303,7 +303,7 @@ class Runner:
             generation = _with_sent_schema(generation, prepared.adapted, case.schema)
         else:
             generation = prepared.request
-        sent = getattr(generation, "sent", None)
+        sent = generation.sent
         changes = prepared.changes
         if isinstance(prepared.adapted, Adapted) and sent is not None and sent.schema is not None:
             changes += _changes_by_engine(prepared.adapted.schema, sent.schema)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKind
@@ -17,9 +17,10 @@ from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import AttemptFacts, Place
-from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome, Record
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType
 from tests.support import examples
 from tests.support.examples import replace
@@ -200,6 +201,25 @@ def test_outcome_has_no_schema_prompt_or_answer(tmp_path: Path) -> None:
     assert "secret" not in json.dumps(to_json(run.outcomes[0])).replace(str(tmp_path), "")
 
 
+def test_parts_of_the_record_and_the_verdict_are_not_copied() -> None:
+    record = examples.record("a", generation=examples.batched(), verdict=examples.DISPUTED)
+    facts = AttemptFacts.of(record)
+
+    assert (facts.timing, facts.batch, facts.notes) == (None, "batch_1", record.verdict.notes)
+    assert facts.usage is record.usage
+    assert facts.asked_by is record.asked_by
+    assert facts.disputed
+
+
+def test_facts_have_no_texts_of_a_comparison_or_a_test() -> None:
+    found = match(Expected(value={"n": 1}), {"n": "a secret"})
+    failed = ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION, field="a secret", message="a secret")
+    facts = AttemptFacts.of(replace(examples.record("a"), match=found, test_outcome=failed))
+
+    assert facts.match == found.counts()
+    assert facts.test_outcome == ProjectTestOutcome(end=End.FAILED, cause=Cause.ASSERTION)
+
+
 def test_a_record_that_no_disk_has_is_sent_with_its_outcome() -> None:
     outcome = AttemptFacts.of(examples.record("a"))
 
@@ -209,7 +229,7 @@ def test_a_record_that_no_disk_has_is_sent_with_its_outcome() -> None:
 def test_each_kind_of_generation_is_distinguished() -> None:
     kinds = [AttemptFacts.of(examples.record("a", verdict=verdict, generation=one)) for verdict, one in ENDS]
 
-    assert [one.generation for one in kinds] == [
+    assert [one.generation_type for one in kinds] == [
         *["completion"] * 4,
         "declined",
         "failed",

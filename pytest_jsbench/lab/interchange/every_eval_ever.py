@@ -334,7 +334,7 @@ def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
         "messages" if has_lists else "interactions": None,
         "answer_attribution": [] if answered is None else [{**_ATTRIBUTION, "extracted_value": answered.text}],
         "evaluation": {"score": float(record.verdict.passed), "is_correct": is_correct},
-        "token_usage": _usage(getattr(generation, "usage", None)),
+        "token_usage": _usage(record.usage),
         "performance": _performance(record, details="additional_details" if has_lists else None),
         "error": _error(record),
         "metadata": _metadata(record),
@@ -363,7 +363,7 @@ def _usage(usage: Usage | None) -> dict[str, int | None] | None:
 
 
 def _performance(record: Record, *, details: str | None) -> dict[str, Any] | None:
-    timing = getattr(record.generation, "timing", None)
+    timing = record.timing
     if timing is None:
         return None
     figures: dict[str, Any] = {
@@ -371,7 +371,7 @@ def _performance(record: Record, *, details: str | None) -> dict[str, Any] | Non
         "time_to_first_token_ms": None if timing.ttft is None else timing.ttft * 1000,
         "generation_time_ms": None if timing.gct is None else timing.gct * 1000,
     }
-    tpot = tpot_ms(timing, getattr(record.generation, "usage", None))
+    tpot = tpot_ms(timing, record.usage)
     if details is not None and tpot is not None:
         figures[details] = {"time_per_output_token_ms": f"{tpot:.6g}"}
     return figures

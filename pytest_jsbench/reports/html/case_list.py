@@ -168,7 +168,7 @@ def details_of(record: Record) -> dict[str, Any]:
     generation = record.generation
     redacted = record.redacted
     prompt = record.prompt
-    sent = getattr(generation, "sent", None)
+    sent = record.sent
     answer = ""
     if isinstance(generation, Decided):
         answer = _cut("\n".join(map(_decision, generation.decisions)))
