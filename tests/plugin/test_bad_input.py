@@ -33,33 +33,31 @@ from tools.reference import EXAMPLES
         # an unset variable of a workflow removes no limit, gate or redaction
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
-            "ERROR: --jsbench-redact: expected one of on, off, found ''; write --jsbench-redact=on if the next *",
+            "--jsbench-redact: expected one of on, off, found ''; write --jsbench-redact=on if the next *",
         ),
-        (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
-        (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),
-        (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, 1of5 (*, found '3/2'"),
+        (["--jsbench-engine="], "--jsbench-engine: expected NAME, found ''"),
+        (["--jsbench-min-pass-rate="], "--jsbench-min-pass-rate: expected *, found ''"),
+        (["--jsbench-shard=3/2"], "--jsbench-shard: expected NUMBER/COUNT such as 2/5, 1of5 (*, found '3/2'"),
         (
             ["--jsbench-export=xml=x"],
             "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; to use your own *",
         ),
         (
             ["--jsbench-report=schemas"],
-            "ERROR: --jsbench-report: *schemas is a directory; name a file, such as *schemas/report.html",
+            "--jsbench-report: *schemas is a directory; name a file, such as *schemas/report.html",
         ),
         (["--jsbench-comparer=n=near"], "*--jsbench-comparer*"),
         (["--jsbench-comparer=n=function:no_such_module:same"], "*--jsbench-comparer*"),
         (
             ["--jsbench-classify=german"],
-            "ERROR: unknown classifier or metric 'german': expected package.module:function; no installed *",
+            "unknown classifier or metric 'german': expected package.module:function; no installed *",
         ),
-        (["--jsbench-max-cost=1"], "ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"),
+        (["--jsbench-max-cost=1"], "--jsbench-max-cost: calls of engine 'scripted' have no published price*"),
         (["--jsbench-prompt=schemas"], "*unknown prompt 'schemas': did you mean 'schema'?*or a Jinja2 file*"),
         (["--jsbench-prompt=nowhere.j2"], "*no prompt file 'nowhere.j2'*"),
         (["--jsbench-prompt=nowhere:ask"], "*prompt: cannot import nowhere*"),
         (["--jsbench-where=sise<3"], "*--jsbench-where: unknown field 'sise': did you mean 'size'?*"),
         (["--jsbench-where=size>3000"], "*no case of 'schemas' meets 'size>3000'; the dataset has 1 case*"),
-        (["jsbench::orderz"], "ERROR: not found: jsbench::orderz: did you mean 'jsbench::orders'?*"),
-        (["jsbench::orderz::a"], "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders::a'?*"),
         (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
         (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: no metric 'pas_rate': did you mean 'pass_rate'?*"),
         (
@@ -75,11 +73,11 @@ from tools.reference import EXAMPLES
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json has no outcomes of cases*"),
         (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: *alien.json has no case of this run*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
-        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),
+        (["--jsbench-output=taken"], "*--jsbench-output=*taken*choose a writable directory*"),
         # a worker on another machine
-        (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard *"),
-        (["--dist=load", "--tx=2*socket=other:8888"], "ERROR: --tx=2[*]socket=other:8888: * use -n N *"),
-        (["--dist=load", "--tx=popen//via=other"], "ERROR: --tx=popen//via=other: * use -n N *"),
+        (["--dist=load", "--tx=ssh=user@other"], "--tx=ssh=user@other: * use -n N * --jsbench-shard *"),
+        (["--dist=load", "--tx=2*socket=other:8888"], "--tx=2[*]socket=other:8888: * use -n N *"),
+        (["--dist=load", "--tx=popen//via=other"], "--tx=popen//via=other: * use -n N *"),
     ],
 )
 def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str) -> None:
@@ -93,13 +91,32 @@ def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str
         }
     )
 
-    result = bench.run("--jsbench-output=out", *args)
+    with pytest.raises(pytest.UsageError) as error:
+        bench.pytester.parseconfigure(*bench.arguments("--jsbench-output=out", *args))
+
+    assert fnmatch(str(error.value), message)
+    assert "\n" not in str(error.value)
+    records = bench.path.glob("out/*/records*.jsonl")
+    assert not any(line for path in records for line in path.read_text().splitlines()[1:])
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--jsbench-engine=opnai", "*opnai*did you mean 'openai'?*"),
+        ("jsbench::orderz", "ERROR: not found: jsbench::orderz: did you mean 'jsbench::orders'?*"),
+        ("jsbench::orderz::a", "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders::a'?*"),
+    ],
+)
+def test_run_with_bad_input_ends_with_one_line_and_no_call(bench: Bench, argument: str, message: str) -> None:
+    bench.case("a", {"fault": "engine", "message": "must not be asked"})
+
+    result = bench.run("--jsbench-output=out", argument)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     errors = [
         line for line in result.errlines if line.strip() and not line.startswith(("usage:", "  inifile", "  rootdir"))
     ]
-    assert "Traceback" not in result.stderr.str()
     pytest.LineMatcher(errors).fnmatch_lines([message])
     assert len(errors) == 1, errors
     records = bench.path.glob("out/*/records*.jsonl")

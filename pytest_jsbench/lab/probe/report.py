@@ -277,7 +277,7 @@ def _words(finding: ModeFinding) -> str:
             share = f"{mixed} of {last.replies.decided}"
             words = f"mixes up answers{above}: at {last.reached}, {share} belong to other requests"
         case Enforcement.BROKEN_FOR_KEYWORDS:
-            words = f"broken for {_join_names(finding.broken)}: {_evidence(finding)} otherwise"
+            words = f"broken for {_join_names(finding.broken)}: otherwise {_evidence(finding)}"
         case Enforcement.UNDECIDED:
             return f"undecided: {_why_undecided(finding)}"
     if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
