@@ -55,14 +55,13 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         if is_preset(name):
             continue
         try:
-            option_names = _options(name)
-            model = default_model(name)
+            factory = registry.find(name)
         except JSBenchError as error:
             problems[name] = str(error)
             continue
-        others[name] = option_names
-        if model:
-            models[name] = model
+        others[name] = None if factory.options is None else sorted(factory.options)
+        if factory.default_model is not None:
+            models[name] = factory.default_model
     if options.json:
         described = {preset.name: to_json(preset) for preset in chosen}
         data: dict[str, object] = {"engines": others, "presets": described, "default_models": models}
@@ -88,12 +87,6 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 def default_model(name: str) -> str | None:
     """Return the engine's default model; None if the engine has none."""
     return None if is_preset(name) else registry.find(name).default_model
-
-
-def _options(name: str) -> list[str] | None:
-    """Return the names of the engine's options; None for a third-party engine that does not declare them."""
-    options = registry.find(name).options
-    return None if options is None else sorted(options)
 
 
 def _tables(
