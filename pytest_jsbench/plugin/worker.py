@@ -17,6 +17,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import end_idle_children
+from pytest_jsbench.core.heaps import limit_heaps
 from pytest_jsbench.plugin.context import RunContext, variant_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, makes_attempts
 from pytest_jsbench.records.facts import AttemptFacts
@@ -93,6 +94,7 @@ class Worker:
             self._run.open(cases=of_cases, tests=of_tests)
         if cases:
             concurrency = {name: self._run.plan.variants[name].concurrency for name in of_cases}
+            limit_heaps()
             self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=self._context.steals)
 
     @pytest.hookimpl(tryfirst=True)
