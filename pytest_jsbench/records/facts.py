@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
 
 
-class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
+class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type", gc=False):
     """Place of a record's line: its file, and the number of bytes before the line."""
 
     path: Path
@@ -69,7 +69,8 @@ class DecisionCounts:
         )
 
 
-class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="facts", tag_field="type"):
+# Nothing in a frozen value refers back to it, so the garbage collector need not visit one for each attempt.
+class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="facts", tag_field="type", gc=False):
     """
     What became of an attempt, in numbers and names; the schema, the prompt, the answer and all messages stay on disk.
 

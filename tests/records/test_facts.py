@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import random
@@ -209,6 +210,13 @@ def test_parts_of_the_record_and_the_verdict_are_not_copied() -> None:
     assert facts.usage is record.usage
     assert facts.asked_by is record.asked_by
     assert facts.disputed
+
+
+def test_garbage_collector_visits_no_facts(tmp_path: Path) -> None:
+    (facts,) = written(tmp_path / "records.jsonl", [examples.record("a")]).outcomes
+
+    assert not gc.is_tracked(facts)
+    assert not gc.is_tracked(facts.source)
 
 
 def test_facts_have_no_texts_of_a_comparison_or_a_test() -> None:
