@@ -170,7 +170,7 @@ def add_private_cases(bench: Bench) -> tuple[str, ...]:
     return (*SUITE, "--jsbench-redact")
 
 
-#: Outputs of a run, of which run.json is by far the longest.
+#: All outputs of a run without the longest one, run.json.
 SHORT_OUTPUTS = ("terminal.txt", "summary.md", "report.txt", "junit.xml")
 OUTPUTS = (*SHORT_OUTPUTS, "run.json")
 
