@@ -299,13 +299,16 @@ class GuardedCalls:
         *,
         memory: int | None = MEMORY,
         private: bool = False,
+        serves: bool = False,
         alarm: AlarmKind | None = None,
         start: Callable[[AlarmKind], ChildProcess] = ChildProcess,
     ) -> None:
         """
         Limit the child, which `start` starts, to `memory` bytes of mapped memory, or of private memory if `private`;
-        None means no limit.
+        None means no limit. If `serves`, the child works between calls too, such as a server.
         """
+        #: Whether the child works between calls, so that it must not be ended because it makes no call.
+        self.serves = serves
         self._start = start
         self._memory = memory
         self._private = private
@@ -434,9 +437,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def end_idle_children() -> None:
-    """End the children of this process that make no call, to free their memory; a later call starts another child."""
+    """
+    End the children of this process that make no call and serve nothing, to free their memory; a later call starts
+    another child.
+    """
     for calls in list(_calls):
-        calls.let_go()
+        if not calls.serves:
+            calls.let_go()
 
 
 @functools.cache

@@ -130,7 +130,7 @@ def serve_model(settings: ServerSettings, *, timeout: float, server: str = _SERV
     it is restarted at the same address (see `local_guard`). The server ends with the block, or when the process that
     started it ends, which closes the server's standard input.
     """
-    calls = GuardedCalls(memory=None)  # no limit: the model may need any amount of memory
+    calls = GuardedCalls(memory=None, serves=True)  # no limit: the model may need any amount of memory
     try:
         address: str = calls.call(server, asdict(settings), seconds=timeout)
     except _NOT_STARTED as error:

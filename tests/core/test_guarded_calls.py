@@ -123,6 +123,16 @@ def test_only_idle_children_are_ended_together(kept: GuardedCalls, tmp_path: Pat
         first.result(timeout=30)
 
 
+def test_a_child_that_serves_between_calls_is_not_ended() -> None:
+    with contextlib.closing(GuardedCalls(serves=True)) as server, contextlib.closing(GuardedCalls()) as other:
+        for calls in (server, other):
+            calls.call("tests.support.child_functions:process", seconds=30)
+
+        end_idle_children()
+
+        assert (server.is_running(), other.is_running()) == (True, False)
+
+
 class SlowlyReadChild(ChildProcess):
     """A child whose end is read late."""
 

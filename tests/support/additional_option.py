@@ -24,7 +24,7 @@ ROW = """
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("params.top_k",),
-    ),
+    )
 """
 #: For each module: a line of its source, and what is added before this line.
 ADDED = {
