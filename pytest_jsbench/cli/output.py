@@ -44,6 +44,9 @@ class Output(io.TextIOBase):
         """Flush the stream, so that a program that reads from a pipe gets the text now."""
         self._stream.flush()
 
+    def close(self) -> None:
+        """Leave the stream open: it belongs to the caller, who may have closed it when this object is finalized."""
+
     def lines(self, lines: Iterable[str]) -> None:
         """Write each text as a line, and flush the stream."""
         self.writelines(f"{line}\n" for line in lines)
