@@ -16,6 +16,7 @@ from typing import Any
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message, check_calls
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.tool_offers import ToolOffer, question_digest
 
 #: A JSON Schema: an object, or `true` or `false`.
 Schema = bool | Mapping[str, Any]
@@ -122,6 +123,20 @@ class Case:
     #: Description of the request in words, such as a tool's name and description; empty if the dataset has no
     #: description.
     about: str = ""
+    #: Tools that the model may call; the schema is then that of an answer in text, `true` for any text. None if the
+    #: case offers no tools.
+    offer: ToolOffer | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of what an answer is judged by: the schema, and the tools if the case offers any."""
+        return question_digest(self.schema, self.offer)
+
+    @property
+    def named_schemas(self) -> tuple[tuple[str, Schema], ...]:
+        """The schemas by which an answer may be judged: that of the case without a name, and those of its tools."""
+        tools = () if self.offer is None else self.offer.tools
+        return ("", self.schema), *((tool.name, tool.parameters) for tool in tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

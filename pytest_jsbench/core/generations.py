@@ -9,16 +9,17 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.json_values import Count, Seconds, write_always
+from pytest_jsbench.core.json_values import Count, Seconds, to_json, write_always
+from pytest_jsbench.core.tool_offers import ToolOffer, question_digest
 
 
 class ResponseFormat(StrEnum):
@@ -56,6 +57,8 @@ class DeclineReason(StrEnum):
     CONTEXT_LENGTH = "context_length"
     #: The engine cannot pass the whole conversation to the model.
     UNSUPPORTED_MESSAGES = "unsupported_messages"
+    #: The engine cannot offer tools to the model.
+    UNSUPPORTED_TOOLS = "unsupported_tools"
     REFUSAL = "refusal"
 
 
@@ -70,29 +73,38 @@ class FinishReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationParams:
+class GenerationParams(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sampling parameters; a parameter is None if it is not sent and the engine chooses the value."""
 
     #: Maximum number of tokens in an answer.
     max_tokens: int
     #: Sampling temperature.
-    temperature: float | None = None
+    temperature: float | None = write_always(None)
     #: Sampling seed.
-    seed: int | None = None
+    seed: int | None = write_always(None)
     #: Time limit for the whole call, without retries, in seconds.
-    timeout: float = 120.0
+    timeout: float = write_always(120.0)
+    #: Which of the offered tools may be called: `auto`, `required`, `none` or the name of a tool; None for the choice
+    #: of the case.
+    tool_choice: str | None = None
 
     def with_repeat(self, repeat: int) -> GenerationParams:
         """
         Return the parameters for attempt number `repeat`, from 0; add the number to the seed, because the same seed
         would repeat the answer.
         """
-        return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
+        return self if self.seed is None or not repeat else structs.replace(self, seed=self.seed + repeat)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Parameters that affect the answer, by name; the tool choice only if it is set."""
+        values: dict[str, Any] = to_json(self)
+        del values["timeout"]
+        return values
 
 
 #: Names of the parameters that affect the answer.
-SAMPLING = tuple(parameter.name for parameter in fields(GenerationParams) if parameter.name != "timeout")
+SAMPLING = tuple(name for name in GenerationParams.__struct_fields__ if name != "timeout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +143,18 @@ class Request:
     schema: Schema
     params: GenerationParams
     origin: Origin = field(default_factory=Origin)
+    #: Tools of the case; None if it offers none.
+    offer: ToolOffer | None = None
+
+    @property
+    def offered(self) -> ToolOffer | None:
+        """Tools to send, with the tool choice of the run if it is set."""
+        return None if self.offer is None else self.offer.with_choice(self.params.tool_choice)
+
+    @property
+    def schema_digest(self) -> str:
+        """Digest of what the answer is judged by."""
+        return question_digest(self.schema, self.offer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +370,12 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     #: What the server says about itself in its answer; None if it says nothing.
     served_by: ServedBy | None = None
 
+    @property
+    def shown(self) -> str:
+        """The answer for display: its calls with the names of the tools, or its text."""
+        calls = [f"{call.name or '(no name)'}({call.arguments})" for call in self.calls]
+        return "\n".join(calls) if calls else self.text
+
 
 class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):
     """A decline: the engine does not support this schema or request, or the model refuses to answer."""
@@ -464,6 +494,8 @@ class EngineInfo:
     context: int | None = None
     #: Versions of the libraries that make the calls, and every setting that changes answers.
     details: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether the engine can send tools that a case offers (`Request.offer`).
+    offers_tools: bool = False
 
 
 GenerationType = Literal["completion", "declined", "failed", "decided"]

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.generations import Completion, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent, Tools
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address, EngineFactory
@@ -35,6 +37,7 @@ from pytest_jsbench.engines.engine_options import (
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_guard import LEAST_PATIENCE, RestartGuard, SharedState, Supervisor
 from pytest_jsbench.engines.local_server import ServerSettings
+from pytest_jsbench.engines.local_tools import describe_tools, read_calls, schema_of_answer
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings
@@ -44,7 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Prompt, Schema
-    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+    from pytest_jsbench.core.generations import GenerationParams, Request
+    from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.http.calls import Deadline
 
@@ -70,6 +74,8 @@ class LocalSettings:
     streaming: bool
     #: Whether schemas are narrowed (`bounded`) before they are sent.
     narrowing: bool
+    #: Whether the schema of tool calls is narrowed, in any response format.
+    bounded: bool
     slots: int
     #: Maximum number of tokens of prompt and answer together in each slot.
     context: int
@@ -87,11 +93,13 @@ class LocalSettings:
             remedy = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
             raise EngineError(f"engine '{config.name}' starts its own server: {remedy}", option="base_url")
         response_format = choose_format(config, FORMATS)
+        bounded = options.flag("bounded", default=True)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
             response_format=response_format,
             streaming=options.flag("stream", default=True),
-            narrowing=options.flag("bounded", default=True) and response_format is ResponseFormat.JSON_SCHEMA,
+            narrowing=bounded and response_format is ResponseFormat.JSON_SCHEMA,
+            bounded=bounded,
             slots=options.count("slots", default=SLOTS),
             context=options.count("context", default=4096),
             threads=options.count("threads", default=min(processors, _MOST_THREADS)),
@@ -199,6 +207,7 @@ class LocalEngine(OpenAIEngine):
         )
         super().__init__(settings, info, key=Key(value=key))
         self._narrowing = local.narrowing
+        self._bounded = local.bounded
         shared = SharedState(key)
         self._guard: RestartGuard | None = None
         if shared.folder.is_dir():
@@ -218,6 +227,8 @@ class LocalEngine(OpenAIEngine):
             place = partial(_with_schema_and_limit, max_tokens=request.params.max_tokens)
             return self.ask(request, settings=replace(self._settings, place=place))
         request = replace(request, params=with_default_temperature(request.params))
+        if (offer := request.offered) is not None:
+            return self._generate_calls(request, offer)
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)
         if request.schema is False:
@@ -239,6 +250,28 @@ class LocalEngine(OpenAIEngine):
             enforced_by=GRAMMAR,
         )
         return self.ask(replace(request, schema=schema), sent=sent)
+
+    def _generate_calls(self, request: Request, offer: ToolOffer) -> Completion | Declined:
+        """Make one call for a case that offers tools: the model writes its calls, or its text, as a JSON object."""
+        written = schema_of_answer(offer)
+        prompt = describe_tools(request.prompt, offer)
+        tools = Tools(schemas=dict.fromkeys(offer.names), allowed=offer.allowed, required=offer.required)
+        sent = Sent(response_format=ResponseFormat.TOOL, tools=tools, enforced_by=GRAMMAR if written else "")
+        if written is None:
+            text = replace(self._settings, response_format=ResponseFormat.TEXT)
+            return self.ask(replace(request, prompt=prompt, offer=None), sent=sent, settings=text)
+        try:
+            schema = bound_within(written) if self._bounded else written
+        except CannotBound as error:
+            return decline_schema(str(error))
+        if problem := find_impossible_bound(schema):
+            return decline_schema(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
+        answer = self.ask(
+            replace(request, prompt=prompt, schema=schema, offer=None),
+            sent=sent,
+            settings=replace(self._settings, response_format=ResponseFormat.JSON_SCHEMA),
+        )
+        return read_calls(answer) if isinstance(answer, Completion) else answer
 
     def ask(
         self,
@@ -317,7 +350,7 @@ def _with_schema_and_limit(
 
 def with_default_temperature(params: GenerationParams) -> GenerationParams:
     """Return the parameters, with temperature 0 if no temperature is set."""
-    return params if params.temperature is not None else replace(params, temperature=0.0)
+    return params if params.temperature is not None else structs.replace(params, temperature=0.0)
 
 
 def decline_schema(message: str) -> Declined:
@@ -366,6 +399,7 @@ class LocalFactory(EngineFactory):
                 "context": settings.context,
                 **top_p_details(settings.top_p),
             },
+            offers_tools=True,
         )
 
     def slots(self, config: EngineConfig) -> int:

@@ -201,6 +201,7 @@ class FunctionFactory(EngineFactory):
             model=config.model or function_name,
             response_format=config.response_format or ResponseFormat.JSON_SCHEMA,
             streaming=False,
+            offers_tools=True,
         )
 
     def build(self, config: EngineConfig) -> Engine:

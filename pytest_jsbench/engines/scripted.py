@@ -5,10 +5,11 @@ An answers file is a JSON object that maps each case to its answer, or JSON line
 is named `task::id` or `id`; `*` stands for all other cases. An answer is
 
 * a string, which is the text itself;
-* an object with one of `text`, `instance` (sent as JSON), `decline` (`refusal` or `unsupported_schema`) and `fault` (a
-  fault kind). Optional fields are `message`, `finish_reason`, `usage`, and `delay` and `ttft` in seconds. With a fault,
-  the fields `status`, `retry_after` and `times` are optional too; `times` is the number of calls that fail, and later
-  calls return the answer in the other fields;
+* an object with one of `text`, `instance` (sent as JSON), `calls` (tool calls: a list of `{"name", "arguments"}`),
+  `decline` (`refusal` or `unsupported_schema`) and `fault` (a fault kind). Optional fields are `message`,
+  `finish_reason`, `usage`, and `delay` and `ttft` in seconds. With a fault, the fields `status`, `retry_after` and
+  `times` are optional too; `times` is the number of calls that fail, and later calls return the answer in the other
+  fields;
 * a list of such strings and objects, one for each repeat of the case; the last element also answers all later repeats.
 """
 
@@ -27,6 +28,7 @@ from pytest_jsbench.core.errors import EngineError, describe_exhaustion, nearest
 from pytest_jsbench.core.extensions import find_function
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
+    CalledTool,
     CallError,
     Completion,
     Declined,
@@ -61,6 +63,8 @@ class Script:
     """The scripted result of one call."""
 
     text: str | None = None
+    #: Tool calls of the answer.
+    calls: tuple[CalledTool, ...] = ()
     decline: DeclineReason | None = None
     fault: FaultKind | None = None
     message: str = ""
@@ -94,11 +98,11 @@ class Script:
 
 
 def _check_outcomes(value: Mapping[str, Any], where: str) -> None:
-    outcomes = [name for name in ("text", "instance", "decline") if name in value]
+    outcomes = [name for name in ("text", "instance", "calls", "decline") if name in value]
     if len(outcomes) > 1:
         raise _script_error(where, f"'{outcomes[0]}' and '{outcomes[1]}' exclude each other")
     if not outcomes and "fault" not in value:
-        raise _script_error(where, "expected one of text, instance, decline, fault")
+        raise _script_error(where, "expected one of text, instance, calls, decline, fault")
     if "times" in value and not ("fault" in value and outcomes):
         raise _script_error(where, "'times' requires a fault and an answer after the fault (text, instance or decline)")
 
@@ -116,6 +120,8 @@ def _read(name: str, value: Any, where: str) -> Any:
     match name:
         case "usage":
             return _usage(value, where)
+        case "calls":
+            return _calls(value, where)
         case "delay" | "ttft" | "retry_after":
             is_valid = type(value) in (int, float) and 0 <= value <= _LONGEST_DELAY
             expected = "a number of seconds"
@@ -128,6 +134,18 @@ def _read(name: str, value: Any, where: str) -> Any:
     if not is_valid:
         raise _script_error(where, f"'{name}' must be {expected}, found {value!r}")
     return value
+
+
+def _calls(value: object, where: str) -> tuple[CalledTool, ...]:
+    """Parse tool calls; arguments that are not a string are sent as JSON."""
+    calls = []
+    for call in value if isinstance(value, list) else [None]:
+        if not isinstance(call, Mapping) or call.keys() != {"name", "arguments"} or not isinstance(call["name"], str):
+            raise _script_error(where, "'calls' must be a list of objects with the fields name and arguments")
+        arguments = call["arguments"]
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        calls.append(CalledTool(name=call["name"], arguments=text))
+    return tuple(calls)
 
 
 def _usage(value: object, where: str) -> Usage:
@@ -238,7 +256,8 @@ class ScriptedEngine:
             message = answer.message or f"scripted: {answer.decline}"
             return Declined(reason=answer.decline, message=message, timing=timing, usage=usage, sent=self._sent)
         return Completion(
-            text=answer.text or "",
+            text="\n".join(call.arguments for call in answer.calls) or answer.text or "",
+            calls=answer.calls,
             finish_reason=answer.finish_reason,
             timing=timing,
             usage=usage,
@@ -310,6 +329,7 @@ class ScriptedFactory(EngineFactory):
             response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
             # True, because a script may specify the time to the first token.
             streaming=True,
+            offers_tools=True,
         )
 
     def build(self, config: EngineConfig) -> ScriptedEngine:

@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered
-from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts
+from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts, ToolCalls
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType
@@ -114,6 +114,19 @@ class AttemptGroups:
     def decisions(self) -> list[tuple[CaseKey, DecisionCounts]]:
         """Counts of a grammar's decisions, with the case of each."""
         return [(attempt.key, attempt.decisions) for attempt in self.answered if attempt.decisions is not None]
+
+    @cached_property
+    def tool_calls(self) -> list[tuple[CaseKey, ToolCalls]]:
+        """Calls in the answers to cases that offer tools, with the case of each answer."""
+        return [(attempt.key, attempt.tool_calls) for attempt in self.completions if attempt.tool_calls is not None]
+
+    @property
+    def trigger_decisions(self) -> list[tuple[CaseKey, bool, bool]]:
+        """
+        For each answer where the model decided if it calls a tool, its case, whether it called one, and whether that is
+        expected.
+        """
+        return [(key, bool(calls.called), bool(calls.expected)) for key, calls in self.tool_calls if calls.decisive]
 
     @cached_property
     def _tests(self) -> list[tuple[CaseKey, bool | None, Cause | None]]:

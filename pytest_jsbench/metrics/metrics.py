@@ -37,6 +37,7 @@ from pytest_jsbench.metrics.statistics import (
     pass_hat_k,
     proportion,
 )
+from pytest_jsbench.metrics.tool_calls import count_confusions, precision_by_tool, recall_by_tool
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.values import Match
@@ -246,6 +247,45 @@ class Metrics(Measurements):
         """Answers with every value right and no invented value / answers with expected values."""
         return self._groups.cluster_matches(lambda match: (int(match.exact), 1))
 
+    @metric(RATE, left_out=("errors",), is_main=True, heading="Calls conform", tables=TASKS | VARIANTS | RUNS)
+    def call_pass_rate(self) -> Proportion:
+        """Calls of offered tools with conforming arguments / calls in answers to cases that offer tools."""
+        return cluster_by_case(
+            (key, calls.conforming, len(calls.called)) for key, calls in self._groups.tool_calls if calls.called
+        )
+
+    @metric(RATE, left_out=("errors",))
+    def trigger_precision(self) -> Proportion:
+        """Answers that rightly call a tool / answers that call a tool, where the model decides if it calls one."""
+        decisions = self._groups.trigger_decisions
+        return cluster_by_case((key, int(expected), 1) for key, called, expected in decisions if called)
+
+    @metric(RATE, left_out=("errors",))
+    def trigger_recall(self) -> Proportion:
+        """Answers that rightly call a tool / answers that should call a tool, where the model decides."""
+        decisions = self._groups.trigger_decisions
+        return cluster_by_case((key, int(called), 1) for key, called, expected in decisions if expected)
+
+    @metric(
+        RATE,
+        words="Trigger F1",
+        left_out=("errors",),
+        is_main=True,
+        heading="Trigger F1",
+        tables=TASKS | VARIANTS | RUNS,
+    )
+    def trigger_f1(self) -> Proportion:
+        """Harmonic mean of `trigger_precision` and `trigger_recall`."""
+        decisions = self._groups.trigger_decisions
+        return cluster_by_case(
+            (key, 2 * (called and expected), called + expected) for key, called, expected in decisions
+        )
+
+    @metric(RATE, better_when=_LOWER, left_out=("errors",))
+    def reasoning_only(self) -> Proportion:
+        """Answers with reasoning, but without text and calls / answers to cases that offer tools."""
+        return cluster_by_case((key, int(calls.only_reasoning), 1) for key, calls in self._groups.tool_calls)
+
     @metric(RATE, left_out=("errors",))
     def tests_passed(self) -> Proportion:
         """Project's own tests that passed / own tests that ended, without tests whose calls all failed."""
@@ -425,6 +465,27 @@ class Metrics(Measurements):
         bounds are named as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty if no values are expected.
         """
         return _fields(self._groups.compared)
+
+    @metric(RATE, members={}, absent=proportion(0, 0))
+    def tool_precision(self) -> Mapping[str, Proportion]:
+        """
+        For each tool, expected calls / calls, over the answers to cases that say which calls are right; bounds are
+        named as for `scores`; empty without such cases.
+        """
+        return precision_by_tool(self._groups.tool_calls)
+
+    @metric(RATE, members={}, absent=proportion(0, 0))
+    def tool_recall(self) -> Mapping[str, Proportion]:
+        """For each tool, expected calls that were made / expected calls."""
+        return recall_by_tool(self._groups.tool_calls)
+
+    @metric(COUNT, members={})
+    def wrong_calls(self) -> Mapping[str, int]:
+        """
+        How often a tool was called instead of an expected one, as `called instead of expected`, in descending order;
+        only pairs that occurred.
+        """
+        return count_confusions(self._groups.tool_calls)
 
     @metric(COUNT, members={})
     def missing_reasons(self) -> Mapping[MissingReason, int]:

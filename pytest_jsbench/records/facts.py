@@ -14,11 +14,20 @@ from msgspec.structs import force_setattr
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, LinesByPlace, Unreadable, parse_json
-from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, ServedBy, Timing, Usage, type_of
+from pytest_jsbench.core.generations import (
+    Completion,
+    Decided,
+    Failed,
+    FaultKind,
+    GenerationType,
+    ServedBy,
+    Timing,
+    Usage,
+    type_of,
+)
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
-from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 
@@ -66,6 +75,43 @@ class DecisionCounts:
             valid_rejected=made.count((True, True)),
             invalid=sum(not valid for valid, _ in made),
             invalid_accepted=made.count((False, True)),
+        )
+
+
+class ToolCalls(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Names of the tools that an answer calls, and of those that it should call."""
+
+    #: Names of the called tools, in order.
+    called: tuple[str, ...]
+    #: Number of calls of offered tools with conforming arguments.
+    conforming: int
+    #: Names of the tools of the expected calls, as far as the tool choice allows them; None if any call is right.
+    expected: tuple[str, ...] | None
+    #: Whether the model decided if it calls a tool, and the case says what is right.
+    decisive: bool
+    #: Whether the answer has neither text nor calls, but reasoning.
+    only_reasoning: bool
+
+    def __post_init__(self) -> None:
+        """Intern the names, because many answers have the same."""
+        force_setattr(self, "called", tuple(map(sys.intern, self.called)))
+        if self.expected is not None:
+            force_setattr(self, "expected", tuple(map(sys.intern, self.expected)))
+
+    @classmethod
+    def of(cls, record: Record) -> ToolCalls | None:
+        """Return the calls of the record's answer; None without an answer, or if the case offers no tools."""
+        offer = record.offered
+        generation = record.generation
+        if offer is None or not isinstance(generation, Completion):
+            return None
+        demanded = offer.demanded
+        return cls(
+            called=tuple(call.name for call in generation.calls),
+            conforming=record.verdict.conforming_calls or 0,
+            expected=None if demanded is None else tuple(call.name for call in demanded),
+            decisive=offer.decisive,
+            only_reasoning=bool(generation.reasoning) and not (generation.text.strip() or generation.calls),
         )
 
 
@@ -127,6 +173,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     served_by: ServedBy | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
+    #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
+    tool_calls: ToolCalls | None = None
 
     def __post_init__(self) -> None:
         """Intern names, so that equal names in many facts take memory only once."""
@@ -221,8 +269,9 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
             broken=tuple(dict.fromkeys(broken)),
             fault=generation.kind if isinstance(generation, Failed) else None,
             decisions=None if decisions is None else DecisionCounts.of(decisions),
-            keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
+            keywords=record.used_keywords,
             asked_otherwise=None if record.sent is None else record.sent.asked_otherwise,
+            tool_calls=ToolCalls.of(record),
         )
 
 

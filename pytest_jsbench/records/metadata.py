@@ -42,6 +42,8 @@ class Sampling(TypedDict, total=False):
     seed: int | None
     #: Time limit of one call in seconds.
     timeout: float
+    #: Which of the offered tools may be called; absent for the choice of each case.
+    tool_choice: str
 
 
 class ChosenCases(TypedDict, total=False):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import assert_never
+from typing import Literal, assert_never
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.generations import (
@@ -28,7 +28,8 @@ from pytest_jsbench.schemas.pattern_syntax import describe_foreign_syntax
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.schemas.schema_warnings import schema_faults
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
-from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
+from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.tool_calls import CALL_IN_TEXT, FORBIDDEN, NOT_EXPECTED, ORDER, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
 #: An answer repeats itself if its last 24 characters occur in it at least 4 times.
@@ -136,14 +137,8 @@ def next_step(
             return _advise_after_hallucination(verdict, generation, schema)
         case FailureType.SCHEMA_VIOLATION:
             return _advise_after_violation(verdict, generation, schema)
-        case FailureType.NO_CALL:
-            return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
-        case FailureType.UNKNOWN_TOOL:
-            return "declare the tool in the request, or list the declared tools in the prompt"
-        case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
-            return "report it to the server's developers, or allow several calls (parallel_tool_calls)"
-        case FailureType.WRONG_TOOL:
-            return "allow the tool in tool_choice, or explain in each tool's description when to call it"
+        case FailureType.NO_CALL | FailureType.UNKNOWN_TOOL | FailureType.WRONG_TOOL | FailureType.WRONG_ARGUMENTS:
+            return _advise_after_calls(verdict.failure_type, verdict.reason)
         case FailureType.WRONG_DECISION:
             return _advise_after_decision(generation)
         case FailureType.INVALID_SCHEMA:
@@ -152,6 +147,34 @@ def next_step(
             return ""
         case _:
             assert_never(verdict.failure_type)
+
+
+_EXPLAIN_TOOLS = "explain in each tool's description when to call it"
+#: For each reason of a failure with tool calls, what the user can change.
+_AFTER_CALLS: Mapping[str | None, str] = {
+    CALL_IN_TEXT: "report it to the server's developers: its parser of tool calls does not fit the model's format",
+    SEVERAL_CALLS: "report it to the server's developers, or allow several calls (parallel_tool_calls)",
+    **dict.fromkeys((NOT_EXPECTED, FORBIDDEN, ORDER), f"{_EXPLAIN_TOOLS}, or correct what the case expects"),
+}
+
+
+def _advise_after_calls(
+    failure_type: Literal[
+        FailureType.NO_CALL, FailureType.UNKNOWN_TOOL, FailureType.WRONG_TOOL, FailureType.WRONG_ARGUMENTS
+    ],
+    reason: str | None,
+) -> str:
+    if (advice := _AFTER_CALLS.get(reason)) is not None:
+        return advice
+    match failure_type:
+        case FailureType.NO_CALL:
+            return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
+        case FailureType.UNKNOWN_TOOL:
+            return "declare the tool in the request, or list the declared tools in the prompt"
+        case FailureType.WRONG_TOOL:
+            return f"allow the tool in tool_choice, or {_EXPLAIN_TOOLS}"
+        case FailureType.WRONG_ARGUMENTS:
+            return "describe the parameter in the tool's schema, or correct the arguments that the case expects"
 
 
 def _find_sent(generation: Generation | None) -> Sent | None:
@@ -189,6 +212,8 @@ def _advise_after_declining(verdict: Verdict) -> str:
         return "use a model with a longer context, or shorten the prompt and the schema's descriptions"
     if verdict.reason == DeclineReason.UNSUPPORTED_MESSAGES:
         return "use an engine that accepts such messages, or write the conversation as one message"
+    if verdict.reason == DeclineReason.UNSUPPORTED_TOOLS:
+        return "use an engine that can offer tools; `jsbench engines` lists the engines"
     return "the engine does not accept this schema: change the part in the error message, or see `jsbench adapt`"
 
 

@@ -24,10 +24,12 @@ from pytest_jsbench.core.generations import (
     Timing,
     Usage,
 )
-from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, write_always
+from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.tool_offers import ToolOffer, question_digest
 from pytest_jsbench.records.next_steps import next_step
+from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdicts import verdict_text
@@ -240,7 +242,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     id: str
     #: Number of the attempt at its case, from 0.
     repeat: Times
-    #: SHA-256 digest of the schema in canonical JSON; None without a schema.
+    #: SHA-256 digest of the schema in canonical JSON, or of an object with the schema and the offer if the case offers
+    #: tools; None without a schema.
     schema_digest: Digest | None
     #: Schema of the case, by which the answer is judged; None for a dataset row without a readable schema.
     schema: Schema | None
@@ -286,25 +289,36 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     variant: str = ""
     #: How the project's own test ended; absent for a case of the dataset, or if the test has not ended.
     test_outcome: ProjectTestOutcome | None = None
+    #: Tools that the case offers, by whose schemas calls are judged; absent if it offers none.
+    offer: ToolOffer | None = None
     #: Id of the last call with which the application repeated this call or continued its conversation for the same
     #: answer, and which counts instead; absent if there is none.
     called_again: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
-        _ = self.key, self.prompt  # these properties raise ValueError if they are invalid
+        _ = self.key, self.prompt, self.offered  # these properties raise ValueError if they are invalid
         check_variant(self.variant)
         for comparer in () if self.expected is None else self.expected.comparers.values():
             Comparer.of(comparer)
 
     @classmethod
-    def of(cls, *, key: CaseKey, schema: Schema | None, prompt: Prompt | None, **others: Any) -> Record:
+    def of(
+        cls,
+        *,
+        key: CaseKey,
+        schema: Schema | None,
+        prompt: Prompt | None,
+        offer: ToolOffer | None = None,
+        **others: Any,
+    ) -> Record:
         """Create the record of an attempt at a case, with the digests of its schema and prompt."""
         return cls(
             task=key.task,
             id=key.id,
             schema=schema,
-            schema_digest=None if schema is None else digest(schema),
+            schema_digest=None if schema is None else question_digest(schema, offer),
+            offer=offer,
             written_prompt=WrittenPrompt.of(prompt),
             **others,
         )
@@ -359,7 +373,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     @property
     def explanation(self) -> str:
         """Explanation of the verdict: its text, an excerpt of the answer, codes, and what the user can change."""
-        text = self.generation.text if isinstance(self.generation, Completion) else None
+        text = None
+        if isinstance(self.generation, Completion):
+            text = self.generation.text if self.offer is None else self.generation.shown
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
         lines += [f"  next:   {step}" for step in [self.next_step] if step]
@@ -383,13 +399,31 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         return ("", "") if test is None or test.cause is None else (test.cause.value, test.message)
 
     @property
+    def used_keywords(self) -> tuple[str, ...]:
+        """JSON Schema keywords in the schema and in the schemas of the offered tools, in alphabetical order."""
+        if self.redacted is not None:
+            return self.redacted.keywords
+        keywords = set(used_keywords(self.schema))
+        for tool in () if self.offer is None else self.offer.tools:
+            keywords |= used_keywords(tool.parameters)
+        return tuple(sorted(keywords))
+
+    @property
+    def offered(self) -> ToolOffer | None:
+        """Tools that were offered, with the tool choice of the run if it was set; None if the case offers none."""
+        if self.offer is None or self.params is None:
+            return self.offer
+        return self.offer.with_choice(self.params.tool_choice)
+
+    @property
     def excluded(self) -> bool:
         """Whether the schema of the case is invalid or missing, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
     def with_schema(self, schema: Schema | None) -> Record:
         """Return the record with another schema and its digest."""
-        return structs.replace(self, schema=schema, schema_digest=None if schema is None else digest(schema))
+        of_schema = None if schema is None else question_digest(schema, self.offer)
+        return structs.replace(self, schema=schema, schema_digest=of_schema)
 
     @property
     def kept(self) -> Record:

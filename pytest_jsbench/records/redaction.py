@@ -23,7 +23,7 @@ from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.schemas.dialects import find_dialect
-from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
+from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
@@ -55,7 +55,8 @@ class Redaction:
         return replace(
             record,
             schema=None,
-            redacted=RedactedSchema(keywords=tuple(sorted(used_keywords(record.schema)))),
+            offer=None,
+            redacted=RedactedSchema(keywords=record.used_keywords),
             written_prompt=None if record.prompt is None else WrittenPrompt.of(_salt_prompt(record.prompt, self.salt)),
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
     from pytest_jsbench.core.cases import Expected, Schema
     from pytest_jsbench.core.generations import Generation
+    from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.schemas.keywords import Tokens
     from pytest_jsbench.schemas.references import Path
@@ -24,15 +25,22 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import Violation
 
 
-def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
+def verdict_on(
+    generation: Generation,
+    schema: Schema,
+    changes: tuple[Change, ...],
+    judge: Judge,
+    *,
+    offer: ToolOffer | None = None,
+) -> Verdict:
     """
-    Return the verdict on the engine's result, with notes about the answer.
+    Return the verdict on the engine's result, with notes about the answer; `offer` has the tools that were offered.
 
     Notes are added if the answer quoted a secret, differs from a listed value only in case, violates a keyword that was
     not sent to the engine, was not constrained by a schema, or was not received as text.
     """
-    verdict = decide(generation, schema, judge)
-    schema_of_text = find_judging_schema(generation, verdict.tool, schema)
+    verdict = decide(generation, schema, judge, offer=offer)
+    schema_of_text = find_judging_schema(generation, verdict.tool, schema, offer)
     completion = generation if isinstance(generation, Completion) else None
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
@@ -42,12 +50,14 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         Note.CAPITALS: any(_only_capitals(each, schema_of_text, verdict.instance) for each in verdict.violations),
         Note.ADAPTATION_LOSS: any(violation.keyword in dropped for violation in verdict.violations),
     }
+    trivial = verdict.trivial
+    if trivial is None and offer is None:  # the judge computes this only for answers that were received as text
+        trivial = constants_of(generation, verdict.tool, schema, judge)
     return replace(
         verdict,
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
-        # the judge computes this only for answers that were received as text
-        trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,
+        trivial=trivial,
     )
 
 
@@ -102,7 +112,7 @@ def judge_again(
     """
     if record.generation is None or record.schema is None:
         return record
-    verdict = verdict_on(record.generation, record.schema, record.changes, judge)
+    verdict = verdict_on(record.generation, record.schema, record.changes, judge, offer=record.offered)
     judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
     compared = verdict.valid == record.verdict.valid and not compare
     return judged if compared else compare_values(judged, record.expected, comparers)

@@ -15,7 +15,6 @@ from msgspec import structs
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate, prompt_of
 from pytest_jsbench.core.errors import JSBenchError, ResumeError
 from pytest_jsbench.core.files import IndexedLines
-from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import AttemptFacts, Place
@@ -147,7 +146,7 @@ def resume(
         case = load(record.key)
         # an untrusted file can contain a schema with a wrong digest
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
-        if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
+        if isinstance(case, BrokenCase) or case.digest != recorded.schema_digest:
             return False
         return has_same_prompt(record, prompt_of(case, templates[record.variant]))
 

@@ -19,6 +19,7 @@ from pytest_jsbench.records.records import Attempt, Cause, MissingReason
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
+from pytest_jsbench.reports.tool_table import table_of_tools
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: in
         yield table_of_keywords(summary)
     if keywords and summary.total.fields:
         yield table_of_fields(summary)
+    if keywords and summary.total.tool_recall:
+        yield table_of_tools(summary.total)
     yield from tables(run, summary, most_pairs=most_pairs)
     yield facts(run, summary)
 
@@ -184,6 +187,8 @@ def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
         yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By schema keyword")
     if summary.total.fields:
         yield table_of_fields(summary)
+    if summary.total.tool_recall:
+        yield table_of_tools(summary.total)
     if failing := run.failed():
         yield _failures(run, failing)
 
@@ -298,6 +303,8 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
+    if calls := _calls(total):
+        yield "calls", calls
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
@@ -496,6 +503,20 @@ def _values(total: Metrics) -> str:
     if total.uncompared:
         answers = format_count(total.uncompared, "answer")
         parts.append(f"{answers} that could not be compared (match.problem in records.jsonl has the reason)")
+    return "; ".join(parts)
+
+
+def _calls(total: Metrics) -> str:
+    """Return how many calls conform, how often the model rightly calls a tool, and the most frequent confusions."""
+    parts = []
+    if total.call_pass_rate.n:
+        parts.append(f"{_share(total.call_pass_rate)} with conforming arguments")
+    if total.trigger_f1.n:
+        precision, recall = _share(total.trigger_precision), _share(total.trigger_recall)
+        parts.append(f"trigger precision {precision}, recall {recall}, F1 {total.trigger_f1.value:.3f}")
+    if total.reasoning_only.successes:
+        parts.append(f"{_share(total.reasoning_only)} answers with reasoning only")
+    parts += [f"{printable(pair)} {count} times" for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]]
     return "; ".join(parts)
 
 

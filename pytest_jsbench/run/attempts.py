@@ -45,6 +45,8 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
@@ -307,18 +309,21 @@ class Runner:
         changes = prepared.changes
         if isinstance(prepared.adapted, Adapted) and sent is not None and sent.schema is not None:
             changes += _changes_by_engine(prepared.adapted.schema, sent.schema)
+        params = (sent and sent.params) or self.params.with_repeat(repeat)
+        offer = None if case.offer is None else case.offer.with_choice(params.tool_choice)
         record = Record.of(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
+            offer=case.offer,
             prompt=prepared.prompt,
             prompt_length=prepared.length,
             generation=generation,
-            verdict=self._verdict(generation, case.schema, changes),
+            verdict=self._verdict(generation, case.schema, changes, offer),
             started_at=started_at,
             queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
             retries=tries.retries,
-            params=(sent and sent.params) or self.params.with_repeat(repeat),
+            params=params,
             changes=changes,
             reference=case.reference,
             tags=case.tags,
@@ -333,9 +338,11 @@ class Runner:
         """
         if isinstance(case, BrokenCase):
             return unmade_record(case, repeat, schema_problem(case))
-        if problem := self.judge.inspect(case.schema):
-            return unmade_record(case, repeat, problem)
+        for name, schema in case.named_schemas:
+            if problem := self.judge.inspect(schema):
+                return unmade_record(case, repeat, _name_tool(problem, name))
         adapted = self._adapt(case.schema)
+        offer = self._adapt_offer(case.offer)
         prompt = self._prompt(case)
         if isinstance(prompt, Failed):
             return PreparedRequest(case=case, adapted=adapted, request=prompt)
@@ -345,6 +352,8 @@ class Runner:
         request: Request | Declined | Failed
         if not isinstance(adapted, Adapted):
             request = adapted
+        elif isinstance(offer, Declined | Failed):
+            request = offer
         else:
             request = self._too_long(length) or Request(
                 key=case.key,
@@ -353,16 +362,19 @@ class Runner:
                 schema=copy_of(adapted.schema),
                 params=self.params.with_repeat(repeat),
                 origin=self.origin,
+                offer=offer,
             )
         return PreparedRequest(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
 
-    def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
+    def _verdict(
+        self, generation: Generation, schema: Schema, changes: tuple[Change, ...], offer: ToolOffer | None
+    ) -> Verdict:
         """
         Judge the answer; return `unjudged` if memory or another resource is exhausted, because the answer was paid for
         and can be judged later.
         """
         try:
-            return verdict_on(generation, schema, changes, self.judge)
+            return verdict_on(generation, schema, changes, self.judge, offer=offer)
         except Exception as error:
             if not (why := describe_exhaustion(error)):
                 raise
@@ -405,6 +417,32 @@ class Runner:
         except Exception as error:  # noqa: BLE001  an adapter's bug fails one attempt, never the run
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {_error_text(error)}")
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
+
+    def _adapt_offer(self, offer: ToolOffer | None) -> ToolOffer | Declined | Failed | None:
+        """
+        Return the tools to send, with adapted schemas, or the attempt's outcome if the adaptation fails or the run's
+        choice names a tool that is not offered.
+        """
+        if offer is None:
+            return None
+        if not self.engine.info.offers_tools:
+            message = f"engine '{self.engine.info.engine}' cannot offer tools to a model; nothing was sent"
+            return Declined(reason=DeclineReason.UNSUPPORTED_TOOLS, message=message)
+        try:
+            offer.with_choice(self.params.tool_choice)
+        except ValueError as error:
+            return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {error}")
+        if self.adapter is None:
+            return offer
+        tools = []
+        for tool in offer.tools:
+            adapted = self._adapt(tool.parameters)
+            if isinstance(adapted, Declined):
+                return structs.replace(adapted, message=f"tool {printable(tool.name, 60)}: {adapted.message}")
+            if isinstance(adapted, Failed):
+                return adapted
+            tools.append(structs.replace(tool, parameters=adapted.schema))
+        return structs.replace(offer, tools=tuple(tools))
 
     def _around_engine(self) -> Iterator[Layer]:
         """Yield the layers around the engine, the outermost first."""
@@ -468,6 +506,7 @@ def maximum_usage(request: Request) -> Estimate:
     texts = (text for message in request.prompt.messages for text in message.texts)
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     size += len(json.dumps(request.schema))
+    size += 0 if request.offer is None else len(json.dumps(to_json(request.offer.tools)))
     return Estimate(
         input_tokens=-(-size // _BYTES_PER_TOKEN),
         output_tokens=request.params.max_tokens,
@@ -482,6 +521,11 @@ def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Fail
     if not isinstance(adapted, Adapted) or adapted.schema == original:
         return generation
     return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
+
+
+def _name_tool(problem: Verdict, name: str) -> Verdict:
+    """Return the problem of a schema with the name of the tool to which it belongs; empty for the case's schema."""
+    return structs.replace(problem, message=f"tool {printable(name, 60)}: {problem.message}") if name else problem
 
 
 def _error_text(error: BaseException) -> str:
@@ -499,6 +543,7 @@ def unmade_record(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Rec
         key=case.key,
         repeat=repeat,
         schema=case.schema if isinstance(case, Case) else None,
+        offer=case.offer if isinstance(case, Case) else None,
         prompt=None,
         generation=None,
         verdict=problem,

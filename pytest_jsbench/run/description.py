@@ -19,7 +19,7 @@ from uuid import uuid4
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.engine_secrets import describe
@@ -82,8 +82,8 @@ def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., 
         streaming=info.streaming,
         provider=info.provider,
         details=info.details,
-        params=asdict(variant.sampled),
-        asked_params=asdict(variant.params),
+        params=to_json(variant.sampled),
+        asked_params=to_json(variant.params),
         prompt=variant.template.name,
         prompt_digest=variant.template.digest,
         shots=variant.shots,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from pytest_jsbench.core.generations import Completion
-from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
@@ -67,7 +66,7 @@ class ProjectRunner:
             return False
         return (
             record.asked_by.terms == self.asked_by.terms
-            and record.schema_digest == digest(case.schema)
+            and record.schema_digest == case.digest
             and record.prompt.digest == self.runner.template(case).digest
         )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from pytest_jsbench.core.generations import Exchange
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.records.records import Record
@@ -52,7 +54,7 @@ class CallSettings:
 
     def params(self, run: GenerationParams) -> GenerationParams:
         """Return the run's sampling parameters, changed by these settings."""
-        return dataclasses.replace(run, **{name: value for name, value in self.call.items() if value is not None})
+        return structs.replace(run, **{name: value for name, value in self.call.items() if value is not None})
 
 
 class ForwardedCall(Exchange, Protocol):

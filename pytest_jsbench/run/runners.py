@@ -9,8 +9,10 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.generations import SAMPLING, Origin
+from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
 from pytest_jsbench.engines.engine_secrets import build, check, describe, public
@@ -154,7 +156,7 @@ class Runners:
         params = self._params(variant, call).with_repeat(question.attempt.repeat)
         terms = {
             "engine": dump_settings(public(call.settings.engine_config(variant.engine))),
-            **{name: getattr(params, name) for name in SAMPLING},
+            **params.sampling,
         }
         if call.exchange is not None:
             terms["exchange"] = call.exchange.recorded_settings
@@ -300,7 +302,7 @@ class Runners:
         params = variant.params
         config = call.settings.engine_config(variant.engine)
         if config.name != variant.engine.name and not self._replays and "max_tokens" not in variant.user_settings:
-            params = replace(params, max_tokens=_factory_of(variant, config).max_tokens)
+            params = structs.replace(params, max_tokens=_factory_of(variant, config).max_tokens)
         return call.settings.params(params)
 
     def _recording(self, variant: Variant, engine: Engine) -> Engine:

@@ -90,6 +90,14 @@ class EngineOptions(OptionGroup, heading="Engine and model"):
         affects=Bearing.ANSWERS,
         recorded=("response_format",),
     )
+    tool_choice: Option[str | None] = Option(
+        "Which of its tools a case that offers tools lets the model call: auto (the model decides), required (at "
+        "least one), none, or the name of a tool (default: the case's own choice, or auto).",
+        "CHOICE",
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("params.tool_choice",),
+    )
     temperature: Option[float | None] = Option(
         "Sampling temperature (default: not sent; local: 0).",
         "T",

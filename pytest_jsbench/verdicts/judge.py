@@ -9,7 +9,6 @@ import json
 import platform
 import re
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self, assert_never
@@ -20,8 +19,14 @@ from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.json_values import from_json
-from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
+from pytest_jsbench.verdicts.tool_calls import (
+    INCOMPLETE_REASONS,
+    decide_calls,
+    decide_offered,
+    decide_without_call,
+    quote_tools,
+)
 from pytest_jsbench.verdicts.verdicts import (
     LONGEST_TEXT,
     PARTLY,
@@ -35,27 +40,18 @@ from pytest_jsbench.verdicts.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
+    from pytest_jsbench.core.tool_offers import ToolOffer
 
 #: Version of the judge's rules; verdicts by different versions are not comparable.
 JUDGE_VERSION = "5"
 #: Reason if an answer is empty, but the reasoning that the provider returned separately contains its JSON document.
 IN_REASONING = "in_reasoning"
-#: Reason for an answer with several tool calls although the request allows only one.
-SEVERAL_CALLS = "several_calls"
 #: Limit for the child's address space in bytes; judging the largest published schemas takes a tenth of it.
 _MEMORY = 4 << 30
 #: Module with the functions that the child process runs.
 _IN_CHILD = "pytest_jsbench.verdicts.in_process"
-#: Finish reasons after which an answer may be incomplete.
-_INCOMPLETE_REASONS = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-#: Keywords that the schema of a tool without parameters may have.
-_KEYWORDS_WITHOUT_PARAMETERS = frozenset(
-    {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
-)
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
 
@@ -189,11 +185,16 @@ class Judge:
         self.close()
 
 
-def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
-    """Judge an attempt by the case's original schema, even if the engine was sent an adapted schema."""
+def decide(generation: Generation, schema: Schema, judge: Judge, *, offer: ToolOffer | None = None) -> Verdict:
+    """
+    Judge an attempt by the case's original schema, even if the engine was sent an adapted schema.
+
+    If the case offers tools, calls are judged by the original schemas of the tools and by what the case expects, and a
+    text by the case's schema.
+    """
     match generation:
         case Completion():
-            return _decide_completion(generation, schema, judge)
+            return _decide_completion(generation, schema, judge, offer)
         case Declined():
             return no_instance(*_explain_decline(generation.reason), generation.message)
         case Failed():
@@ -204,8 +205,8 @@ def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
             assert_never(generation)
 
 
-def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
-    verdict = _decide_answer(completion, schema, judge)
+def _decide_completion(completion: Completion, schema: Schema, judge: Judge, offer: ToolOffer | None) -> Verdict:
+    verdict = _decide_answer(completion, schema, judge, offer)
     if completion.finish_reason is FinishReason.CONTENT_FILTER and verdict.failure_type is FailureType.TRUNCATED:
         message = "a content filter stopped the answer before it was complete"
         return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
@@ -214,24 +215,49 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     return verdict
 
 
-def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
+def _decide_answer(completion: Completion, schema: Schema, judge: Judge, offer: ToolOffer | None) -> Verdict:
     if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
         message = "a content filter stopped the answer before any text"
         return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
     if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
         message = "the provider rejected the answer as invalid, and did not return it"
         return no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
-    truncated = completion.finish_reason in _INCOMPLETE_REASONS
+    if offer is not None:
+        return _decide_answer_to_offer(completion, schema, judge, offer)
+    truncated = completion.finish_reason in INCOMPLETE_REASONS
     tools = None if completion.sent is None else completion.sent.tools
     if completion.calls:
-        return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
+        return decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
     if tools is not None and tools.required and completion.finish_reason is not FinishReason.LENGTH:
         cut = judge.judge(True, completion.text, truncated=True) if truncated else None
         if cut is not None and cut.failure_type is FailureType.TRUNCATED:
             return cut
-        message = f"no tool was called; expected a call of {_quote_tools(tools.allowed)}"
+        message = f"no tool was called; expected a call of {quote_tools(tools.allowed)}"
         return no_instance(FailureType.NO_CALL, None, message)
-    verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=True)
+    return _decide_text(completion, schema, judge, trivial=True)
+
+
+def _decide_answer_to_offer(completion: Completion, schema: Schema, judge: Judge, offer: ToolOffer) -> Verdict:
+    """Judge an answer to a case that offers tools: its calls, or else its text."""
+    if completion.calls:
+        return decide_offered(completion, offer, judge)
+    if completion.finish_reason is FinishReason.LENGTH:
+        message = "the token limit ended the answer before any tool call"
+        cut = no_instance(FailureType.TRUNCATED, None, message)
+    else:
+        cut = None
+    if (verdict := decide_without_call(completion, offer)) is not None:
+        return cut or verdict
+    if schema is not True or not completion.text.strip():
+        return _decide_text(completion, schema, judge)
+    # any text conforms to the schema `true`
+    return cut or Verdict(failure_type=None, valid=True)
+
+
+def _decide_text(completion: Completion, schema: Schema, judge: Judge, *, trivial: bool = False) -> Verdict:
+    """Judge the text of an answer; explain an empty text by the model's reasoning."""
+    truncated = completion.finish_reason in INCOMPLETE_REASONS
+    verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=trivial)
     if verdict.reason != SyntaxReason.EMPTY:
         return verdict
     if _ends_in_document(completion.reasoning, schema, judge):
@@ -242,61 +268,13 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
     return verdict
 
 
-def _quote_tools(tools: Iterable[str]) -> str:
-    return " or ".join(f"'{tool}'" for tool in tools)
-
-
-def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
-    """Judge each tool call by the schema of its tool; the first call that does not pass determines the verdict."""
-    # a call without a name is the server's fault, not the model's
-    names = [call.name for call in completion.calls if call.name]
-    for failure_type, right, fault in (
-        (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "but it is not declared"),
-        (FailureType.WRONG_TOOL, tools.allowed, "but it may not be called"),
-    ):
-        if (name := next((name for name in names if name not in right), None)) is not None:
-            expected = f"expected {_quote_tools(right)}" if right else "expected no call"
-            message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
-            return structs.replace(no_instance(failure_type, None, message), tool=name)
-    if tools.single and len(completion.calls) > 1:
-        message = f"tools were called {len(completion.calls)} times; the request allows one call"
-        return structs.replace(
-            no_instance(FailureType.WRONG_TOOL, SEVERAL_CALLS, message), tool=names[0] if names else None
-        )
-    truncated = completion.finish_reason in _INCOMPLETE_REASONS
-    forced_repeatedly = tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1
-    verdicts = []
-    for number, call in enumerate(completion.calls, start=1):
-        own = find_judging_schema(completion, call.name, schema)
-        is_cut = truncated and number == len(completion.calls)
-        if not is_cut and not call.arguments.strip() and _has_no_parameters(own):
-            verdict = judge.judge(own, "{}")
-            verdict = structs.replace(verdict, notes=(*verdict.notes, Note.EMPTY_ARGUMENTS))
-        else:
-            verdict = judge.judge(own, call.arguments, truncated=is_cut)
-        if verdict.reason == SyntaxReason.EMPTY:
-            verdict = structs.replace(
-                verdict, message="the tool was called without arguments; expected one JSON document"
-            )
-        if len(completion.calls) > 1 and not verdict.passed:
-            place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
-            verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")
-        if forced_repeatedly:
-            verdict = structs.replace(verdict, notes=(*verdict.notes, Note.FORCED_TOOL_REPEATED))
-        verdicts.append(structs.replace(verdict, tool=call.name or None))
-    return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
-
-
-def _has_no_parameters(schema: Schema) -> bool:
-    """Return whether a tool's schema is an object without properties."""
-    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        return False
-    named = (schema.get(keyword) for keyword in ("properties", "required"))
-    return schema.keys() <= _KEYWORDS_WITHOUT_PARAMETERS and not any(named)
-
-
-def find_judging_schema(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
+def find_judging_schema(
+    generation: Generation | None, tool: str | None, schema: Schema, offer: ToolOffer | None = None
+) -> Schema:
     """Return the schema by which the attempt was judged: the called tool's schema, or else the case's schema."""
+    if offer is not None:
+        offered = None if tool is None else offer.find(tool)
+        return schema if offered is None else offered.parameters
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
     return schema if own is None else own
@@ -339,7 +317,7 @@ def _explain_decline(reason: DeclineReason) -> tuple[FailureType, str | None]:
     match reason:
         case DeclineReason.UNSUPPORTED_SCHEMA:
             return FailureType.UNSUPPORTED_SCHEMA, None
-        case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES:
+        case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES | DeclineReason.UNSUPPORTED_TOOLS:
             # retries would not help, since the request does not fit this model
             return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:

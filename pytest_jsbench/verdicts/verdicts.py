@@ -34,11 +34,12 @@ class FailureType(StrEnum):
     UNSUPPORTED_SCHEMA = "unsupported_schema"
     #: The provider reported a refusal, in a field or as the stop reason, or its content filter allowed no text.
     REFUSAL = "refusal"
-    #: A tool call was required, and the model made none although the token limit did not end the answer.
+    #: A tool call was required or expected, and is missing although the token limit did not end the answer.
     NO_CALL = "no_call"
     #: The model called a tool that the request does not declare.
     UNKNOWN_TOOL = "unknown_tool"
-    #: The model called a declared tool that may not be called here, or several tools although only one call is allowed.
+    #: The model called a declared tool that may not be called here or is not expected, or several tools although only
+    #: one call is allowed.
     WRONG_TOOL = "wrong_tool"
     #: The answer stopped at the token limit, and its text is not a complete document.
     TRUNCATED = "truncated"
@@ -50,6 +51,8 @@ class FailureType(StrEnum):
     HALLUCINATION = "hallucination"
     #: The answer is not valid for any other reason.
     SCHEMA_VIOLATION = "schema_violation"
+    #: The calls conform to their tools' schemas, but their arguments are not those that the case expects.
+    WRONG_ARGUMENTS = "wrong_arguments"
     #: A grammar rejects a valid labelled answer, or accepts an invalid one.
     WRONG_DECISION = "wrong_decision"
 
@@ -197,6 +200,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     valid_in: str | None = write_always(None)
     #: Opinion of the second validator on the same instance.
     second_opinion: SecondOpinion = write_always(SecondOpinion.NOT_ASKED)
+    #: Number of tool calls with conforming arguments, of a case that offers tools; None if the answer has no calls.
+    conforming_calls: int | None = None
     #: The parsed instance, if any; not part of a record, since the record contains the text.
     instance: object = None
 

@@ -17,7 +17,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.records.next_steps import _AFTER_SYNTAX_ERROR, next_step
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
-from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
+from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.tool_calls import SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.support import examples
 from tests.support.examples import replace

@@ -21,7 +21,7 @@ from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.datasets.base import ListedCase, SkippedPart, as_schema, schema_case, with_comparers
 from pytest_jsbench.datasets.columns import BENCHMARK_FIELDS, ID_NAMES, SCHEMA_NAMES, are_schemas, as_json
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
-from pytest_jsbench.datasets.sources import tools
+from pytest_jsbench.datasets.sources import tool_cases, tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
@@ -59,7 +59,7 @@ def is_row(value: object) -> bool:
     """Return whether an object has the fields of a row, and is not a tool definition or a response format."""
     if not isinstance(value, Mapping) or value.get("type") == "json_schema":
         return False
-    if any(name in value for name in SCHEMA_NAMES):
+    if tool_cases.is_row(value) or any(name in value for name in SCHEMA_NAMES):
         return True
     # requests with tools have messages, too
     return any(name in value for name in ("prompt", "messages", "unique_id")) and tools.read_definitions(value) is None
@@ -79,6 +79,8 @@ def _schema_text(row: Callable[[], Mapping[str, Any]]) -> object:
 
 def case_of(key: CaseKey, row: object) -> Case:
     """Return the case of a row; raise Unreadable if a part of the row is invalid."""
+    if isinstance(row, Mapping) and tool_cases.is_row(row):
+        return tool_cases.case_of(key, row)
     if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *BENCHMARK_FIELDS}:
         row = _convert_benchmark_row(row)
     schema_name = _schema_name(row) if isinstance(row, Mapping) else None

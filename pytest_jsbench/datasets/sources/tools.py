@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import ListedCase, SkippedPart, schema_case
+from pytest_jsbench.datasets.base import ListedCase, SkippedPart, as_schema, schema_case
 from pytest_jsbench.datasets.sources.mcp_messages import describe_message
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
@@ -233,6 +233,14 @@ def defines_tools(document: object) -> bool:
 
 def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
     """Return the case of a definition; raise Unreadable if it has no schema."""
+    case = schema_case(key, schema_of(document, definition))
+    if definition.part is Part.ANSWER:
+        return case
+    return replace(case, about=_describe_purpose(follow(document, definition.tool), definition.part))
+
+
+def schema_of(document: object, definition: Definition) -> bool | dict[str, Any]:
+    """Return the schema of a definition; raise Unreadable if it has no schema."""
     if definition.problem:
         raise Unreadable(definition.problem, reason="not_a_schema")
     schema: object = _NO_PARAMETERS
@@ -242,10 +250,7 @@ def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
         raise Unreadable("has changed since it was first read")
     if definition.by_name:
         schema = _arguments_schema(schema)
-    case = schema_case(key, _as_json_schema(schema))
-    if definition.part is Part.ANSWER:
-        return case
-    return replace(case, about=_describe_purpose(follow(document, definition.tool), definition.part))
+    return as_schema(_as_json_schema(schema))
 
 
 def _describe_purpose(tool: Mapping[str, Any], part: Part) -> str:

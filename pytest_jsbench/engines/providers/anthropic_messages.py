@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
+from pytest_jsbench.core.tool_offers import ToolMode
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import (
     Options,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
+    from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
@@ -70,6 +72,24 @@ def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]
             return {"tools": [tool], "tool_choice": choice}
         case ResponseFormat.TEXT | ResponseFormat.JSON_OBJECT:
             return {}
+
+
+#: Types of the tool choice, by mode; a choice that names a tool has the type `tool`.
+_CHOICES = {ToolMode.AUTO: "auto", ToolMode.REQUIRED: "any", ToolMode.NONE: "none"}
+
+
+def _offer_fields(settings: ProviderSettings, offer: ToolOffer) -> dict[str, Any]:
+    tools = [
+        {
+            "name": tool.name,
+            **({"description": tool.description} if tool.description else {}),
+            "input_schema": tool.parameters,
+            **settings.strict_field(tool),
+        }
+        for tool in offer.tools
+    ]
+    choice = {"type": "tool", "name": offer.choice} if offer.mode is None else {"type": _CHOICES[offer.mode]}
+    return {"tools": tools, "tool_choice": choice}
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -231,6 +251,7 @@ MESSAGES = WireFormat(
     to_body=_to_body,
     formats=(ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT),
     schema_fields=_schema_fields,
+    offer_fields=_offer_fields,
     finish_reasons=MESSAGES_FINISH,
     add_event=_add_event,
     add_answer=_add_answer,

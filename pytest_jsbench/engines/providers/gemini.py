@@ -13,6 +13,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
+from pytest_jsbench.core.tool_offers import ToolMode
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or_default
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message, ToolCall
+    from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
@@ -48,7 +50,7 @@ _UNSIGNED = "skip_thought_signature_validator"
 def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """Return the body of one call; the extra body is merged into `generationConfig`."""
     messages = request.prompt.messages
-    form = _schema_fields(settings, request.schema)
+    form = settings.question_fields(request)
     generation = {**settings.sampling_fields(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
@@ -72,6 +74,21 @@ def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]
             return {"tools": [{"functionDeclarations": declared}], "toolConfig": {"functionCallingConfig": choice}}
         case ResponseFormat.TEXT:
             return {}
+
+
+#: Modes of function calling; a choice that names a tool has the mode `ANY`.
+_MODES = {ToolMode.AUTO: "AUTO", ToolMode.REQUIRED: "ANY", ToolMode.NONE: "NONE"}
+
+
+def _offer_fields(settings: ProviderSettings, offer: ToolOffer) -> dict[str, Any]:  # noqa: ARG001  a wire format's function
+    declared = [
+        {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
+        for tool in offer.tools
+    ]
+    choice: dict[str, Any] = {"mode": "ANY", "allowedFunctionNames": [offer.choice]}
+    if offer.mode is not None:
+        choice = {"mode": _MODES[offer.mode]}
+    return {"tools": [{"functionDeclarations": declared}], "toolConfig": {"functionCallingConfig": choice}}
 
 
 def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -180,6 +197,7 @@ def _usage(counts: Mapping[str, int]) -> Usage:
 GENERATE_CONTENT = WireFormat(
     to_body=_to_body,
     schema_fields=_schema_fields,
+    offer_fields=_offer_fields,
     finish_reasons=GEMINI_FINISH,
     add_event=_add_response,
     add_answer=_add_response,

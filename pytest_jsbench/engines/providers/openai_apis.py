@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
+    from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
     from pytest_jsbench.engines.providers.tool_calls import Place
@@ -63,6 +64,18 @@ def _chat_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str,
             return {"tools": tools, "tool_choice": {"type": "function", "function": {"name": settings.schema_name}}}
         case ResponseFormat.TEXT:
             return {}
+
+
+def _chat_offer_fields(settings: ProviderSettings, offer: ToolOffer) -> dict[str, Any]:
+    tools = [{"type": "function", "function": _define_tool(settings, tool)} for tool in offer.tools]
+    choice = {"type": "function", "function": {"name": offer.choice}} if offer.mode is None else offer.mode.value
+    return {"tools": tools, "tool_choice": choice}
+
+
+def _define_tool(settings: ProviderSettings, tool: OfferedTool) -> dict[str, Any]:
+    """Return the definition of an offered tool, without fields that are not set."""
+    description = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **description, "parameters": tool.parameters, **settings.strict_field(tool)}
 
 
 def _add_chunk(answer: AnswerBuilder, event: Any) -> None:
@@ -217,6 +230,7 @@ def _set_served_by(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
 CHAT = WireFormat(
     to_body=_chat_body,
     schema_fields=_chat_schema_fields,
+    offer_fields=_chat_offer_fields,
     finish_reasons=CHAT_FINISH,
     add_event=_add_chunk,
     add_answer=_add_chat_answer,
@@ -254,6 +268,12 @@ def _response_schema_fields(settings: ProviderSettings, schema: Schema) -> dict[
             return {"tools": tools, "tool_choice": {"type": "function", "name": settings.schema_name}}
         case ResponseFormat.TEXT:
             return {}
+
+
+def _response_offer_fields(settings: ProviderSettings, offer: ToolOffer) -> dict[str, Any]:
+    tools = [{"type": "function", **_define_tool(settings, tool)} for tool in offer.tools]
+    choice = {"type": "function", "name": offer.choice} if offer.mode is None else offer.mode.value
+    return {"tools": tools, "tool_choice": choice}
 
 
 #: Separator between the parts of a reasoning summary.
@@ -453,6 +473,7 @@ def _usage(usage: object) -> Usage:
 RESPONSES = WireFormat(
     to_body=_response_body,
     schema_fields=_response_schema_fields,
+    offer_fields=_response_offer_fields,
     finish_reasons=RESPONSES_FINISH,
     add_event=_add_event,
     add_answer=_add_response,

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import import_object
-from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch, Tools
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import (
     REASONING_OPTIONS,
@@ -49,6 +49,7 @@ from pytest_jsbench.engines.providers.answer import AnswerBuilder
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
+    from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.engine_options import Key, Sdk
     from pytest_jsbench.engines.http.answers import ArrivingEvents
@@ -97,6 +98,8 @@ class WireFormat:
     formats: tuple[ResponseFormat, ...] = _FORMATS
     #: Function that builds the body's fields for the schema and the response format.
     schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
+    #: Function that builds the body's fields for the tools that a case offers, with the choice between them.
+    offer_fields: Callable[[ProviderSettings, ToolOffer], dict[str, Any]]
     #: Meanings of the API's finish reasons.
     finish_reasons: FinishReasons
     #: Function that adds one event of a stream to the answer.
@@ -182,6 +185,8 @@ class ProviderSettings:
     streaming: bool
     #: Whether the server should enforce the schema; if False, the schema is only sent.
     strict: bool = True
+    #: Whether the server should enforce the schemas of offered tools that do not say so themselves; None if unsaid.
+    strict_tools: bool | None = None
     #: Name of the schema or the tool; the same for all cases, because a model may interpret the name as a hint.
     schema_name: str = "output"
     limit_field: str = "max_tokens"
@@ -217,11 +222,15 @@ class ProviderSettings:
     #: Whether the server is a llama.cpp server, which can render a prompt in its model's chat template.
     has_template: bool = False
 
-    def to_sent(self, *, batch: str | None = None) -> Sent:
+    def to_sent(self, request: Request | None = None, *, batch: str | None = None) -> Sent:
         """
-        Return the response format and the tools of each request, for its record; tools in the extra body replace the
-        tool for the schema.
+        Return the response format and the tools of a request, for its record; tools in the extra body replace the tool
+        for the schema.
         """
+        if request is not None and (offer := request.offered) is not None:
+            tools = Tools(schemas=dict.fromkeys(offer.names), allowed=offer.allowed, required=offer.required)
+            sent_as = self.response_format if self.sends_schema_next_to_tools(request) else ResponseFormat.TOOL
+            return Sent(response_format=sent_as, batch=batch, tools=tools)
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
@@ -229,8 +238,26 @@ class ProviderSettings:
         }
         if name and self.single_call:
             tool["parallel_tool_calls"] = False
-        tools = read_tools({**(tool if name else {}), **self.extra_body, **self.outer_body}, own=name)
-        return Sent(response_format=self.response_format, batch=batch, tools=tools)
+        declared = read_tools({**(tool if name else {}), **self.extra_body, **self.outer_body}, own=name)
+        return Sent(response_format=self.response_format, batch=batch, tools=declared)
+
+    def sends_schema_next_to_tools(self, request: Request) -> bool:
+        """Return whether a request with offered tools also sends the schema of an answer in text."""
+        is_format = self.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT)
+        return is_format and request.schema is not True
+
+    def question_fields(self, request: Request) -> dict[str, Any]:
+        """Return the body's fields for the schema, or for the offered tools and the schema of an answer in text."""
+        offer = request.offered
+        if offer is None:
+            return self.wire.schema_fields(self, request.schema)
+        fields = self.wire.schema_fields(self, request.schema) if self.sends_schema_next_to_tools(request) else {}
+        return {**fields, **self.wire.offer_fields(self, offer)}
+
+    def strict_field(self, tool: OfferedTool) -> dict[str, bool]:
+        """Return the field `strict` of an offered tool; empty if neither the tool nor the user sets it."""
+        strict = self.strict_tools if tool.strict is None else tool.strict
+        return {} if strict is None else {"strict": strict}
 
     def info(self, engine: str) -> EngineInfo:
         """Return the identity of an engine with these settings."""
@@ -241,6 +268,7 @@ class ProviderSettings:
             streaming=self.streaming,
             provider=self.provider,
             details=dict(self.details),
+            offers_tools=True,
         )
 
     def new_client(self, key: Key, authorise: Authorise | None = None) -> Client:
@@ -269,7 +297,7 @@ class ProviderSettings:
         places = {"max_tokens": self.limit_field, "temperature": "temperature", "seed": self.seed_field or "seed"}
         values = {name: self.extra_body.get(place) for name, place in places.items()}
         numbers: dict[str, Any] = {name: value for name, value in values.items() if _is_number(value)}
-        return replace(params if self.seed_field else replace(params, seed=None), **numbers)
+        return structs.replace(params if self.seed_field else structs.replace(params, seed=None), **numbers)
 
     def sampling_fields(self, params: GenerationParams) -> dict[str, Any]:
         """Return the parameters as fields of a body, without those that are not set."""
@@ -284,11 +312,11 @@ class ProviderSettings:
             "model": self.model,
             **conversation,
             **self.sampling_fields(request.params),
-            **self.wire.schema_fields(self, request.schema),
+            **self.question_fields(request),
         }
         if self.streaming:
             body["stream"] = True
-        if self.single_call and self.response_format is ResponseFormat.TOOL:
+        if self.single_call and self.response_format is ResponseFormat.TOOL and request.offer is None:
             body["parallel_tool_calls"] = False
         return self.with_extra(body, repeat=request.repeat)
 
@@ -339,6 +367,7 @@ def read_settings(
         response_format=chosen,
         streaming=choose_streaming(config, options, chosen, preset),
         strict=options.flag("strict", default=strict),
+        strict_tools=options.flag("strict", default=strict) if "strict" in config.options else None,
         schema_name=options.identifier("schema_name", default="output"),
         extra_body={**(preset.extra_body if preset else {}), **extra_body},
         extra_headers=options.texts("extra_headers"),
@@ -378,7 +407,7 @@ class ProviderEngine:
         deadline = deadline or Deadline(request.params.timeout)
         chosen = settings or self._settings
         exchange = request.origin.exchange
-        sent = sent or (chosen.to_sent() if exchange is None else exchange.sent)
+        sent = sent or (chosen.to_sent(request) if exchange is None else exchange.sent)
         model = request.origin.model or chosen.model
         if (declined := self.check_prompt(request.prompt)) is not None:
             return declined

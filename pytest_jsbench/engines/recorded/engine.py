@@ -11,7 +11,7 @@ import copy
 import itertools
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, CachedAnswer, EngineFactory, TokenCounter
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.recorded.recordings import (
@@ -114,7 +114,7 @@ class ReplayEngine:
         if record is None or generation is None:
             message = f"no answer for {request.key} in {self._source}; select only cases of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
-        if record.schema_digest != digest(request.schema):
+        if record.schema_digest != request.schema_digest:
             message = f"{request.key} was recorded with another schema; use the dataset of the recorded run"
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
@@ -125,7 +125,7 @@ class ReplayEngine:
         answered_by = record.answered_by
         model = self.info.model if answered_by is None else answered_by.model
         used = {"model": model, "response_format": self.info.response_format.value}
-        sampled = {} if record.params is None else asdict(record.params)
+        sampled = {} if record.params is None else to_json(record.params)
         sampling = settings_of_repeat(self._requested_params, request.repeat)
         params = {name: sampling.get(name) if value is None else value for name, value in sampled.items()}
         settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.settings, repeat=request.repeat)
@@ -147,7 +147,7 @@ class ReplayEngine:
         same_key = self._outcomes.get((request.key, request.repeat))
         if first is None:
             return same_key
-        question = (request.prompt.digest, digest(request.schema), first.function)
+        question = (request.prompt.digest, request.schema_digest, first.function)
         candidates = sorted(self._by_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
         equal = [each for each in candidates if (each.prompt_digest, each.schema_digest, each.key.function) == question]
         equal = [each for each in equal if each.key.is_of_test(first)] or equal
@@ -181,6 +181,7 @@ class RecordedFactory(EngineFactory):
             response_format=files[0].response_format,
             streaming=all(file.streaming for file in files),
             details={"recorded_engine": ", ".join(sorted({file.engine for file in files}))},
+            offers_tools=True,
         )
 
     def build(self, config: EngineConfig) -> RecordedEngine:
@@ -230,6 +231,7 @@ class ReplayFactory(EngineFactory):
             streaming=run.streaming is True,
             provider=run.provider,
             details={"replayed_engine": run.engine, "replayed_run": run.run_id},
+            offers_tools=True,
         )
 
     def build(self, config: EngineConfig) -> ReplayEngine:

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -17,7 +17,6 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, try_writing, write_atomically
 from pytest_jsbench.core.generations import (
     MEDIA_TYPE,
-    SAMPLING,
     Completion,
     Declined,
     EngineInfo,
@@ -29,6 +28,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.records.setting_differences import RECORDED
 
 _SHOWN = 40
@@ -149,6 +149,7 @@ class _Sampled(TypedDict, total=False):
     max_tokens: int
     temperature: int | float
     seed: int
+    tool_choice: str
 
 
 class _Settings(TypedDict):
@@ -191,6 +192,8 @@ class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server: _Server | None = None
     #: Schema that was sent to the engine.
     schema: Schema
+    #: Tools of the case; absent if it offers none.
+    offer: ToolOffer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +216,7 @@ class Recording:
         if isinstance(answer, Completion):
             values |= {name: values[name].split("\n") for name in _TEXTS if name in values}
         server = answer.server
-        params = {name: getattr(request.params, name) for name in SAMPLING}
+        params = {name: value for name, value in request.params.sampling.items() if value is not None}
         turns = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in request.prompt.messages]
         file = RecordingFile(
             task=request.key.task,
@@ -223,12 +226,13 @@ class Recording:
             model=request.origin.model or info.model,
             response_format=info.response_format,
             streaming=info.streaming,
-            params=cast("_Sampled", {name: value for name, value in params.items() if value is not None}),
+            params=cast("_Sampled", params),
             said=cast("_Settings", request.origin.settings),
             messages=cast("list[_Turn]", turns),
             answer=values,
             server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
             schema=schema,
+            offer=request.offer,
         )
         return cls(file=file, key=request.key, prompt=request.prompt, answer=answer)
 
@@ -269,6 +273,7 @@ class Recording:
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
             "schema": json_change(self.file.schema, request.schema),
+            "offer of tools": json_change(to_json(self.file.offer), to_json(request.offer)),
         }
         return "; ".join(
             f"the {name} differs from the recording: {change}" for name, change in changes.items() if change
@@ -286,7 +291,7 @@ class Recording:
         params: dict[str, Any] = {"temperature": None, "seed": None, **self.file.params}
         sent = Sent(
             response_format=self.file.response_format,
-            params=replace(request.params, **params),
+            params=structs.replace(request.params, **params),
             asked_otherwise=self.describe_changed_settings(request) or None,
             tools=None if self.answer.sent is None else self.answer.sent.tools,
         )

@@ -149,7 +149,8 @@ class LLGuidanceEngine(_GrammarEngine):
         if isinstance(grammar, Declined):
             return grammar
         # one more token, for the canary
-        params = replace(local.with_default_temperature(request.params), max_tokens=request.params.max_tokens + 1)
+        sampled = local.with_default_temperature(request.params)
+        params = structs.replace(sampled, max_tokens=request.params.max_tokens + 1)
         body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.prepare_schema(request.schema))}
         # the grammar replaces the schema in the request
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
@@ -211,7 +212,8 @@ class MaskedEngine(_GrammarEngine):
             if most <= 0:
                 message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
                 return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message, timing=watch.stop())
-            tokens, state = self._walk(grammar, prompt, replace(request.params, max_tokens=most), slot, deadline)
+            params = structs.replace(request.params, max_tokens=most)
+            tokens, state = self._walk(grammar, prompt, params, slot, deadline)
             timing = grammar.with_grammar_times(watch.stop())
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH

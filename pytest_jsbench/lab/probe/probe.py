@@ -12,6 +12,8 @@ from itertools import islice
 from random import Random
 from typing import Any, assert_never
 
+from msgspec import structs
+
 from pytest_jsbench.adaptation.adapter import Adapted
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import Subset, find_subset
@@ -213,7 +215,7 @@ def _vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
         configs = both if _accepts_config(base.factory, both[0]) else configs
     least_tokens = _LEAST_TOKENS_TO_REASON if reasons else 0
-    params = replace(base.params, max_tokens=max(base.params.max_tokens, least_tokens))
+    params = structs.replace(base.params, max_tokens=max(base.params.max_tokens, least_tokens))
     for streamed in configs:
         info = describe(base.factory, streamed)
         mode = ProbeMode(response_format=info.response_format, streaming=info.streaming, reasoning=reasons)

@@ -35,6 +35,7 @@ from pytest_jsbench.reports.run_report import (
     table_of_tasks,
     table_of_variants,
 )
+from pytest_jsbench.reports.tool_table import table_of_tools
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -105,6 +106,7 @@ def render(
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
+        tools=table_of_tools(summary.total),
         charts=charts(summary.total),
         spreads=[table_of_spread(time, summary) for time in SPREAD_TIMES if getattr(summary.total, time).count],
         cases=pack_cases(run, compared),
