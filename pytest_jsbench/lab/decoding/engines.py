@@ -408,7 +408,8 @@ class DecodingFactory(EngineFactory):
             "compile_timeout": settings.compile_timeout,
             **local.top_p_details(settings.server.top_p),
         }
-        return replace(local.FACTORY.describe(server_config(config)), streaming=not self.masked, details=details)
+        described = local.FACTORY.describe(server_config(config))
+        return replace(described, streaming=not self.masked, details=details, offers_tools=False)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
