@@ -396,7 +396,7 @@ class DecodingFactory(EngineFactory):
         sample tokens.
         """
         sampled = local.FACTORY.sampled(config, params)
-        return replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
+        return structs.replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Return the description of the engine that will be built."""
