@@ -133,6 +133,13 @@ class Case:
         return question_digest(self.schema, self.offer)
 
     @property
+    def judging_schemas(self) -> tuple[Schema, ...]:
+        """The schemas by which an answer may be judged, without the schema of a text that may be any text."""
+        if self.offer is None:
+            return (self.schema,)
+        return tuple(schema for name, schema in self.named_schemas if name or schema is not True)
+
+    @property
     def named_schemas(self) -> tuple[tuple[str, Schema], ...]:
         """The schemas by which an answer may be judged: that of the case without a name, and those of its tools."""
         tools = () if self.offer is None else self.offer.tools

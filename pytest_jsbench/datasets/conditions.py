@@ -13,6 +13,7 @@ A word ends at white space or a parenthesis, or is quoted. In a task, id or tag,
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,10 +100,14 @@ class Subject:
 
     @cached_property
     def facts(self) -> SchemaFeatures | None:
-        """Features of the schema; None if the case has no schema."""
+        """Features of the schema, or of the schemas of all offered tools; None if the case has no schema."""
         if isinstance(self._case, BrokenCase):
             return None
-        return SchemaFeatures.from_schema(self._case.schema, default_dialect=self._default_dialect)
+        found = (
+            SchemaFeatures.from_schema(schema, default_dialect=self._default_dialect)
+            for schema in self._case.judging_schemas
+        )
+        return functools.reduce(operator.or_, found)
 
 
 #: Function that evaluates a condition on a case; it returns None if the case has no schema.

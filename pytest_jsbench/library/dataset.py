@@ -271,6 +271,8 @@ def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
         made = case_of(case.key, {**same, **parts})
     except Unreadable as error:
         raise DatasetError(f"{case.key}: {where}: {error.problem}", where=where) from None
+    if case.offer is not None:
+        made = replace(made, offer=case.offer)
     if made.expected is None or case.expected is None:
         return made
     comparers = {**case.expected.comparers, **made.expected.comparers}

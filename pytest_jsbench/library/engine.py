@@ -202,6 +202,7 @@ class OpenEngine:
                 prompt=prompt_of(request, self.variant.template.render) if prompt is None else _as_prompt(prompt),
                 schema=copy_of(adapted.schema),
                 params=self.params,
+                offer=request.offer,
             )
         elif prompt is not None:
             request = replace(request, prompt=_as_prompt(prompt))

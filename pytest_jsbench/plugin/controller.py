@@ -368,9 +368,9 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
     places: dict[str, list[str]] = {}
     for key in context.plan.keys[:_MOST_READ]:
         case = context.plan.cases.case(key)
-        warnings = schema_warnings(case.schema, default) if isinstance(case, Case) else {}
-        for warning, place in warnings.items():
-            places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
+        for schema in case.judging_schemas if isinstance(case, Case) else ():
+            for warning, place in schema_warnings(schema, default).items():
+                places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
     for warning, having in places.items():
         more = f" and {format_count(len(having) - 1, 'more case')}" if len(having) > 1 else ""
         yield f"{having[0]}{more}: {warning}"

@@ -11,7 +11,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -53,6 +53,7 @@ from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
+from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict
 
@@ -94,11 +95,21 @@ class PreparedRequest:
     length: PromptLength | None = None
     #: The request to send, or the outcome of the attempt if nothing can be sent.
     request: Request | Declined | Failed
+    #: The changes that the adaptation made to the schemas of offered tools.
+    changes_of_tools: tuple[Change, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The changes that the adaptation made to the schema."""
-        return self.adapted.changes if isinstance(self.adapted, Adapted) else ()
+        """The changes that the adaptation made to the schema and to those of offered tools."""
+        return (*(self.adapted.changes if isinstance(self.adapted, Adapted) else ()), *self.changes_of_tools)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptedOffer:
+    """The tools to send, with adapted schemas, and the changes from the original schemas."""
+
+    offer: ToolOffer | None
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -354,7 +365,7 @@ class Runner:
         request: Request | Declined | Failed
         if not isinstance(adapted, Adapted):
             request = adapted
-        elif isinstance(offer, Declined | Failed):
+        elif not isinstance(offer, AdaptedOffer):
             request = offer
         else:
             request = self._too_long(length) or Request(
@@ -364,9 +375,12 @@ class Runner:
                 schema=copy_of(adapted.schema),
                 params=self.params.with_repeat(repeat),
                 origin=self.origin,
-                offer=offer,
+                offer=offer.offer,
             )
-        return PreparedRequest(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
+        changes = offer.changes if isinstance(offer, AdaptedOffer) else ()
+        return PreparedRequest(
+            case=case, adapted=adapted, prompt=prompt, length=length, request=request, changes_of_tools=changes
+        )
 
     def _verdict(
         self, generation: Generation, schema: Schema, changes: tuple[Change, ...], offer: ToolOffer | None
@@ -420,13 +434,13 @@ class Runner:
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {_error_text(error)}")
         return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
-    def _adapt_offer(self, offer: ToolOffer | None) -> ToolOffer | Declined | Failed | None:
+    def _adapt_offer(self, offer: ToolOffer | None) -> AdaptedOffer | Declined | Failed:
         """
         Return the tools to send, with adapted schemas, or the attempt's outcome if the adaptation fails or the run's
         choice names a tool that is not offered.
         """
         if offer is None:
-            return None
+            return AdaptedOffer(offer=None)
         if not self.engine.info.offers_tools:
             message = f"engine '{self.engine.info.engine}' cannot offer tools to a model; nothing was sent"
             return Declined(reason=DeclineReason.UNSUPPORTED_TOOLS, message=message)
@@ -434,17 +448,18 @@ class Runner:
             offer.with_choice(self.params.tool_choice)
         except ValueError as error:
             return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {error}")
-        if self.adapter is None:
-            return offer
         tools = []
+        changes: list[Change] = []
         for tool in offer.tools:
             adapted = self._adapt(tool.parameters)
             if isinstance(adapted, Declined):
                 return structs.replace(adapted, message=f"tool {printable(tool.name, 60)}: {adapted.message}")
             if isinstance(adapted, Failed):
                 return adapted
-            tools.append(structs.replace(tool, parameters=adapted.schema))
-        return structs.replace(offer, tools=tuple(tools))
+            tools.append(structs.replace(tool, parameters=copy_of(adapted.schema)))
+            place = pointer_of(("tools", tool.name))
+            changes += (replace(change, path=f"{place}{change.path}") for change in adapted.changes)
+        return AdaptedOffer(offer=structs.replace(offer, tools=tuple(tools)), changes=tuple(changes))
 
     def _around_engine(self) -> Iterator[Layer]:
         """Yield the layers around the engine, the outermost first."""

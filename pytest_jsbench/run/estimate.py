@@ -93,7 +93,14 @@ def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | 
         prompt = prompt_of(case, variant.template.render)
     except JSBenchError:  # the run itself reports this problem for the case
         return None
-    return Request(key=attempt.key, repeat=attempt.repeat, prompt=prompt, schema=case.schema, params=variant.params)
+    return Request(
+        key=attempt.key,
+        repeat=attempt.repeat,
+        prompt=prompt,
+        schema=case.schema,
+        params=variant.params,
+        offer=case.offer,
+    )
 
 
 def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:

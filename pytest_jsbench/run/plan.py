@@ -82,7 +82,10 @@ class Cases:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Parse the case with this key."""
         case = self.source.case(key)
-        if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
+        if not self.strict or isinstance(case, BrokenCase):
+            return case
+        problems = [problem for schema in case.judging_schemas for problem in misspelt(schema)]
+        if problems:
             return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
         return case
 

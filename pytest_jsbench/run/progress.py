@@ -106,4 +106,5 @@ class RunProgress:
             case = self._plan.cases.case(key)
         except JSBenchError:  # the test of the case reports the problem
             return _PROMPT_WEIGHT
-        return _PROMPT_WEIGHT + (len(json.dumps(case.schema)) if isinstance(case, Case) else 0)
+        schemas = case.judging_schemas if isinstance(case, Case) else ()
+        return _PROMPT_WEIGHT + sum(len(json.dumps(schema)) for schema in schemas)

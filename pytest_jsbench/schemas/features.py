@@ -79,6 +79,16 @@ class SchemaFeatures:
             features=frozenset(features),
         )
 
+    def __or__(self, other: SchemaFeatures) -> SchemaFeatures:
+        """Return the features of two schemas of one case together, in the dialect of the first."""
+        return SchemaFeatures(
+            dialect=self.dialect,
+            size=self.size + other.size,
+            depth=max(self.depth, other.depth),
+            keywords=self.keywords | other.keywords,
+            features=self.features | other.features,
+        )
+
 
 def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
     """Return the nested schemas by level, the outermost first."""

@@ -17,6 +17,7 @@ from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, PromptLength, estimate
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.generations import (
+    CalledTool,
     CallError,
     Completion,
     Declined,
@@ -32,6 +33,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.secret_masking import Secrets
+from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.engines.base import CachedAnswer
 from pytest_jsbench.engines.engine_secrets import RedactingEngine
 from pytest_jsbench.prompts import PROMPTS
@@ -514,3 +516,64 @@ def test_an_attempt_leaves_nothing_to_the_collection_of_cycles(judge: Judge) -> 
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+TOOL = OfferedTool(name="order", parameters={"type": "object", "properties": {"n": UNIQUE}})
+OFFERING = Case(
+    key=KEY,
+    schema=True,
+    messages=(Message(role="user", content="Order!"),),
+    offer=ToolOffer(tools=(TOOL,), expected=(ExpectedCall(name="order"),)),
+)
+
+
+def calling(arguments: str) -> Misbehaving:
+    answer = replace(examples.completion(arguments), calls=(CalledTool(name="order", arguments=arguments),))
+    engine = Misbehaving(answer=answer)
+    engine.info = replace(engine.info, offers_tools=True)
+    return engine
+
+
+def test_the_schemas_of_offered_tools_are_adapted_and_the_originals_judge(judge: Judge) -> None:
+    engine = calling('{"n": [1, 1]}')
+
+    record = adapting(engine, judge, "relax:openai").attempt(OFFERING)
+
+    (request,) = engine.requests
+    assert request.offer is not None
+    (sent,) = request.offer.tools
+    assert isinstance(sent.parameters, Mapping)
+    assert "uniqueItems" not in json.dumps(sent.parameters)
+    assert record.offer == OFFERING.offer
+    assert (record.verdict.failure_type, record.verdict.keyword) == ("schema_violation", "uniqueItems")
+    assert ("widened", "uniqueItems", "/tools/order/properties/n") in [
+        (change.kind, change.keyword, change.path) for change in record.changes
+    ]
+    assert Note.ADAPTATION_LOSS in record.verdict.notes
+
+
+def test_a_tool_that_cannot_be_expressed_is_declined_by_name(judge: Judge) -> None:
+    engine = calling("{}")
+    record = adapting(engine, judge, "narrow:openai").attempt(OFFERING)
+    assert engine.requests == []
+    assert record.verdict.failure_type == "unsupported_schema"
+    assert record.verdict.message.startswith("tool order: uniqueItems at /properties/n: ")
+
+
+def test_a_tool_with_an_invalid_schema_is_named_and_the_attempt_excluded(judge: Judge) -> None:
+    broken = replace(OFFERING, offer=ToolOffer(tools=(replace(TOOL, parameters={"type": "objekt"}),)))
+    record = runner(calling("{}"), judge).attempt(broken)
+    assert record.excluded
+    assert record.verdict.message.startswith("tool order: ")
+
+
+def test_the_choice_of_the_run_is_sent_and_recorded(judge: Judge) -> None:
+    engine = calling('{"n": [1, 2]}')
+    chosen = replace(runner(engine, judge), params=GenerationParams(max_tokens=10, tool_choice="none"))
+    record = chosen.attempt(OFFERING)
+    (request,) = engine.requests
+    assert request.offered is not None
+    assert request.offered.choice == "none"
+    assert record.verdict.failure_type == "wrong_tool"
+    assert record.offered is not None
+    assert (record.offered.choice, record.schema_digest) == ("none", OFFERING.digest)
