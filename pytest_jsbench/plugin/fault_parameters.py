@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.fixture.endpoint import Injecting
     from pytest_jsbench.fixture.faults import FaultDoesNotApply, InjectedFault
+    from pytest_jsbench.records.fault_reports import FaultReport
     from pytest_jsbench.verdicts import Judge
 
 MARKER = "jsbench_faults"
@@ -39,6 +40,18 @@ def fault_of(item: pytest.Item) -> InjectedFault | None:
     callspec = getattr(item, "callspec", None)
     fault: InjectedFault | None = None if callspec is None else callspec.params.get(PARAMETER)
     return fault
+
+
+def set_fault_properties(item: pytest.Item, reports: Sequence[FaultReport]) -> None:
+    """Set a test's properties for the JUnit file: its injected faults, and how the application coped with each."""
+    names = ("jsbench.faults", "jsbench.coping", "jsbench.fault_retries")
+    others = [(name, value) for name, value in item.user_properties if name not in names]
+    values = (
+        ", ".join(report.fault for report in reports),
+        ", ".join(report.coping for report in reports),
+        sum(len(report.waits) for report in reports),
+    )
+    item.user_properties[:] = [*others, *(zip(names, values, strict=True) if reports else ())]
 
 
 def injecting_of(

@@ -23,7 +23,7 @@ from pytest_jsbench.fixture.jsbench import Answer, Attempts, FixtureQuestion, JS
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
-from pytest_jsbench.plugin.fault_parameters import injecting_of
+from pytest_jsbench.plugin.fault_parameters import injecting_of, set_fault_properties
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_outcomes import of_error, of_report, redact_report
 from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
@@ -36,6 +36,7 @@ from pytest_jsbench.run.record_keeper import Answered, AttemptResult, missing_at
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer, Injecting
+    from pytest_jsbench.records.fault_reports import FaultReport
     from pytest_jsbench.records.records import ProjectTestOutcome
 
 
@@ -77,6 +78,8 @@ class ProjectTest:
         self._called_again: dict[Attempt, str] = {}
         #: Results of the test's attempts, and the number of these results that are already in a report.
         self.outcomes: list[AttemptResult] = []
+        #: Faults that the endpoints injected; empty before the test function has ended.
+        self.faults: list[FaultReport] = []
         self._taken = 0
 
     @contextmanager
@@ -198,6 +201,14 @@ class ProjectTest:
         results = self.outcomes[self._taken :]
         self._taken += len(results)
         return [*map(self._with_test_outcome, results), *self._ended_without_calls()]
+
+    def fault_reports(self) -> list[FaultReport]:
+        """Return how the application coped with the faults that the test's endpoints injected."""
+        return [
+            report
+            for endpoint in self.attempts.endpoints
+            for report in endpoint.fault_reports(self._ended, self._answers.variant)
+        ]
 
     def _ended_without_calls(self) -> Iterator[AttemptResult]:
         """Yield a result for each finished repeat that made no call, with the outcome of the repeat."""
@@ -443,6 +454,7 @@ class ProjectTests:
         if test is not None:
             test.attempts.settle()
             set_properties(item, test.outcomes)
+            set_fault_properties(item, test.faults)
             if call.excinfo is not None:
                 test.forget()
         failed = call.excinfo.value if call.excinfo is not None else None
@@ -467,6 +479,9 @@ class ProjectTests:
             if not failed.record.excluded:  # an invalid schema is a mistake in the project, not a failure of the engine
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
+        if test is not None and report.when == "call" and not test.running:
+            test.faults = test.fault_reports()
+            transport.attach_faults(report, test.faults)
         return report
 
     def _ended_early(

@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.records import Attempt, Cause, MissingReason
+from pytest_jsbench.records.records import Attempt, Cause, EndedTest, MissingReason
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
@@ -136,7 +136,8 @@ def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: in
 
 def tables(run: Run, summary: Summary, *, most_pairs: int | None = None) -> Iterator[Block]:
     """Yield the tables of a run and, for variants, their comparisons and the cases that differ."""
-    yield main_table(run, summary)
+    if summary.tasks or not run.metadata.fault_reports:
+        yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
         yield by_task
@@ -293,8 +294,12 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    if run.metadata.ended_tests:
-        yield "", f"failed before a call: {_named_tests(run.metadata)}"
+    if ended := _ended_before_call(run.metadata):
+        yield "", f"failed before a call: {_named_tests(ended)}"
+    if run.metadata.fault_reports:
+        from pytest_jsbench.reports.fault_facts import facts_of_faults
+
+        yield from facts_of_faults(run.metadata.fault_reports)
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
@@ -360,9 +365,14 @@ def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 
 
-def _named_tests(metadata: RunMetadata) -> str:
-    """Return the names of the first tests that failed before a call, each with its cause."""
-    ended = metadata.ended_tests
+def _ended_before_call(metadata: RunMetadata) -> list[EndedTest]:
+    """Return the tests that failed before a call; a test whose calls all met a fault has no recorded call either."""
+    faulty = {(report.task, report.id, report.variant) for report in metadata.fault_reports}
+    return [test for test in metadata.ended_tests if (test.task, test.id, test.variant) not in faulty]
+
+
+def _named_tests(ended: Sequence[EndedTest]) -> str:
+    """Return the names of the first of these tests, each with its cause."""
     several = any(test.repeat for test in ended)
     attempts = [Attempt(CaseKey(task=test.task, id=test.id), test.repeat, test.variant) for test in ended]
     ends = zip(attempts, ended, strict=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.applications import run
-from tests.support.bench import NUMBER, Bench
+from tests.support.bench import NUMBER, Bench, with_workers
 
 #: An application that calls again after an error of the server, and reads its answer; and options for its tests.
 READING = f"""
@@ -138,6 +139,24 @@ def test_it_reads(jsbench):
     run_test(bench, text, "--jsbench-replay=answers").assert_outcomes(passed=2)
 
 
+def test_recording_answers_again_after_a_fault(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench_faults("truncate")
+def test_it_reads(jsbench):
+    with jsbench.endpoint.faults.watch() as watched:
+        with pytest.raises(json.JSONDecodeError):
+            read(jsbench.endpoint.openai_url)
+        assert read(jsbench.endpoint.openai_url) == 7
+    assert watched.coping == "recovered"
+"""
+    scripted(bench, {"*": '{"n":7}'})
+    run_test(bench, text, *SCRIPTED, "--jsbench-record=answers").assert_outcomes(passed=1)
+    first, second = sorted(bench.path.glob("answers/*/*.json"))
+    second.unlink()  # as recorded without the fault
+    assert first.stem == "test_it_reads-truncate"
+    run_test(bench, text, "--jsbench-replay=answers").assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("marker", "problem"),
     [
@@ -162,3 +181,122 @@ def test_fault_that_no_call_meets_fails_the_test(bench: Bench) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the fault refuse was not injected: the application made no call*"])
     run_test(bench, text).assert_outcomes(passed=1, errors=1)
+
+
+REPORTED = f"""{READING}
+@pytest.mark.jsbench_faults("rate_limit", "truncate", "wrong_tool", "extra_field")
+def test_it_copes(jsbench):
+    with jsbench.endpoint.faults.watch():
+        read(jsbench.endpoint.openai_url)
+
+@pytest.mark.jsbench_faults("refuse")
+def test_it_catches(jsbench):
+    with pytest.raises(TypeError):
+        read(jsbench.endpoint.openai_url)
+"""
+MATRIX = {
+    "test_it_copes-rate_limit": ("rate_limit", "recovered", 2, ""),
+    "test_it_copes-truncate": ("truncate", "raised", 0, "JSONDecodeError"),
+    "test_it_copes-extra_field": ("extra_field", "returned", 0, ""),
+    "test_it_catches-refuse": ("refuse", "unobserved", 0, ""),
+}
+
+
+def matrix(bench: Bench) -> dict[str, tuple[Any, ...]]:
+    reports = bench.run_json()["run"]["fault_reports"]
+    return {one["id"]: (one["fault"], one["coping"], len(one["waits"]), one["error"]) for one in reports}
+
+
+@with_workers
+def test_report_says_how_the_application_coped(bench: Bench) -> None:
+    args = ("--jsbench-engine=application", "--jsbench-output=out", "--junitxml=junit.xml")
+    result = run_test(bench, REPORTED, *args)
+    result.assert_outcomes(passed=4, skipped=1)
+    assert result.ret == 0
+    assert matrix(bench) == MATRIX
+    metrics = bench.run_json()["metrics"]
+    assert metrics["coping"] == {"recovered": 1, "raised": 1, "returned": 1, "hung": 0, "unobserved": 1}
+    assert (metrics["planned"], metrics["passed"], metrics["pass_rate"]) == (0, 0, None)
+    result.stdout.fnmatch_lines(
+        [
+            "faults * 4 injected: recovered 1, raised 1, returned 1, unobserved 1",
+            "*rate_limit: recovered; called again 2 times, after *",
+            "*Retry-After 0.1 s was ignored in 1 test",
+            "*truncate: raised; JSONDecodeError",
+            "*extra_field: returned without an exception after a broken or missing*",
+            "*refuse: unobserved; call the application within*",
+            "verdict * PASSED: no attempt was made, and no test failed with 4 injected",
+        ]
+    )
+    cases = ElementTree.parse(bench.path / "junit.xml").iter("testcase")
+    properties = {
+        case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")} for case in cases
+    }
+    assert properties["test_it_copes[rate_limit]"] == {
+        "jsbench.faults": "rate_limit",
+        "jsbench.coping": "recovered",
+        "jsbench.fault_retries": "2",
+    }
+    assert properties["test_it_copes[wrong_tool]"] == {}
+
+
+@pytest.mark.parametrize(
+    ("gate", "status", "message"),
+    [
+        ("coping.returned<=1", 0, "coping.returned 1, gate <= 1: met"),
+        ("coping.returned<=0", 1, "coping.returned 1, gate <= 0: NOT MET"),
+        ("coping.hung<=0", 0, "coping.hung 0, gate <= 0: met"),
+    ],
+)
+def test_gate_decides_about_the_matrix(bench: Bench, gate: str, status: int, message: str) -> None:
+    result = run_test(bench, REPORTED, "--jsbench-engine=application", f"--jsbench-gate={gate}")
+    assert result.ret == status
+    result.stdout.fnmatch_lines([f"gate * {message}"])
+
+
+def test_gate_without_faults_is_not_met(bench: Bench) -> None:
+    text = f"{READING}\ndef test_it_reads(jsbench):\n    assert read(jsbench.endpoint.openai_url) == 7\n"
+    answers = scripted(bench, {"*": '{"n":7}'})
+    result = run_test(bench, text, *answers, "--jsbench-gate=coping.returned<=0", "--jsbench-output=out")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["gate *coping.returned n/a, gate <= 0: NOT MET, no fault was injected"])
+    result.stdout.no_fnmatch_line("faults *")
+    assert "fault_reports" not in bench.run_json()["run"]
+
+
+def test_attempts_count_without_the_faults(bench: Bench) -> None:
+    answers = scripted(bench, {"*": '{"n":7}'})
+    result = run_test(bench, REPORTED, *answers, "--jsbench-output=out")
+    assert matrix(bench) == MATRIX
+    metrics = bench.run_json()["metrics"]
+    # the engine's own answers, also behind a fault; a refusal and a rejected call are none
+    assert (metrics["planned"], metrics["passed"], metrics["failed"]) == (4, 4, 0)
+    assert result.ret == 0
+
+
+def test_failed_test_keeps_its_faults(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench_faults("extra_field")
+def test_it_copes(jsbench):
+    with jsbench.endpoint.faults.watch() as watched:
+        read(jsbench.endpoint.openai_url)
+    assert watched.coping in ("recovered", "raised")
+"""
+    result = run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out")
+    assert result.ret == 1
+    assert matrix(bench) == {"test_it_copes-extra_field": ("extra_field", "returned", 0, "")}
+    result.stdout.no_fnmatch_line("*failed before a call*")
+
+
+def test_repeats_meet_the_fault_again(bench: Bench) -> None:
+    text = f"""{READING}
+@pytest.mark.jsbench(repeats=2)
+@pytest.mark.jsbench_faults("server_error")
+def test_it_copes(jsbench):
+    with jsbench.endpoint.faults.watch() as watched:
+        read(jsbench.endpoint.openai_url)
+    assert (watched.coping, watched.retries) == ("recovered", 2)
+"""
+    run_test(bench, text, "--jsbench-engine=application", "--jsbench-output=out").assert_outcomes(passed=1)
+    reports = bench.run_json()["run"]["fault_reports"]
+    assert [(one["repeat"], one["injected"]) for one in reports] == [(0, 2), (1, 2)]
