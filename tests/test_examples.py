@@ -177,12 +177,6 @@ CLIENTS = {
     "langchain_openai": (1, 1),
     "litellm": (1, 1),
 }
-    "openai": (2, 24),
-    "instructor": (1, 3),
-    "pydantic_ai": (1, 2),
-    "langchain_openai": (1, 1),
-    "litellm": (1, 1),
-}
 
 
 def passes_in_applications(pytester: pytest.Pytester, *args: str) -> None:
