@@ -36,7 +36,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: Fields that only the process that created the value needs.
 IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
 #: Fields of dataclasses that are omitted at their default; a Struct defines this itself.
-ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "ended_tests", "entry", "served")}
+ABSENT = {
+    (RunMetadata, name)
+    for name in ("variant", "variants", "comparers", "ended_tests", "entry", "fault_reports", "served")
+}
 #: Types with a definition of their own; all other types are inlined.
 NAMED = {
     **{name: name.lower() for name in ("Completion", "Declined", "Failed", "Decided", "Timing", "Usage", "Sent")},

@@ -335,6 +335,9 @@ class Exchange(Protocol):
     def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
         """Make the call through `post(body, headers_of_call=…, deadline=…)`, a method of an engine's client."""
 
+    def answer_with(self, generation: Completion | Declined) -> Completion | Declined:
+        """Return the answer of an engine without a server, with the answer that a server would have sent."""
+
 
 class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="completion", tag_field="type"):
     """An answer of the engine: text or tool calls."""

@@ -42,7 +42,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.base import EngineFactory
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, EngineFactory
 from pytest_jsbench.engines.engine_options import Options, choose_format
 
 if TYPE_CHECKING:
@@ -242,6 +242,11 @@ class ScriptedEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """Return the answer for the request, after its scripted delay."""
+        answer = self._answer(request)
+        exchange = request.origin.exchange
+        return answer if exchange is None else exchange.answer_with(answer)
+
+    def _answer(self, request: Request) -> Completion | Declined:
         answer = self._find(request)
         if isinstance(answer, Completion | Declined):
             return answer
@@ -315,6 +320,7 @@ class ScriptedFactory(EngineFactory):
     """The factory for the `scripted` engine."""
 
     options = frozenset({"answers"})
+    passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
         """Check that the answers can be read."""

@@ -13,6 +13,7 @@ from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered
 from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts, ToolCalls
+from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType
@@ -35,6 +36,8 @@ class AttemptGroups:
     missing_reasons: Mapping[MissingReason, int]
     broken: Collection[CaseKey] = ()
     ended_tests: Sequence[EndedTest] = ()
+    #: Faults that endpoints injected; these calls are no attempts.
+    fault_reports: Sequence[FaultReport] = ()
 
     @cached_property
     def counted(self) -> list[AttemptFacts]:

@@ -251,7 +251,7 @@ def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *,
         return ending.exit_status
     if gates:
         return _FAILED if found else _OK
-    if ending.exit_status == _OK and total.planned == 0:
+    if ending.exit_status == _OK and total.planned == 0 and not total.coping:
         return _NO_TESTS
     return _FAILED if found else ending.exit_status
 
@@ -289,6 +289,9 @@ def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Endin
             yield _list_tests(
                 ending.answers, "failed, which the gate allows" if len(gates) == 1 else "failed, which the gates allow"
             )
+    elif total.planned == 0 and total.coping:
+        faults = format_count(sum(total.coping.values()), "injected fault")
+        yield f"no attempt was made, and no test failed with {faults}"
     elif total.passed == total.planned:
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Names of the metrics of a run or a task.
 METRICS = frozenset({*FIGURES, "n"})
+#: Prefix of the metrics of injected faults.
+COPING = "coping."
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -223,11 +225,19 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
     if name.keyword is not None:
         return _read_keyword(name, summary.keywords.get(name.keyword), summary.total)
     metrics = summary.total if name.task is None else summary.tasks.get(name.task)
+    if metrics is not None and name.metric.startswith(COPING):
+        return _read_coping(name, metrics)
     if metrics is None or metrics.judged == 0:
         return _no_value("nothing judged")
     if name.field is not None:
         return _read_field(name, metrics)
     return _read_figure(name, metrics)
+
+
+def _read_coping(name: MetricName, metrics: Metrics) -> Reading:
+    """Return the reading of a number of injected faults, which are no attempts."""
+    ends = {coping.value: count for coping, count in metrics.coping.items()}
+    return _read_count(ends[name.metric.removeprefix(COPING)]) if ends else _no_value("no fault was injected")
 
 
 def _read_figure(name: MetricName, metrics: Metrics) -> Reading:

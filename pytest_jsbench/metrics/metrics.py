@@ -39,6 +39,7 @@ from pytest_jsbench.metrics.statistics import (
 )
 from pytest_jsbench.metrics.tool_calls import count_confusions, precision_by_tool, recall_by_tool
 from pytest_jsbench.records.facts import AttemptFacts
+from pytest_jsbench.records.fault_reports import Coping
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
@@ -60,6 +61,10 @@ def _each_k(title: str) -> dict[str, Display]:
 #: Failure types with their display: of these counts, only failures of the model can change as attempts are decided.
 _FAILURES: dict[str, Display] = {
     kind: {"counted_open": () if kind in NOT_THE_MODELS else _OPEN} for kind in COUNTED_FAILURES
+}
+#: How applications coped with injected faults: returning after a broken answer, and hanging, may be mistakes.
+_COPING: dict[str, Display] = {
+    coping: {"better_when": _LOWER} if coping in {Coping.RETURNED, Coping.HUNG} else {} for coping in Coping
 }
 
 
@@ -443,6 +448,16 @@ class Metrics(Measurements):
         """Number of answered attempts for which the project's own test failed, by cause."""
         causes = self._groups.test_causes
         return {cause: causes[cause] for cause in Cause}
+
+    @metric(COUNT, members=_COPING)
+    def coping(self) -> Mapping[Coping, int]:
+        """
+        Number of faults that `jsbench.endpoint` injected, by how the application coped; empty without faults. Calls
+        with a fault are no attempts.
+        """
+        reports = self._groups.fault_reports
+        ends = Counter(report.coping for report in reports)
+        return {coping: ends[coping] for coping in Coping} if reports else {}
 
     @metric(VALUES, members={}, absent=proportion(0, 0))
     def scores(self) -> Mapping[str, Proportion]:

@@ -191,6 +191,7 @@ def _summarize_part(run: Run) -> Summary:
                     missing_reasons=reasons[task],
                     broken=broken,
                     ended_tests=[test for test in run.metadata.ended_tests if test.task == task],
+                    fault_reports=[report for report in run.metadata.fault_reports if report.task == task],
                 )
             )
             for task, attempts in by_task.items()
@@ -203,6 +204,7 @@ def _summarize_part(run: Run) -> Summary:
                 missing_reasons=sum(map(Counter, reasons.values()), Counter()),
                 broken=broken,
                 ended_tests=run.metadata.ended_tests,
+                fault_reports=run.metadata.fault_reports,
             )
         ),
         keywords=group_by_keyword(run.outcomes),

@@ -37,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "jsbench(schema, prompt, repeats, min_pass, …): a test of answers against a JSON Schema (pytest-jsbench)",
     )
+    config.addinivalue_line(
+        "markers",
+        "jsbench_faults(names…): run a test for each fault that jsbench.endpoint injects, or for all (pytest-jsbench)",
+    )
     if config.getoption("help", default=False):
         return
     check_ini_keys(config)
@@ -74,6 +78,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_jsbench.plugin.pytest_fixtures import parametrize
 
         parametrize(metafunc)
+    if "jsbench" in wanted and metafunc.definition.get_closest_marker("jsbench_faults") is not None:
+        from pytest_jsbench.plugin.fault_parameters import parametrize_faults
+
+        parametrize_faults(metafunc)
 
 
 @pytest.fixture

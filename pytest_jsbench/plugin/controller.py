@@ -155,6 +155,7 @@ class Controller:
         """Take the results out of the report, because pytest keeps reports in memory for the whole session."""
         for result in take(report):
             self._take(result, from_project_test=not of_suite(report.nodeid))
+        self.state.add_fault_reports(transport.take_faults(report))
         self._ending.add(report)
         if report.failed and not failure_type_of(report):
             died = report.nodeid in self._ending.crashed
@@ -223,10 +224,10 @@ class Controller:
 
     def _can_decide(self, session: pytest.Session) -> bool:
         """
-        Return whether the session needs a run verdict: it has attempts, tests that failed before an attempt, or gates
-        although no attempt was made.
+        Return whether the session needs a run verdict: it has attempts, tests that failed before an attempt, injected
+        faults, or gates although no attempt was made.
         """
-        if self.state.count or self.state.has_ended_tests:
+        if self.state.count or self.state.has_ended_tests or self.state.has_faults:
             return True
         ends = {*_ENDS, pytest.ExitCode.NO_TESTS_COLLECTED}
         expected = self._context.settings.gates_typed or self._all_collected.any

@@ -23,17 +23,20 @@ from pytest_jsbench.fixture.jsbench import Answer, Attempts, FixtureQuestion, JS
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
+from pytest_jsbench.plugin.fault_parameters import injecting_of, set_fault_properties
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_outcomes import of_error, of_report, redact_report
 from pytest_jsbench.plugin.repeat_rules import RepeatsRefused, check_is_argument, check_subtests, read_terms
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, End, Missing, MissingReason, ProjectTestOutcome, Record
+from pytest_jsbench.records.setting_differences import HANDED_IN
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.project_answers import TestAnswers
 from pytest_jsbench.run.record_keeper import Answered, AttemptResult, missing_attempt
 
 if TYPE_CHECKING:
-    from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
+    from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer, Injecting
+    from pytest_jsbench.records.fault_reports import FaultReport
     from pytest_jsbench.records.records import ProjectTestOutcome
 
 
@@ -47,11 +50,12 @@ class ProjectTest:
         tests: ProjectTests,
         serve: Callable[[Endpoint[Answer]], tuple[str, str]],
         rerun: str,
+        injecting: Callable[[], Injecting] | None = None,
     ) -> None:
         self.terms = terms
         self._tests = tests
         self._clean = tests.secrecy.mask
-        self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean)
+        self.attempts = Attempts(answers.key, self._answer_question, serve=serve, hide=self._clean, injecting=injecting)
         #: Whether the repeats of the test are running.
         self.repeating = False
         #: Whether the test function is running; a report that arrives meanwhile belongs to a subtest.
@@ -74,6 +78,8 @@ class ProjectTest:
         self._called_again: dict[Attempt, str] = {}
         #: Results of the test's attempts, and the number of these results that are already in a report.
         self.outcomes: list[AttemptResult] = []
+        #: Faults that the endpoints injected; empty before the test function has ended.
+        self.faults: list[FaultReport] = []
         self._taken = 0
 
     @contextmanager
@@ -119,6 +125,8 @@ class ProjectTest:
         try:
             if error is None:
                 self.check()
+                for endpoint in self.attempts.endpoints:
+                    endpoint.require_faults()
             elif isinstance(error, Exception | pytest.fail.Exception):
                 for endpoint in self.attempts.endpoints:
                     # if a limit forbade a call of the application, skip the test, whatever error resulted
@@ -193,6 +201,14 @@ class ProjectTest:
         results = self.outcomes[self._taken :]
         self._taken += len(results)
         return [*map(self._with_test_outcome, results), *self._ended_without_calls()]
+
+    def fault_reports(self) -> list[FaultReport]:
+        """Return how the application coped with the faults that the test's endpoints injected."""
+        return [
+            report
+            for endpoint in self.attempts.endpoints
+            for report in endpoint.fault_reports(self._ended, self._answers.variant)
+        ]
 
     def _ended_without_calls(self) -> Iterator[AttemptResult]:
         """Yield a result for each finished repeat that made no call, with the outcome of the repeat."""
@@ -296,7 +312,8 @@ class ProjectTests:
         line = None if item.location[1] is None else item.location[1] + 1
         answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         answers = item.stash.setdefault(_ANSWERS, answers)
-        test = ProjectTest(terms, answers, self, partial(self._serve, variant), self._rerun(item))
+        injecting = partial(self._injecting, item, variant)
+        test = ProjectTest(terms, answers, self, partial(self._serve, variant), self._rerun(item), injecting)
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
@@ -355,6 +372,15 @@ class ProjectTests:
                 self._server = EndpointServer()
                 self._resources.callback(self._server.close)
         return self._server.open(endpoint), self.session.runners.for_variant(variant).engine.info.model
+
+    def _injecting(self, item: pytest.Item, variant: str) -> Injecting:
+        """Return what the endpoint of a test needs to inject faults."""
+        return injecting_of(
+            item,
+            key=key_of(item.nodeid, variant),
+            judge=self.session.judge,
+            stands_in=self._context.plan.variants[variant].engine.name == HANDED_IN,
+        )
 
     def _rerun(self, item: pytest.Item) -> str:
         """Return the command that reruns this test from the directory in which pytest was started."""
@@ -428,6 +454,7 @@ class ProjectTests:
         if test is not None:
             test.attempts.settle()
             set_properties(item, test.outcomes)
+            set_fault_properties(item, test.faults)
             if call.excinfo is not None:
                 test.forget()
         failed = call.excinfo.value if call.excinfo is not None else None
@@ -452,6 +479,9 @@ class ProjectTests:
             if not failed.record.excluded:  # an invalid schema is a mistake in the project, not a failure of the engine
                 blamed = failed.record.verdict.failure_type
         transport.attach(report, [*shared, *own], blamed)
+        if test is not None and report.when == "call" and not test.running:
+            test.faults = test.fault_reports()
+            transport.attach_faults(report, test.faults)
         return report
 
     def _ended_early(

@@ -13,6 +13,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.jsbench import Attempts, FixtureQuestion, JSBench
 from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of, mark
+from pytest_jsbench.plugin.fault_parameters import injecting_of
 from pytest_jsbench.plugin.project_tests import PROJECT_TESTS
 from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.repeat_rules import read_terms
@@ -20,7 +21,8 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.plan import policy_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.fixture.jsbench import JSBench, SharedJSBench
+    from pytest_jsbench.fixture.endpoint import Endpoint
+    from pytest_jsbench.fixture.jsbench import Answer, JSBench, SharedJSBench
     from pytest_jsbench.plugin.project_tests import ProjectTests
 
 
@@ -69,12 +71,10 @@ def load_case(request: pytest.FixtureRequest) -> Case:
 
 
 class WithoutRun(JSBench):
-    """The fixture `jsbench` in a session without an engine: `check` works, and anything else skips the test."""
-
-    @property
-    def endpoint(self) -> NoReturn:
-        """Skips the test, because an endpoint needs an engine."""
-        pytest.skip(NO_ENGINE)
+    """
+    The fixture `jsbench` in a session without an engine: `check` works, and so does an endpoint that injects faults;
+    anything else skips the test.
+    """
 
     def _question(self, *_asked: Any) -> NoReturn:
         pytest.skip(NO_ENGINE)
@@ -94,8 +94,18 @@ def open_without_run(request: pytest.FixtureRequest) -> JSBench:
             question.case, question.prompt, repeat=question.repeat, judge=judge, comparers=comparers
         )
 
-    def serve(_: object) -> NoReturn:
-        pytest.skip(NO_ENGINE)
+    def serve(endpoint: Endpoint[Answer]) -> tuple[str, str]:
+        if not endpoint.injects:
+            pytest.skip(NO_ENGINE)
+        from pytest_jsbench.fixture.endpoint import EndpointServer
 
-    attempts = Attempts(key_of(item.nodeid), ask, serve=serve)
+        server = EndpointServer()
+        request.addfinalizer(server.close)
+        request.addfinalizer(endpoint.close)
+        request.addfinalizer(endpoint.require_faults)
+        return server.open(endpoint), "example"
+
+    key = key_of(item.nodeid)
+    injecting = partial(injecting_of, item, key=key, judge=lambda: judge, stands_in=True, opens_late=True)
+    attempts = Attempts(key, ask, serve=serve, injecting=injecting)
     return WithoutRun(read_terms(item), attempts, folder=item.path.parent, rerun=f"pytest {shlex.quote(item.nodeid)}")

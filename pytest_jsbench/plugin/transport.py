@@ -14,6 +14,7 @@ from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.records.facts import AttemptFacts
+from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.record_keeper import AttemptResult
@@ -26,6 +27,8 @@ _INPUT = "jsbench"
 #: only builtin types, and fails for lone surrogates, enums and deep nesting.
 _RESULTS = "jsbench_results"
 _FAILURE_TYPE = "jsbench_failure_type"
+#: Attribute of a report with the faults that the test's endpoints injected, as JSON values.
+_FAULTS = "jsbench_faults"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,17 @@ def attach(
     report.__dict__[_RESULTS] = list(results)
     if failure_type is not None:
         report.__dict__[_FAILURE_TYPE] = failure_type.value
+
+
+def attach_faults(report: pytest.TestReport, faults: Iterable[FaultReport]) -> None:
+    """Add the faults that the endpoints of a test injected to the test's report."""
+    if values := [to_json(fault) for fault in faults]:
+        report.__dict__[_FAULTS] = values
+
+
+def take_faults(report: pytest.TestReport) -> list[FaultReport]:
+    """Remove the injected faults from a report, and return them."""
+    return [from_json(FaultReport, value) for value in report.__dict__.pop(_FAULTS, ())]
 
 
 def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
@@ -20,6 +21,8 @@ from pytest_jsbench.records.questions import combine_variants, difference
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.serving import add_served
+
+T = TypeVar("T")
 
 #: Maximum number of attempts in a merged run.
 MOST_ATTEMPTS = 1_000_000
@@ -112,7 +115,14 @@ def merge(paths: Sequence[Path]) -> Merged:
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
     planned = tuple(itertools.chain.from_iterable(_attempts(runs, made) for runs in of_variants.values()))
-    metadata = replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned)
+    metadata = replace(
+        metadata,
+        uuid=uuid,
+        dataset=whole_dataset,
+        resumed_from=None,
+        ended_tests=_combine(parts, lambda part: part.ended_tests),
+        fault_reports=_combine(parts, lambda part: part.fault_reports),
+    ).with_plan(planned)
     outcomes = tuple(made[attempt] for attempt in planned if attempt in made)
     run = Run(
         metadata=add_served(metadata, outcomes),
@@ -127,6 +137,11 @@ def merge(paths: Sequence[Path]) -> Merged:
         twice=twice,
         disagreeing=tuple(disagreeing),
     )
+
+
+def _combine(parts: Sequence[_Part], entries_of: Callable[[RunMetadata], Iterable[T]]) -> tuple[T, ...]:
+    """Return the entries of all merged runs; an entry that several runs have is returned once."""
+    return tuple(dict.fromkeys(entry for part in parts for entry in entries_of(part.run.metadata)))
 
 
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:

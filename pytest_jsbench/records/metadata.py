@@ -15,6 +15,7 @@ from msgspec import Struct
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.json_values import Digest, from_json, to_json
+from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Record, check_variant
 
 #: Fields that each variant has separately; the variants share all other metadata of the run.
@@ -22,6 +23,8 @@ _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
     *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan", "served"),
 )
+#: Fields that files contain only if they have a value.
+_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served")
 
 
 class Entry(StrEnum):
@@ -196,6 +199,8 @@ class RunMetadata:
     plan: Mapping[str, Sequence[str]] | None = None
     #: Project's own tests that failed without a recorded call; absent if there are none.
     ended_tests: Annotated[tuple[EndedTest, ...], msgspec.Meta(max_length=100_000)] = ()
+    #: Faults that endpoints injected into the calls of the project's own tests; absent if there are none.
+    fault_reports: Annotated[tuple[FaultReport, ...], msgspec.Meta(max_length=100_000)] = ()
     #: Versions of pytest-jsbench, of Python and of the validators.
     versions: Mapping[str, str] = field(default_factory=dict)
     #: Operating system, machine type, number of processors, memory in GB, and GPUs, as far as the system and the driver
@@ -212,7 +217,8 @@ class RunMetadata:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
-        omitted = {name for name in ("variant", "variants", "comparers", "ended_tests", "served") if not data[name]}
+        data["fault_reports"] = [to_json(report) for report in self.fault_reports]
+        omitted = {name for name in _OMITTED_IF_EMPTY if not data[name]}
         if self.entry is Entry.PYTEST:
             omitted.add("entry")
         return {name: value for name, value in data.items() if name not in omitted}
@@ -228,8 +234,10 @@ class RunMetadata:
         own = {variant.variant: variant for variant in self.variants}[name]
         plan = self.plan if own.plan is None else own.plan
         ended = tuple(test for test in self.ended_tests if test.variant == name)
+        faults = tuple(report for report in self.fault_reports if report.variant == name)
         parts = {part: getattr(own, part) for part in _OWN}
-        return replace(self, **{**parts, "plan": plan, "variants": (), "ended_tests": ended})
+        parts |= {"plan": plan, "variants": (), "ended_tests": ended, "fault_reports": faults}
+        return replace(self, **parts)
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
         """Return the metadata with these attempts as the plan."""

@@ -182,3 +182,8 @@ def _is_shown(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str
     if figure.name == "floor":
         return any(isinstance(cell, Rate) and cell.value for cell in applicable)
     return bool(applicable) or (figure.is_main and figure.kind is Kind.RATE)
+
+
+def share_text(rate: Proportion) -> str:
+    """Return a rate with its counts, as in `3/4 = 0.750`."""
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"

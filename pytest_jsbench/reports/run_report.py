@@ -15,11 +15,20 @@ from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.records.records import Attempt, Cause, MissingReason
+from pytest_jsbench.records.records import Attempt, Cause, EndedTest, MissingReason
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
-from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
-from pytest_jsbench.reports.tool_table import table_of_tools
+from pytest_jsbench.reports.blocks import (
+    NOT_APPLICABLE,
+    Block,
+    Column,
+    Fact,
+    Row,
+    TableBlock,
+    share_text,
+    table_of_figures,
+)
+from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
@@ -139,7 +148,8 @@ def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: in
 
 def tables(run: Run, summary: Summary, *, most_pairs: int | None = None) -> Iterator[Block]:
     """Yield the tables of a run and, for variants, their comparisons and the cases that differ."""
-    yield main_table(run, summary)
+    if summary.tasks or not run.metadata.fault_reports:
+        yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
         yield by_task
@@ -292,18 +302,22 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
 def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
     total = summary.total
     rate = total.pass_rate
-    share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
+    share = f"{share_text(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
     yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
     if total.tests_passed.n:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
-        yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    if run.metadata.ended_tests:
-        yield "", f"failed before a call: {_named_tests(run.metadata)}"
+        yield "tests", f"{share_text(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
+    if ended := _ended_before_call(run.metadata):
+        yield "", f"failed before a call: {_named_tests(ended)}"
+    if run.metadata.fault_reports:
+        from pytest_jsbench.reports.fault_facts import facts_of_faults
+
+        yield from facts_of_faults(run.metadata.fault_reports)
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
-    if calls := _calls(total):
+    if calls := describe_calls(total):
         yield "calls", calls
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
@@ -341,8 +355,8 @@ def _facts_of_grammars(total: Metrics) -> Iterator[Fact]:
 def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:
     if total.floor.successes:
         answer = next(iter(total.trivial_counts))
-        others = _share(total.pass_rate_nontrivial)
-        floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
+        others = share_text(total.pass_rate_nontrivial)
+        floor = f"the constant answer {answer} passes {share_text(total.floor)} of the cases"
         yield "floor", f"{floor}; {FIGURES['pass_rate_nontrivial'].title.lower()} {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
     failures = dict(sorted(failures.items(), key=lambda pair: -pair[1]))
@@ -354,7 +368,7 @@ def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:
         yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
     for at, name in enumerate(dict.fromkeys([*metadata.metrics, *total.scores])):
         rate = total.scores.get(name, proportion(0, 0))
-        yield "" if at else "scores", f"{printable(name)} {_share(rate)}{_interval(rate)}"
+        yield "" if at else "scores", f"{printable(name)} {share_text(rate)}{_interval(rate)}"
 
 
 def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
@@ -367,9 +381,14 @@ def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 
 
-def _named_tests(metadata: RunMetadata) -> str:
-    """Return the names of the first tests that failed before a call, each with its cause."""
-    ended = metadata.ended_tests
+def _ended_before_call(metadata: RunMetadata) -> list[EndedTest]:
+    """Return the tests that failed before a call; a test whose calls all met a fault has no recorded call either."""
+    faulty = {(report.task, report.id, report.variant) for report in metadata.fault_reports}
+    return [test for test in metadata.ended_tests if (test.task, test.id, test.variant) not in faulty]
+
+
+def _named_tests(ended: Sequence[EndedTest]) -> str:
+    """Return the names of the first of these tests, each with its cause."""
     several = any(test.repeat for test in ended)
     attempts = [Attempt(CaseKey(task=test.task, id=test.id), test.repeat, test.variant) for test in ended]
     ends = zip(attempts, ended, strict=True)
@@ -487,9 +506,9 @@ _MISSING = {
 def _values(total: Metrics) -> str:
     """Return the number of correct values, and the fields with the lowest accuracy."""
     right = total.value_accuracy
-    conforming = _share(total.value_accuracy_conforming)
-    parts = [f"{_share(right)}{_interval(right)} right, {conforming} in answers that conform"]
-    parts.append(f"{_share(total.exact_match)} answers entirely right")
+    conforming = share_text(total.value_accuracy_conforming)
+    parts = [f"{share_text(right)}{_interval(right)} right, {conforming} in answers that conform"]
+    parts.append(f"{share_text(total.exact_match)} answers entirely right")
     precision = total.value_precision.value
     f1 = total.value_f1.value
     if precision is not None and f1 is not None:
@@ -503,20 +522,6 @@ def _values(total: Metrics) -> str:
     if total.uncompared:
         answers = format_count(total.uncompared, "answer")
         parts.append(f"{answers} that could not be compared (match.problem in records.jsonl has the reason)")
-    return "; ".join(parts)
-
-
-def _calls(total: Metrics) -> str:
-    """Return how many calls conform, how often the model rightly calls a tool, and the most frequent confusions."""
-    parts = []
-    if total.call_pass_rate.n:
-        parts.append(f"{_share(total.call_pass_rate)} with conforming arguments")
-    if total.trigger_f1.n:
-        precision, recall = _share(total.trigger_precision), _share(total.trigger_recall)
-        parts.append(f"trigger precision {precision}, recall {recall}, F1 {total.trigger_f1.value:.3f}")
-    if total.reasoning_only.successes:
-        parts.append(f"{_share(total.reasoning_only)} answers with reasoning only")
-    parts += [f"{printable(pair)} {count} times" for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]]
     return "; ".join(parts)
 
 
@@ -561,10 +566,6 @@ def _list_names(names: Sequence[str]) -> str:
 def _interval(rate: Proportion) -> str:
     """Return the interval of a rate for a sentence; empty if the rate has no interval."""
     return "" if rate.ci_low is None else f" (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
-
-
-def _share(rate: Proportion) -> str:
-    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
 
 
 def _spread(times: Distribution, name: str) -> str:

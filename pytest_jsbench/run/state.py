@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.records.fault_reports import FaultReport
     from pytest_jsbench.run.record_keeper import AttemptResult
 
 #: Reasons that apply to all attempts of a process; they are reported as warnings, because no single attempt shows them.
@@ -48,6 +49,8 @@ class RunState:
         self._missing: dict[Attempt, Missing] = {}
         #: Outcomes of the project's tests that made no attempt, or whose attempt is missing.
         self._test_ends: dict[Attempt, ProjectTestOutcome] = {}
+        #: Faults that the endpoints of the project's tests injected, by test, repeat and variant.
+        self._fault_reports: dict[tuple[str, str, int, str], list[FaultReport]] = {}
         self._resumed: set[Attempt] = set()
         #: One line for each problem in writing or reading files.
         self.warnings: list[str] = []
@@ -89,6 +92,18 @@ class RunState:
     def has_ended_tests(self) -> bool:
         """Whether any of the project's tests failed without a recorded call."""
         return any(True for _ in self._ended_tests())
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether the endpoint of any of the project's tests injected a fault."""
+        return bool(self._fault_reports)
+
+    def add_fault_reports(self, reports: Iterable[FaultReport]) -> None:
+        """Add the faults of one run of a test; they replace those of an earlier run of the same test."""
+        added: dict[tuple[str, str, int, str], list[FaultReport]] = {}
+        for report in reports:
+            added.setdefault((report.task, report.id, report.repeat, report.variant), []).append(report)
+        self._fault_reports |= added
 
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
         """Return whether every one of these attempts has a record."""
@@ -230,7 +245,10 @@ class RunState:
                 self._variant_position(outcome.variant),
             ),
         )
-        metadata = replace(metadata.with_plan(attempts), ended_tests=tuple(self._ended_tests()))
+        faults = (report for key in sorted(self._fault_reports) for report in self._fault_reports[key])
+        metadata = replace(
+            metadata.with_plan(attempts), ended_tests=tuple(self._ended_tests()), fault_reports=tuple(faults)
+        )
         return Run(
             metadata=add_served(metadata, outcomes),
             planned=keys,

@@ -395,3 +395,21 @@ def test_invalid_gate_of_a_merge_is_one_line_with_the_option(
     assert "--jsbench" not in text.replace("pytest --jsbench", "")
     assert len(text.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_merged_run_keeps_tests_and_faults_of_each_run(shards: list[Path]) -> None:
+    for number, shard in enumerate(shards):
+        file = shard / "records.jsonl" if shard.is_dir() else shard
+        header, *lines = file.read_text("utf-8").splitlines(keepends=True)
+        data = json.loads(header)
+        test = {"task": "tests", "id": f"test_{number}"}
+        fault = {**test, "fault": "refuse", "api": "/responses", "streamed": False, "injected": 1, "coping": "raised"}
+        data["run"] |= {"ended_tests": [{**test, "cause": "error"}], "fault_reports": [fault]}
+        file.write_text("".join([json.dumps(data) + "\n", *lines]), "utf-8")
+
+    merged = merge(shards).run.metadata
+
+    assert [test.id for test in merged.ended_tests] == ["test_0", "test_1", "test_2"]
+    assert [(report.id, report.coping) for report in merged.fault_reports] == [
+        (f"test_{number}", "raised") for number in range(3)
+    ]

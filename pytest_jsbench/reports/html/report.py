@@ -35,7 +35,7 @@ from pytest_jsbench.reports.run_report import (
     table_of_tasks,
     table_of_variants,
 )
-from pytest_jsbench.reports.tool_table import table_of_tools
+from pytest_jsbench.reports.tool_report import table_of_tools
 
 if TYPE_CHECKING:
     from jinja2 import Environment

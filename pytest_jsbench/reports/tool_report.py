@@ -1,0 +1,41 @@
+"""Report the calls of the tools that cases offer: a table by tool, and a line about all calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.figure import Figure, Kind
+from pytest_jsbench.reports.blocks import Column, TableBlock, share_text
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.metrics import Metrics
+
+#: Maximum number of tools in the table.
+_MOST_TOOLS = 50
+#: Maximum number of pairs of tools in a line.
+_MOST_NAMED = 5
+
+
+def table_of_tools(total: Metrics) -> TableBlock:
+    """Return a table with precision and recall of each tool, those with the lowest recall first."""
+    names = sorted(total.tool_recall, key=lambda name: total.tool_recall[name].value or 0.0)[:_MOST_TOOLS]
+    table = TableBlock(head="Tool", columns=(), rows=tuple((name, ()) for name in names), folded="Calls by tool")
+    precision = Column.of(Figure("precision", Kind.RATE, counted=True))
+    table = table.beside(precision, [total.tool_precision[name] for name in names])
+    recall = Column.of(Figure("recall", Kind.RATE, counted=True))
+    return table.beside(recall, [total.tool_recall[name] for name in names])
+
+
+def describe_calls(total: Metrics) -> str:
+    """Return how many calls conform, how often the model rightly calls a tool, and the most frequent confusions."""
+    parts = []
+    if total.call_pass_rate.n:
+        parts.append(f"{share_text(total.call_pass_rate)} with conforming arguments")
+    if total.trigger_f1.n:
+        precision, recall = share_text(total.trigger_precision), share_text(total.trigger_recall)
+        parts.append(f"trigger precision {precision}, recall {recall}, F1 {total.trigger_f1.value:.3f}")
+    if total.reasoning_only.successes:
+        parts.append(f"{share_text(total.reasoning_only)} answers with reasoning only")
+    parts += [f"{printable(pair)} {count} times" for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]]
+    return "; ".join(parts)

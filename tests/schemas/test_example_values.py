@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from pytest_jsbench.schemas.example_values import NoExample, make_example
+
+TREE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "example"),
+    [
+        (True, {}),
+        ({}, {}),
+        ({"const": 4}, 4),
+        ({"enum": ["EUR", "USD"]}, "EUR"),
+        ({"type": "string", "pattern": "^A", "examples": ["A1"]}, "A1"),
+        ({"type": "integer", "default": 8}, 8),
+        ({"type": "string"}, "example"),
+        ({"type": "string", "minLength": 9}, "exampleex"),
+        ({"type": "string", "maxLength": 2}, "ex"),
+        ({"type": "string", "format": "date"}, "2026-01-31"),
+        ({"type": "integer"}, 1),
+        ({"type": "integer", "minimum": 5, "multipleOf": 4}, 8),
+        ({"type": "number", "exclusiveMinimum": 1}, 2),
+        ({"type": "number", "maximum": 0}, 0),
+        ({"type": ["null", "boolean"]}, True),
+        ({"type": "null"}, None),
+        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, "example"),
+        ({"oneOf": [{"type": "string", "pattern": "x"}, {"type": "null"}]}, None),
+        ({"type": "array", "items": {"type": "integer"}}, [1]),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
+        ({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}]}, [1, 2]),
+        ({"type": "array", "items": [{"const": 1}]}, [1]),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"const": 3}}}, {"a": 3}),
+        ({"allOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 2}}}]}, {"b": 2, "a": 1}),
+        ({"required": ["a"]}, {"a": {}}),
+    ],
+)
+def test_example_of_a_keyword(schema: Any, example: Any) -> None:
+    assert make_example(schema) == example
+
+
+def test_example_of_a_recursive_schema_conforms() -> None:
+    assert Draft202012Validator(TREE).is_valid(make_example(TREE))
+
+
+def test_example_can_omit_optional_properties() -> None:
+    assert make_example(TREE, only_required=True) == {"name": "example"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (False, "no value conforms"),
+        ({"type": "string", "pattern": "^A"}, "`pattern` needs an example"),
+        ({"$ref": "other.json"}, "leaves the schema"),
+        ({"$ref": "#/$defs/a"}, "cannot be resolved"),
+        ({"$ref": "#"}, "without an end"),
+        ({"required": ["a"], "properties": {"a": {"$ref": "#"}}}, "without an end"),
+    ],
+)
+def test_schema_without_an_example_is_named(schema: Any, problem: str) -> None:
+    with pytest.raises(NoExample, match=problem):
+        make_example(schema)
