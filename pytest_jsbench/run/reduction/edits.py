@@ -118,6 +118,10 @@ def _simplify_values(schema: Any) -> Iterator[Any]:
             yield replace_part(schema, path, part[0])
         elif kind is PartKind.NAMES and not part:
             yield remove_paths(schema, [path])
+        elif keyword == "patternProperties" and kind is PartKind.NAMES:
+            for name, each in part.items():
+                others = {other: below for other, below in part.items() if other != name}
+                yield from (replace_part(schema, path, {**others, text: each}) for text in _SIMPLE_PATTERNS)
         elif keyword == "pattern" and isinstance(part, str):
             yield from (replace_part(schema, path, text) for text in (*_SIMPLE_PATTERNS, *shorter_texts(part)))
         elif kind in (PartKind.SCALAR, PartKind.DATA):

@@ -1,0 +1,80 @@
+"""Functions of the engine `scripted` that answer like a server with one fault, which a reduction must find."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_jsbench.core.generations import CallError, FaultKind, Request
+
+#: Numbers of calls by schema, for answers that differ from call to call.
+_CALLS: dict[str, int] = {}
+_LOCK = threading.Lock()
+
+
+def ignore_min_length_below_depth_3(request: Request) -> object:
+    """Return an empty object for each schema that does not have `minLength` below depth 3."""
+    deep = any(depth >= 3 and "minLength" in part for depth, part in _levels(request.schema))
+    return {"text": _deep_value(request.schema) if deep else _conforming(request.schema)}
+
+
+def sometimes_forget_required(request: Request) -> object:
+    """Omit a required property in every second call about a schema."""
+    with _LOCK:
+        calls = _CALLS[str(request.schema)] = _CALLS.get(str(request.schema), 0) + 1
+    required = isinstance(request.schema, dict) and "amount" in str(request.schema) and request.schema.get("required")
+    return {"text": "{}" if required and calls % 2 else _conforming(request.schema)}
+
+
+def refuse_dependent_required(request: Request) -> object:
+    """Refuse a schema with `dependentRequired`, in words that quote a name, or else with `pattern`."""
+    for _, part in _levels(request.schema):
+        if "dependentRequired" in part:
+            name = next(iter(part["dependentRequired"]), "?")
+            return {"decline": "unsupported_schema", "message": f"dependentRequired of '{name}' is not supported"}
+    if any("pattern" in part for _, part in _levels(request.schema)):
+        return {"decline": "unsupported_schema", "message": "pattern is not supported"}
+    return {"text": "{}"}
+
+
+def die_of_tuples(request: Request) -> object:
+    """Break the connection for a schema with `prefixItems`."""
+    if any("prefixItems" in part for _, part in _levels(request.schema)):
+        raise CallError(FaultKind.CONNECTION, "the server closed the connection")
+    return {"text": "{}"}
+
+
+def never_fail(request: Request) -> object:
+    """Return a conforming object."""
+    return {"text": _conforming(request.schema)}
+
+
+def _levels(schema: Any, depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each subschema with its depth: the number of properties and items around it."""
+    if not isinstance(schema, dict):
+        return
+    yield depth, schema
+    for part in schema.get("properties", {}).values():
+        yield from _levels(part, depth + 1)
+    if "items" in schema:
+        yield from _levels(schema["items"], depth + 1)
+
+
+def _deep_value(schema: Any) -> str:
+    """Return JSON text of a value with an empty text at the end of each path of properties."""
+    if "properties" in schema:
+        members = (f'"{name}": {_deep_value(part)}' for name, part in schema["properties"].items())
+        return f"{{{', '.join(members)}}}"
+    return '""' if schema.get("type", "string") == "string" else "1"
+
+
+def _conforming(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "{}"
+    if "properties" in schema:
+        members = (f'"{name}": {_conforming(part)}' for name, part in schema["properties"].items())
+        return f"{{{', '.join(members)}}}"
+    if schema.get("type") in ("integer", "number"):
+        return "1"
+    return '"' + "a" * schema.get("minLength", 0) + '"' if schema.get("type", "string") == "string" else "{}"
