@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, to_argparse_type
 from pytest_jsbench.cli.output import Output
+from pytest_jsbench.cli.signals import handle_sigterm
 from pytest_jsbench.core.arguments import whole
 from pytest_jsbench.core.text import format_count, json_text, printable
 
@@ -86,7 +87,7 @@ def _reduce(options: argparse.Namespace, out: Output) -> bool:
         if not options.json:
             out.lines([f"  {format_count(candidate.schema_size, 'byte')} after {format_count(calls, 'call')}"])
 
-    with flag_names_in_errors(options):
+    with flag_names_in_errors(options), handle_sigterm():
         reduction = reduce_target(
             target,
             ReductionOptions(

@@ -10,9 +10,11 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.library.evaluation import evaluate
+from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.records import journal
 from pytest_jsbench.run.reduction.target import build_variant, find_target
 from tests.support.commands import failed, ran
+from tests.support.planted_faults import LooseGrammars
 
 ORDER: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -152,6 +154,42 @@ def test_adaptation_needs_no_engine(tmp_path: Path) -> None:
     status, shown = ran(*again.split()[1:])
     assert status == 1
     assert "uniqueItems" in shown
+
+
+@pytest.fixture
+def labelled_run(tmp_path: Path) -> EvaluatedRun:
+    """Evaluate a grammar that ignores `maximum` and refuses `not`."""
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    limit = {"properties": {"amount": {"type": "integer", "maximum": 1000}, "acmeId": {"type": "string"}}}
+    schemas = {"limit": {**ORDER, **limit, "required": ["amount"]}, "negated": {**ORDER, "not": {"required": ["zip"]}}}
+    lines = [{"schema_id": name, "task": "easy", "schema": schema} for name, schema in schemas.items()]
+    data = {"amount": 5000, "acmeId": "x", "customer": {"phone": "7"}}
+    answers = [{"id": f"{name}#0", "schema_id": name, "valid": False, "data": data} for name in schemas]
+    for name, rows in (("schemas", lines), ("instances", answers)):
+        (labels / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return evaluate(LooseGrammars(), instances=str(labels), output=tmp_path / "runs")
+
+
+def test_wrong_decision_is_reduced_with_its_answer(labelled_run: EvaluatedRun, tmp_path: Path) -> None:
+    reduction = labelled_run.reduce("easy::limit", engine=LooseGrammars(), output=tmp_path / "reduced")
+
+    form = reduction.shareable
+    assert form is not None
+    assert form.answer is not None
+    assert form.schema == {"$schema": ORDER["$schema"], "maximum": 0}
+    assert form.answer.value == 1
+    assert [name for name in PRIVATE if name in (tmp_path / "reduced" / "issue.md").read_text("utf-8")] == []
+    again = evaluate(LooseGrammars(), instances=str(tmp_path / "reduced" / "labelled"))
+    assert [outcome.failure_type for outcome in again.outcomes] == ["wrong_decision"]
+
+
+def test_refusal_of_a_grammar_quotes_another_schema_and_is_the_same(labelled_run: EvaluatedRun) -> None:
+    reduction = labelled_run.reduce("easy::negated", engine=LooseGrammars())
+
+    assert reduction.failure.failure_type == "unsupported_schema"
+    assert reduction.smallest.schema == {"$schema": ORDER["$schema"], "not": {}}
+    assert reduction.evidence.others == 0
 
 
 def test_case_that_no_longer_fails_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

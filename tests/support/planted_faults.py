@@ -1,12 +1,26 @@
-"""Functions of the engine `scripted` that answer like a server with one fault, which a reduction must find."""
+"""Functions of the engine `scripted`, and a grammar, with one fault each, which a reduction must find."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_jsbench.core.generations import CallError, FaultKind, Request
+import jsonschema_rs
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.generations import (
+    CallError,
+    Declined,
+    DeclineReason,
+    EngineInfo,
+    FaultKind,
+    Request,
+    ResponseFormat,
+)
+from pytest_jsbench.engines.base import Acceptance, Engine, EngineConfig, EngineFactory
+from pytest_jsbench.schemas.keywords import rebuild, walk
 
 #: Numbers of calls by schema, for answers that differ from call to call.
 _CALLS: dict[str, int] = {}
@@ -78,3 +92,33 @@ def _conforming(schema: Any) -> str:
     if schema.get("type") in ("integer", "number"):
         return "1"
     return '"' + "a" * schema.get("minLength", 0) + '"' if schema.get("type", "string") == "string" else "{}"
+
+
+class LooseGrammars(EngineFactory):
+    """Factory of an engine without a model, whose grammars ignore `maximum` and refuse `not`."""
+
+    def check(self, config: EngineConfig) -> None: ...
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        return EngineInfo(engine=config.name, model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
+
+    def build(self, config: EngineConfig) -> Engine:
+        raise AssertionError("no model is called")
+
+    def build_matcher(self, config: EngineConfig) -> LooseGrammar:
+        return LooseGrammar()
+
+
+class LooseGrammar:
+    """A grammar that validates texts without `maximum`."""
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
+        if any("not" in part for part in walk(schema)):
+            return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=f"'not' in {json.dumps(schema)}")
+        loose = rebuild(schema, lambda part: {name: value for name, value in part.items() if name != "maximum"})
+        validator = jsonschema_rs.Draft202012Validator(loose)
+        return Acceptance(
+            accepted=tuple(validator.is_valid(json.loads(text)) for text in texts), grammar_compilation=0.001
+        )
+
+    def close(self) -> None: ...

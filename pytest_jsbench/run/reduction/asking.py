@@ -225,6 +225,7 @@ class SessionAsker:
         if self._pattern.matches(record, self._hidden):
             return CandidateReply(fails=True, message=message)
         undecided = isinstance(record.generation, Failed) or record.verdict.failure_type is FailureType.UNJUDGED
+        undecided = undecided and not self.deterministic
         return CandidateReply(fails=None if undecided else False, message=message)
 
     def _check_server(self) -> None:

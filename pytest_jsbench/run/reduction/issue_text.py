@@ -63,6 +63,8 @@ def issue_text(reduction: Reduction) -> str:
             "rejects this answer, which conforms to the schema" if rejects else "accepts this answer, which violates it"
         )
         lines += [f"The grammar {what}:", "", *_block(json_text(form.answer.value, indent=2))]
+        if reduction.failure.is_escaped:
+            lines += ['It does so if a name is written with an escape, as `"\\u0061"` for `"a"`.', ""]
     if evidence.message:
         lines += ["Message:", "", *_block(printable(evidence.message, 1000), "text")]
     files = f"`{SCHEMA}`" if form.answer is None else f"`{LABELLED}/{_SCHEMAS}` and `{LABELLED}/{_INSTANCES}`"

@@ -21,6 +21,8 @@ from pytest_jsbench.schemas.references import pointer_of, tokens_of
 
 #: Text in place of descriptions and titles.
 _TEXT = "text"
+#: Smallest number that may be an identifier.
+_SHORTEST_NUMBER = 10
 _PROSE = frozenset({"title", "description", "$comment"})
 _IDENTIFIERS = frozenset({"$id", "id", "$anchor", "$dynamicAnchor"})
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
@@ -69,11 +71,13 @@ class NeutralNames:
         return self._names[text]
 
     def number_for(self, number: float) -> float:
-        """Return the neutral number for a number in an enumeration; equal numbers have equal ones."""
+        """Return the neutral number for a number in an enumeration; a single digit shows nothing, and stays."""
+        if abs(number) < _SHORTEST_NUMBER and number == int(number):
+            return number
         if number not in self._numbers:
-            digits = 1 if self._style is NameStyle.SHORT else len(str(abs(int(number))))
-            first = 1 if digits == 1 else 10 ** (digits - 1)
-            self._numbers[number] = first + len(self._numbers)
+            digits = 2 if self._style is NameStyle.SHORT else max(2, len(str(abs(int(number)))))
+            neutral = 10 ** (digits - 1) + len(self._numbers)
+            self._numbers[number] = neutral if isinstance(number, int) else float(neutral)
         return self._numbers[number]
 
     def known_number(self, number: float) -> float:

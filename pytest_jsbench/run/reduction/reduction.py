@@ -18,9 +18,9 @@ from typing import Any
 from pytest_jsbench.adaptation import Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import Decided
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.datasets.base import ListedCase, Listing
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_secrets import check, prepare
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records import journal
@@ -66,6 +66,8 @@ class ReductionOptions:
 
     #: Options of the engine and the call by name, such as `base_url`; None for the run's value.
     engine: Mapping[str, Any] = field(default_factory=dict)
+    #: Factory of an engine that a Python program provides; None for an engine with a name.
+    factory: EngineFactory | None = None
     max_calls: int = MOST_CALLS
     #: Maximum cost in US dollars; None for no limit.
     max_cost: float | None = None
@@ -272,8 +274,8 @@ def _open_asker(
         with Judge(policy) as judge:
             yield AdaptationAsker(adapt, judge, target.pattern, hidden), 1, (), target.metadata.adapt
         return
-    variant = build_variant(target, options.engine)
-    is_labelled = isinstance(target.record.generation, Decided)
+    variant = build_variant(target, options.engine, options.factory)
+    is_labelled = target.metadata.labelled
     concurrency = options.concurrency or min(variant.concurrency, _CALLS_IN_FLIGHT)
     # after the death of a server, all calls in flight fail
     concurrency = 1 if target.pattern.is_death else concurrency
@@ -303,13 +305,13 @@ def _open_session(
     target: ReductionTarget,
     options: ReductionOptions,
     variant: Variant,
-    prepared: Any,
+    prepared: EngineConfig,
     policy: JudgePolicy,
     entries: dict[CaseKey, ListedCase],
 ) -> Iterator[RunSession]:
     """Start a run whose dataset is the candidates; an earlier, interrupted reduction in the directory is continued."""
     listing = Listing(entries=entries)
-    is_labelled = isinstance(target.record.generation, Decided)
+    is_labelled = target.metadata.labelled
     source = f"reduction of {target.record.key}"
     plan = Plan(
         variants={"": variant},

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GrammarDecision
+from pytest_jsbench.core.generations import Decided, Declined, Failed, FaultKind, GrammarDecision
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.reduction.vocabulary import VOCABULARY
 from pytest_jsbench.verdicts import FailureType
@@ -23,11 +23,10 @@ _NO_SCHEMA = frozenset({FaultKind.AUTH, FaultKind.QUOTA, FaultKind.RATE_LIMITED}
 #: Suffix of the id of a labelled answer whose names are written with escapes.
 ESCAPED = "/escaped"
 _MASK = "…"
-_PATH = re.compile(r"[#$]?(?:/[\w~%.$*-]+)+/?")
+_PATH = re.compile(r"(?<![\w/])[#$]?(?:/[\w~%.$*-]*)+")
 _QUOTED = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"|`([^`\n]*)`")
-#: Innermost braces, as in an excerpt of the schema that a message quotes.
-_BRACES = re.compile(r"\{[^{}]*\}")
-_MOST_NESTED = 200
+#: An excerpt of the schema that a message quotes, possibly cut.
+_EXCERPT = re.compile(r"\{.*(?:\}|$)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LISTED = re.compile(rf"[\[({{]*{_MASK}(?:[\s,:;\[\](){{}}'\"`]*(?:{_MASK}|(?:and|or)\s+{_MASK}))*[\])}}]*")
 
@@ -76,7 +75,7 @@ class FailurePattern:
             failure_type=kind,
             reason=verdict.reason,
             keyword=next((violation.keyword for violation in verdict.violations), None),
-            message=verdict.message if kind in _EXPLAINED and not is_death else "",
+            message=_message_of(record) if kind in _EXPLAINED and not is_death else "",
         )
 
     @property
@@ -105,7 +104,7 @@ class FailurePattern:
             return False
         if self.keyword is not None and self.keyword not in {violation.keyword for violation in verdict.violations}:
             return False
-        return not self.message or mask_names(self.message, hidden) == mask_names(verdict.message, hidden)
+        return not self.message or mask_names(self.message, hidden) == mask_names(_message_of(record), hidden)
 
 
 def wrong_decision(record: Record) -> GrammarDecision | None:
@@ -116,18 +115,19 @@ def wrong_decision(record: Record) -> GrammarDecision | None:
     return min(wrong, key=lambda decision: decision.id.endswith(ESCAPED), default=None)
 
 
+def _message_of(record: Record) -> str:
+    """Return the message of a refusal or a failed call as it was received; the verdict's message may be cut."""
+    generation = record.generation
+    return generation.message if isinstance(generation, Declined | Failed) else record.verdict.message
+
+
 def _reason_of(decision: GrammarDecision) -> str:
     return "over_constraint" if decision.valid else "under_constraint"
 
 
 def mask_names(message: str, hidden: Collection[str]) -> str:
     """Return a message without excerpts, paths, numbers, quoted texts and hidden names; words of JSON Schema stay."""
-    text = message
-    for _ in range(_MOST_NESTED):
-        if _BRACES.search(text) is None:
-            break
-        text = _BRACES.sub(_MASK, text)
-    text = _PATH.sub(_MASK, text)
+    text = _PATH.sub(_MASK, _EXCERPT.sub(_MASK, message))
     text = _QUOTED.sub(lambda found: found[0] if (found[1] or found[2] or found[3]) in VOCABULARY else _MASK, text)
     words = sorted((re.escape(name) for name in hidden if name.strip()), key=len, reverse=True)
     if words:

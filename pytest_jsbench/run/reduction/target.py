@@ -14,6 +14,7 @@ from pytest_jsbench.core.generations import Decided, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Instance, Selection
 from pytest_jsbench.datasets.labelled import open_labelled
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records.metadata import RunMetadata
@@ -118,11 +119,12 @@ def _sent_case(metadata: RunMetadata, record: Record) -> Case:
     return case if same else Case(key=record.key, schema=record.schema, messages=sent.messages)
 
 
-def build_variant(target: ReductionTarget, given: Mapping[str, Any]) -> Variant:
+def build_variant(target: ReductionTarget, given: Mapping[str, Any], factory: EngineFactory | None = None) -> Variant:
     """
     Return the variant that calls the engine of the attempt as the run did; `given` has options that replace the run's.
 
-    A run does not record addresses, keys and engine options, so that these must be given again.
+    A run does not record addresses, keys and engine options, so that these must be given again. `factory` is the
+    factory of an engine that a Python program provides.
     """
     metadata, record = target.metadata, target.record
     by = record.answered_by or metadata.engine_asked
@@ -143,9 +145,9 @@ def build_variant(target: ReductionTarget, given: Mapping[str, Any]) -> Variant:
     if values["engine"] in RECORDED:
         message = f"engine '{by.engine}' has recorded answers only: set the engine that answers new requests"
         raise EngineError(message, found=by.engine, option="engine")
-    if "model" not in changed and not other_engine and _is_default_model(values, by.model):
+    if factory is None and "model" not in changed and not other_engine and _is_default_model(values, by.model):
         values["model"] = None
-    return Variant.of("", Ask(values), RecordingOptions())
+    return Variant.of("", Ask(values), RecordingOptions(), factory=factory)
 
 
 def _is_default_model(values: Mapping[str, Any], model: str) -> bool:
@@ -177,7 +179,7 @@ def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant
         flags.append(f"--jsbench-response-format={described.value}")
     if variant.adapt != "verbatim":
         flags.append(f"--jsbench-adapt={variant.adapt.partition('@')[0]}")
-    if not isinstance(target.record.generation, Decided):
+    if not target.metadata.labelled:
         params = variant.params
         flags += (
             [f"--jsbench-max-tokens={params.max_tokens}"] if params.max_tokens != variant.factory.max_tokens else []

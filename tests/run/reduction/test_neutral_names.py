@@ -78,6 +78,17 @@ def test_labelled_answer_has_the_names_of_its_schema() -> None:
     assert number in form.answer.value.values()
 
 
+def test_numbers_keep_their_type_and_single_digits() -> None:
+    schema = {"enum": [0, 4711, 12.5]}
+
+    short, shaped = neutral_forms(Candidate(schema=schema, answer=LabelledAnswer(value=[0.0, 4711])))
+
+    assert json.dumps(short.schema) == '{"enum": [0, 10, 11.0]}'
+    assert json.dumps(shaped.schema) == '{"enum": [0, 1000, 11.0]}'
+    assert short.answer is not None
+    assert json.dumps(short.answer.value) == "[0.0, 10]"
+
+
 @pytest.mark.parametrize(
     ("pattern", "neutral"),
     [
