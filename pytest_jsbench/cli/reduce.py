@@ -123,6 +123,8 @@ def _lines(reduction: Reduction, folder: Path) -> list[str]:
         f"size     {before:,} -> {after:,} bytes, {format_count(reduction.calls, 'call')}",
         f"failure  {printable(reduction.failure.text)}, {evidence.text}{message}",
     ]
+    if reduction.difference:
+        lines.append(f"note     the run of the case has {printable(reduction.difference)}")
     if reduction.stopped:
         lines.append(f"stopped  {printable(reduction.stopped)}; a smaller schema may fail too")
     if reduction.shareable is None:

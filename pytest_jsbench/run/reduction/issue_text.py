@@ -142,5 +142,6 @@ def reduction_to_dict(reduction: Reduction) -> dict[str, Any]:
         "schema": form.schema,
         **({} if form.answer is None else {"answer": form.answer.value}),
         "stopped": reduction.stopped,
+        "difference": reduction.difference,
         "again": reproducing_command(reduction),
     }

@@ -105,7 +105,7 @@ class Reduction:
 
     case: CaseKey
     failure: FailurePattern
-    #: Engine and model of the case.
+    #: Engine and model that were called.
     engine: str
     model: str
     #: Mode and subset, as in `narrow:openai@2026-08`, if an adaptation refused the case; empty if an engine was called.
@@ -125,6 +125,8 @@ class Reduction:
     stopped: str
     #: Options of pytest that reproduce the failure.
     flags: tuple[str, ...]
+    #: First setting that differs from the run's, as a phrase; empty if there is none.
+    difference: str = ""
 
 
 def reduce_target(
@@ -143,11 +145,29 @@ def reduce_target(
         [target.original.schema, *([] if target.original.answer is None else [target.original.answer.value])]
     )
     hidden |= {text for form in neutral_forms(target.original) for text in own_texts(form.schema)}
-    with _open_asker(target, options, policy, hidden) as (asker, concurrency, flags, refused_by):
-        steps = _Steps(target, asker, concurrency, accepted)
-        result = steps.run()
-    by = target.record.answered_by or target.metadata.engine_asked
-    return replace(result, engine=by.engine, model=by.model, refused_by=refused_by, flags=flags)
+    with _open_asker(target, options, policy, hidden) as opened:
+        result = _Steps(target, opened.asker, opened.concurrency, accepted).run()
+    return replace(
+        result,
+        engine=opened.engine,
+        model=opened.model,
+        refused_by=opened.refused_by,
+        flags=opened.flags,
+        difference=opened.difference,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenAsker:
+    """An asker with what is called, and how the call differs from the run's."""
+
+    asker: Asker
+    concurrency: int = 1
+    engine: str
+    model: str
+    flags: tuple[str, ...] = ()
+    refused_by: str = ""
+    difference: str = ""
 
 
 class _Steps:
@@ -266,13 +286,15 @@ class _Steps:
 @contextmanager
 def _open_asker(
     target: ReductionTarget, options: ReductionOptions, policy: JudgePolicy, hidden: frozenset[str]
-) -> Iterator[tuple[Asker, int, tuple[str, ...], str]]:
-    """Yield the asker, the number of calls in flight, options of pytest that reproduce, and the refusing subset."""
+) -> Iterator[_OpenAsker]:
+    """Open the asker for a case: an adaptation that refuses it, or its engine."""
+    by = target.record.answered_by or target.metadata.engine_asked
     adapt = adapter(target.metadata.adapt)
     refuses = adapt is not None and isinstance(adapt(target.original.schema), Inexpressible)
     if adapt is not None and refuses and not options.engine:
         with Judge(policy) as judge:
-            yield AdaptationAsker(adapt, judge, target.pattern, hidden), 1, (), target.metadata.adapt
+            asker: Asker = AdaptationAsker(adapt, judge, target.pattern, hidden)
+            yield _OpenAsker(asker=asker, engine=by.engine, model=by.model, refused_by=target.metadata.adapt)
         return
     variant = build_variant(target, options.engine, options.factory)
     is_labelled = target.metadata.labelled
@@ -297,7 +319,15 @@ def _open_asker(
             patience=options.patience,
             deterministic=is_labelled or (refuses and adapt is not None),
         )
-        yield asker, concurrency, tuple(flags), ""
+        called = session.handover.metadata
+        yield _OpenAsker(
+            asker=asker,
+            concurrency=concurrency,
+            engine=called.engine,
+            model=called.model,
+            flags=tuple(flags),
+            difference="" if target.record.answered_by else difference(target.metadata, called),
+        )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Instance, Selection
 from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.engines.base import EngineFactory
-from pytest_jsbench.engines.engine_secrets import describe
+from pytest_jsbench.engines.engine_secrets import describe, outline
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
@@ -186,5 +186,11 @@ def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant
         )
         flags += [] if params.temperature is None else [f"--jsbench-temperature={params.temperature:g}"]
         flags += [] if params.seed is None else [f"--jsbench-seed={params.seed}"]
-    names = sorted(dict(given.get("engine_option") or ()))
-    return (*flags, *(f"--jsbench-engine-option={name}=…" for name in names))
+    options = dict(given.get("engine_option") or ())
+    # texts may be secret or private
+    shown = {name: outline(value, name) for name, value in sorted(options.items())}
+    return (*flags, *(f"--jsbench-engine-option={name}={_option_text(value)}" for name, value in shown.items()))
+
+
+def _option_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
