@@ -128,8 +128,11 @@ def _lines(reduction: Reduction, folder: Path) -> list[str]:
     if reduction.stopped:
         lines.append(f"stopped  {printable(reduction.stopped)}; a smaller schema may fail too")
     if reduction.shareable is None:
+        why = "no neutral form of it was found that fails"
+        if reduction.needs_messages:
+            why = "it fails only with the case's own messages, which may be private"
         lines += [
-            "warning  this schema has your own names: no neutral form of it was found that fails",
+            f"warning  this schema has your own names: {why}",
             f"written  {folder / PRIVATE}",
         ]
     else:

@@ -230,3 +230,27 @@ def test_replayed_answers_cannot_be_asked_about_new_schemas(tmp_path: Path) -> N
 
     with pytest.raises(JSBenchError, match="recorded answers only"):
         build_variant(target, {"engine": "replay"})
+
+
+@pytest.mark.parametrize("reads_messages", [False, True])
+def test_own_messages_are_replaced_if_the_failure_does_not_need_them(tmp_path: Path, reads_messages: bool) -> None:
+    fault = "ignore_min_length_if_asked" if reads_messages else "ignore_min_length_below_depth_3"
+    text = f"The order of Acme must be vague. Schema: {json.dumps(ORDER)}"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        json.dumps({"id": "order", "schema": ORDER, "messages": [{"role": "user", "content": text}]}) + "\n"
+    )
+    answers = {"answers": f"tests.support.planted_faults:{fault}"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(Path(__file__).parents[2])
+        run = evaluate("scripted", str(rows), engine_option=answers, output=tmp_path / "runs")
+        reduction = run.reduce("order", engine_option=answers, concurrency=1, output=tmp_path / "reduced")
+
+    records = journal.read_run(tmp_path / "reduced").run(tmp_path).records
+    assert reduction.smallest.is_prompt_default is not reads_messages
+    assert (reduction.shareable is None) is reads_messages
+    assert reduction.needs_messages is reads_messages
+    last = next(record for record in reversed(list(records)) if record.schema == reduction.smallest.schema)
+    assert last.written_prompt is not None
+    assert json.dumps(ORDER) not in str(last.written_prompt.messages)
+    assert (tmp_path / "reduced" / ("private.json" if reads_messages else "issue.md")).exists()

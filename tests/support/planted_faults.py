@@ -33,6 +33,12 @@ def ignore_min_length_below_depth_3(request: Request) -> object:
     return {"text": _deep_value(request.schema) if deep else _conforming(request.schema)}
 
 
+def ignore_min_length_if_asked(request: Request) -> object:
+    """Ignore `minLength` at any depth if the prompt asks for it."""
+    asked = any("vague" in message.content for message in request.prompt.messages)
+    return {"text": _deep_value(request.schema) if asked else _conforming(request.schema)}
+
+
 def sometimes_forget_required(request: Request) -> object:
     """Omit a required property in every second call about a schema."""
     with _LOCK:

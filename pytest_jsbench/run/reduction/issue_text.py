@@ -27,7 +27,8 @@ def reproducing_command(reduction: Reduction, folder: str = "") -> str:
     if reduction.refused_by:
         mode, _, subset = reduction.refused_by.partition(":")
         return f"jsbench adapt --subset={subset} --mode={mode} -v {place}{SCHEMA}"
-    flags = " ".join(reduction.flags)
+    form = reduction.shareable or reduction.smallest
+    flags = " ".join((*reduction.flags, *(() if form.is_prompt_default else reduction.prompt_flags)))
     if reduction.original.answer is not None:
         return f"pytest {flags} --jsbench-instances={place}{LABELLED}"
     return f"pytest {flags} --jsbench-dataset={place}{SCHEMA}"

@@ -43,7 +43,7 @@ from pytest_jsbench.run.reduction.reducer import reduce_candidate
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
 from pytest_jsbench.run.reduction.search import CandidateTest, Search
 from pytest_jsbench.run.reduction.sequential_test import OneAnswer, Rule, confirming, needs_more_baseline, rule_for
-from pytest_jsbench.run.reduction.target import ReductionTarget, build_variant, reproducing_flags
+from pytest_jsbench.run.reduction.target import ReductionTarget, build_variant, prompt_flags, reproducing_flags
 from pytest_jsbench.run.reduction.vocabulary import own_texts
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
@@ -125,6 +125,10 @@ class Reduction:
     stopped: str
     #: Options of pytest that reproduce the failure.
     flags: tuple[str, ...]
+    #: Options of pytest for the run's prompt, which apply unless a form has the default prompt.
+    prompt_flags: tuple[str, ...] = ()
+    #: Whether the smallest candidate fails only with the messages of the case itself.
+    needs_messages: bool = False
     #: First setting that differs from the run's, as a phrase; empty if there is none.
     difference: str = ""
 
@@ -220,6 +224,8 @@ class _Steps:
             calls=self._asker.calls,
             stopped=stopped,
             flags=(),
+            prompt_flags=prompt_flags(self._target.metadata),
+            needs_messages=bool(self._target.case.messages) and not smallest.is_prompt_default,
         )
 
     def _search(self, search: Search, rule: Rule) -> str:

@@ -16,7 +16,7 @@ from pytest_jsbench.datasets.base import Instance, Selection
 from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_secrets import describe, outline
-from pytest_jsbench.prompts import template_of
+from pytest_jsbench.prompts import PROMPTS, template_of
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.runs import Run
@@ -190,6 +190,14 @@ def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant
     # texts may be secret or private
     shown = {name: outline(value, name) for name, value in sorted(options.items())}
     return (*flags, *(f"--jsbench-engine-option={name}={_option_text(value)}" for name, value in shown.items()))
+
+
+def prompt_flags(metadata: RunMetadata) -> tuple[str, ...]:
+    """Return the options of pytest for a prompt that is built in; empty for the default prompt and a user's own."""
+    if metadata.labelled or metadata.prompt not in PROMPTS:
+        return ()
+    prompt = [] if metadata.prompt == "schema" else [f"--jsbench-prompt={metadata.prompt}"]
+    return (*prompt, *([f"--jsbench-shots={metadata.shots}"] if metadata.shots else []))
 
 
 def _option_text(value: Any) -> str:
