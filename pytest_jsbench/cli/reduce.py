@@ -76,7 +76,7 @@ def _reduce(options: argparse.Namespace, out: Output) -> bool:
 
     run = read_run(options.run).run(options.run)
     target = find_target(run, options.case, variant=options.variant, instances=options.instances)
-    folder: Path = options.output or default_folder(options.run, target.record.key)
+    folder: Path = options.output or default_folder(options.run, target.record)
     prepare_folder(folder)
     given = {name: getattr(options, name) for name in (*_ENGINE_OPTIONS, "engine_option") if getattr(options, name)}
     if not options.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ def reproducing_command(reduction: Reduction, folder: str = "") -> str:
     place = f"{folder}/" if folder else ""
     if reduction.refused_by:
         mode, _, subset = reduction.refused_by.partition(":")
-        return f"jsbench adapt --subset={subset} --mode={mode} -v {place}{SCHEMA}"
+        return shlex.join(["jsbench", "adapt", f"--subset={subset}", f"--mode={mode}", "-v", f"{place}{SCHEMA}"])
     form = reduction.shareable or reduction.smallest
-    flags = " ".join((*reduction.flags, *(() if form.is_prompt_default else reduction.prompt_flags)))
+    prompt = () if form.is_prompt_default else reduction.prompt_flags
+    source = f"--jsbench-dataset={place}{SCHEMA}"
     if reduction.original.answer is not None:
-        return f"pytest {flags} --jsbench-instances={place}{LABELLED}"
-    return f"pytest {flags} --jsbench-dataset={place}{SCHEMA}"
+        source = f"--jsbench-instances={place}{LABELLED}"
+    return shlex.join(["pytest", *reduction.flags, *prompt, source])
 
 
 def issue_text(reduction: Reduction) -> str:
@@ -40,7 +42,7 @@ def issue_text(reduction: Reduction) -> str:
     evidence = reduction.shareable_evidence
     assert form is not None
     assert evidence is not None
-    model = "MODEL" if reduction.model.startswith(_OWN_MODEL) else reduction.model
+    model = _shareable_model(reduction.model)
     engine = (
         f"the subset {reduction.refused_by.partition(':')[2]}"
         if reduction.refused_by
@@ -76,8 +78,12 @@ def issue_text(reduction: Reduction) -> str:
             for name, text in _labelled_files(form, reduction).items()
             for line in (f"`{name}`:", "", *_block(text))
         ]
-    lines += _block(reproducing_command(reduction), "sh")
+    lines += _block(reproducing_command(reduction).replace(reduction.model, model), "sh")
     return "\n".join(lines)
+
+
+def _shareable_model(model: str) -> str:
+    return "MODEL" if model.startswith(_OWN_MODEL) else model
 
 
 def _block(text: str, language: str = "json") -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import EngineError, JSBenchError, nearest
 from pytest_jsbench.core.generations import Decided, ResponseFormat
 from pytest_jsbench.core.text import printable
@@ -17,6 +17,7 @@ from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_secrets import describe, outline
 from pytest_jsbench.prompts import PROMPTS, template_of
+from pytest_jsbench.records.journal import find_files
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.runs import Run
@@ -159,10 +160,10 @@ def _is_default_model(values: Mapping[str, Any], model: str) -> bool:
         return False
 
 
-def default_folder(run: Path, key: CaseKey) -> Path:
-    """Return the directory of a reduction's files inside the run's directory."""
-    folder = run if run.is_dir() else run.parent
-    return folder / "reduced" / f"{key.task}.{key.id}"
+def default_folder(run: Path, record: Record) -> Path:
+    """Return the directory of a reduction's files inside the directory of the run at this path."""
+    name = f"{record.task}.{record.id}"
+    return find_files(run)[0].parent / "reduced" / (f"{name}.{record.variant}" if record.variant else name)
 
 
 def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant: Variant) -> Sequence[str]:
