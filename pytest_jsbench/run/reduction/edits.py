@@ -33,6 +33,42 @@ def simpler_forms(candidate: Candidate) -> Iterator[Candidate]:
             yield form
 
 
+def forms_at(candidate: Candidate, pointer: str) -> Iterator[Candidate]:
+    """
+    Yield smaller candidates with the schema at this pointer, which has the violated keyword: this schema alone, and the
+    whole schema without the siblings on the way to it.
+    """
+    path = _path_of(candidate.schema, tokens_of(pointer)[:-1])
+    if not path or not isinstance(candidate.schema, Mapping):
+        return
+    limit = candidate.size
+    child = part_at(candidate.schema, path)
+    siblings = [
+        (*path[:at], name)
+        for at in range(len(path))
+        if at and path[at - 1] in NAMED
+        for name in part_at(candidate.schema, path[:at])
+        if name != path[at]
+    ]
+    schemas = [_as_root(candidate.schema, child, ()), _as_root(candidate.schema, child, DEFINITIONS)]
+    schemas.append(_without_unused(remove_paths(candidate.schema, siblings)))
+    yield from (form for form in map(candidate.with_schema, schemas) if form.size < limit)
+
+
+def _path_of(schema: Any, tokens: Sequence[str]) -> Path:
+    """Return the path of the schema at these steps of a pointer; empty if there is none."""
+    path: list[str | int] = []
+    part = schema
+    for token in tokens:
+        step: str | int = int(token) if isinstance(part, list) and token.isdecimal() else token
+        inside = step in part if isinstance(part, Mapping) else isinstance(step, int) and step < len(part)
+        if not inside:
+            return ()
+        part = part[step]
+        path.append(step)
+    return tuple(path) if isinstance(part, Mapping) else ()
+
+
 def _all_forms(candidate: Candidate) -> Iterator[Candidate]:
     if candidate.answer is not None:
         yield from _narrow_both(candidate)

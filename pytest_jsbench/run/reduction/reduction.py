@@ -38,6 +38,7 @@ from pytest_jsbench.run.reduction.asking import (
     SessionAsker,
 )
 from pytest_jsbench.run.reduction.candidate import Candidate
+from pytest_jsbench.run.reduction.edits import forms_at
 from pytest_jsbench.run.reduction.neutral_names import neutral_forms
 from pytest_jsbench.run.reduction.reducer import reduce_candidate
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
@@ -255,11 +256,17 @@ class _Steps:
         return Evidence.of(test), rule
 
     def _start(self, search: Search, rule: Rule) -> Candidate:
-        """Return the case with the default prompt if it fails with it too, since the messages may be private."""
-        original = self._target.original
-        if not self._target.case.messages:
-            return original
-        return search.find_failing([replace(original, is_prompt_default=True)], rule) or original
+        """
+        Return the candidate with which the search starts: the case with the default prompt if it fails with it too,
+        since the messages may be private; then only the place of the violation, if this is enough.
+        """
+        start = self._target.original
+        if self._target.case.messages:
+            start = search.find_failing([replace(start, is_prompt_default=True)], rule) or start
+        violations = self._target.record.verdict.violations
+        if violations:
+            start = search.find_failing(forms_at(start, violations[0].schema_path), rule) or start
+        return start
 
     def _add(self, candidate: Candidate) -> None:
         self._history.append(candidate)

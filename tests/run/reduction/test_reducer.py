@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_jsbench.run.reduction.candidate import Candidate, LabelledAnswer
-from pytest_jsbench.run.reduction.edits import simpler_forms
+from pytest_jsbench.run.reduction.edits import forms_at, simpler_forms
 from pytest_jsbench.run.reduction.reducer import reduce_candidate
 from pytest_jsbench.run.reduction.schema_parts import removable_paths, remove_paths
 from pytest_jsbench.schemas.keywords import walk
@@ -41,7 +41,7 @@ def has_keyword(schema: Any, keyword: str) -> bool:
     return isinstance(schema, dict) and any(keyword in part for part in walk(schema))
 
 
-ORDER = {
+ORDER: dict[str, Any] = {
     "$schema": DIALECT,
     "title": "Order",
     "type": "object",
@@ -138,3 +138,22 @@ def test_reducer_meets_only_valid_schemas_if_the_rule_demands_it() -> None:
 
         assert judge.inspect(smallest) is None
     assert smallest == {"$schema": DIALECT, "$ref": "#/definitions/line", "definitions": {"line": {}}}
+
+
+def test_place_of_a_violation_is_tried_alone_and_without_its_siblings() -> None:
+    alone, with_definitions, without_siblings = (
+        form.schema for form in forms_at(Candidate(schema=ORDER), "/definitions/line/properties/sku/pattern")
+    )
+
+    sku = ORDER["definitions"]["line"]["properties"]["sku"]
+    assert alone == {"$schema": DIALECT, **sku}
+    assert with_definitions == {"$schema": DIALECT, "definitions": ORDER["definitions"], **sku}
+    assert isinstance(without_siblings, dict)
+    assert without_siblings["definitions"] == {
+        "line": {"type": "object", "properties": {"sku": sku}, "required": ["sku"]}
+    }
+
+
+@pytest.mark.parametrize("pointer", ["", "/minimum", "/properties/other/type", "/properties/lines/$ref/x/type"])
+def test_unknown_place_of_a_violation_gives_no_form(pointer: str) -> None:
+    assert list(forms_at(Candidate(schema=ORDER), pointer)) == []
