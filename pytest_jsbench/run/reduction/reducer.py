@@ -55,14 +55,17 @@ def _remove_parts(candidate: Candidate, in_schema: bool, paths: Sequence[Path], 
     while width and kept:
         start = 0
         while start < len(kept):
-            shares = [kept[:at] + kept[at + width :] for at in range(start, len(kept), width)]
-            attempts = [_without(candidate, in_schema, paths, share) for share in shares]
-            found = find_failing(each for each in attempts if each.size < current.size)
+            limit = current.size
+            places = range(start, len(kept), width)
+            # one at a time: a large schema has thousands of parts, and often the first share can be removed
+            forms = (_without(candidate, in_schema, paths, kept[:at] + kept[at + width :]) for at in places)
+            found = find_failing(form for form in forms if form.size < limit)
             if found is None:
                 break
-            number = attempts.index(found)
-            start += number * width
-            kept = shares[number]
+            shares = ((at, kept[:at] + kept[at + width :]) for at in places)
+            start, kept = next(
+                (at, share) for at, share in shares if _without(candidate, in_schema, paths, share) == found
+            )
             current = found
         width //= 2
     return current
