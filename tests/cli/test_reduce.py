@@ -12,6 +12,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.library.evaluation import evaluate
 from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.records import journal
+from pytest_jsbench.run.reduction.candidate import Candidate
+from pytest_jsbench.run.reduction.reduction import ReductionOptions, reduce_target
 from pytest_jsbench.run.reduction.target import build_variant, find_target
 from tests.support.commands import failed, ran
 from tests.support.planted_faults import LooseGrammars
@@ -254,3 +256,34 @@ def test_own_messages_are_replaced_if_the_failure_does_not_need_them(tmp_path: P
     assert last.written_prompt is not None
     assert json.dumps(ORDER) not in str(last.written_prompt.messages)
     assert (tmp_path / "reduced" / ("private.json" if reads_messages else "issue.md")).exists()
+
+
+def test_result_that_new_answers_do_not_confirm_is_not_kept(tmp_path: Path) -> None:
+    folder = run_of(tmp_path, "fail_twice_without_title", {"title": "T", "type": "object", "minProperties": 0})
+
+    result = reduce_order(folder, "fail_twice_without_title", "--concurrency=1")
+
+    assert result["schema"]["title"] == "text"
+    assert "type" in result["schema"]
+    assert result["evidence"] == {"failures": 3, "others": 0}
+
+
+def test_interrupted_reduction_returns_what_was_found(tmp_path: Path) -> None:
+    fault = "ignore_min_length_below_depth_3"
+    folder = run_of(tmp_path, fault, ORDER)
+    target = find_target(journal.read_run(folder).run(folder), "order")
+    options = ReductionOptions(
+        engine={"engine_option": [("answers", f"tests.support.planted_faults:{fault}")]}, concurrency=1
+    )
+    found: list[Candidate] = []
+
+    def interrupt(candidate: Candidate, _: int) -> None:
+        found.append(candidate)
+        raise KeyboardInterrupt
+
+    reduction = reduce_target(target, options, accepted=interrupt)
+
+    assert reduction.stopped == "interrupted"
+    assert [reduction.smallest] == found
+    assert reduction.smallest.size < reduction.original.size
+    assert reduction.shareable is None

@@ -47,6 +47,14 @@ def sometimes_forget_required(request: Request) -> object:
     return {"text": "{}" if required and calls % 2 else _conforming(request.schema)}
 
 
+def fail_twice_without_title(request: Request) -> object:
+    """Answer wrongly if the schema has a title, and otherwise only twice for each schema, as if by chance."""
+    with _LOCK:
+        calls = _CALLS[str(request.schema)] = _CALLS.get(str(request.schema), 0) + 1
+    titled = isinstance(request.schema, dict) and "title" in request.schema
+    return {"text": "17" if titled or calls <= 2 else _conforming(request.schema)}
+
+
 def refuse_dependent_required(request: Request) -> object:
     """Refuse a schema with `dependentRequired`, in words that quote a name, or else with `pattern`."""
     for _, part in _levels(request.schema):

@@ -27,6 +27,8 @@ _PATH = re.compile(r"(?<![\w/])[#$]?(?:/[\w~%.$*-]*)+")
 _QUOTED = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"|`([^`\n]*)`")
 #: An excerpt of the schema that a message quotes, possibly cut.
 _EXCERPT = re.compile(r"\{.*(?:\}|$)", re.DOTALL)
+#: A quoted text whose end was cut.
+_OPEN_QUOTE = re.compile(r'"[^"]*$')
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LISTED = re.compile(rf"[\[({{]*{_MASK}(?:[\s,:;\[\](){{}}'\"`]*(?:{_MASK}|(?:and|or)\s+{_MASK}))*[\])}}]*")
 
@@ -129,6 +131,7 @@ def mask_names(message: str, hidden: Collection[str]) -> str:
     """Return a message without excerpts, paths, numbers, quoted texts and hidden names; words of JSON Schema stay."""
     text = _PATH.sub(_MASK, _EXCERPT.sub(_MASK, message))
     text = _QUOTED.sub(lambda found: found[0] if (found[1] or found[2] or found[3]) in VOCABULARY else _MASK, text)
+    text = _OPEN_QUOTE.sub(_MASK, text)
     words = sorted((re.escape(name) for name in hidden if name.strip()), key=len, reverse=True)
     if words:
         text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", _MASK, text)

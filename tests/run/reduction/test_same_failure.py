@@ -19,6 +19,7 @@ from tests.support.examples import record
         ("uniqueItems at /a: no", "minItems at /a: no", False),
         ("unsupported structure {'a': {'b': 1}}, sorry", "unsupported structure {}, sorry", True),
         ("more than 100 properties (found 214)", "more than 100 properties (found 101)", True),
+        ('failed after 13 characters: "EmailSub', 'failed after 9 characters: "a b', True),
         ("format is unknown", "format is unknown, and so is the type", False),
         ("zip must be closed", "city must be closed", True),
         ("zip must be closed", "zip must be open", False),
