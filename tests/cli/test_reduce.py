@@ -14,7 +14,9 @@ from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.records import journal
 from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.reduction import ReductionOptions, reduce_target
-from pytest_jsbench.run.reduction.target import build_variant, find_target
+from pytest_jsbench.run.reduction.target import build_variant, find_target, policy_flags
+from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.verdicts import JudgePolicy
 from tests.support.commands import failed, ran
 from tests.support.planted_faults import LooseGrammars
 
@@ -287,3 +289,10 @@ def test_interrupted_reduction_returns_what_was_found(tmp_path: Path) -> None:
     assert [reduction.smallest] == found
     assert reduction.smallest.size < reduction.original.size
     assert reduction.shareable is None
+
+
+def test_line_that_reproduces_has_the_policy_of_the_run() -> None:
+    policy = JudgePolicy(extra_fields="allow", ignored_fields=("acme",), default_dialect=NAMES["draft-07"])
+
+    assert policy_flags(policy) == ("--jsbench-extra-fields=allow", "--jsbench-default-dialect=draft-07")
+    assert policy_flags(JudgePolicy()) == ()

@@ -44,7 +44,13 @@ from pytest_jsbench.run.reduction.reducer import reduce_candidate
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
 from pytest_jsbench.run.reduction.search import CandidateTest, Search
 from pytest_jsbench.run.reduction.sequential_test import OneAnswer, Rule, confirming, needs_more_baseline, rule_for
-from pytest_jsbench.run.reduction.target import ReductionTarget, build_variant, prompt_flags, reproducing_flags
+from pytest_jsbench.run.reduction.target import (
+    ReductionTarget,
+    build_variant,
+    policy_flags,
+    prompt_flags,
+    reproducing_flags,
+)
 from pytest_jsbench.run.reduction.vocabulary import own_texts
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
@@ -338,7 +344,7 @@ def _open_asker(
             concurrency=concurrency,
             engine=called.engine,
             model=called.model,
-            flags=tuple(flags),
+            flags=(*flags, *policy_flags(policy)),
             difference="" if target.record.answered_by else difference(target.metadata, called),
         )
 

@@ -25,7 +25,12 @@ from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.reduction.candidate import Candidate, LabelledAnswer
 from pytest_jsbench.run.reduction.same_failure import ESCAPED, FailurePattern, ReductionError, wrong_decision
 from pytest_jsbench.run.variants import Variant
+from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, Ask, RecordingOptions
+from pytest_jsbench.verdicts import JudgePolicy
+
+#: Options of the judge that show nothing of a user's schema.
+_POLICY_OPTIONS = ("extra_fields", "duplicate_keys", "fences", "reasoning", "formats", "default_dialect", "validator")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +196,17 @@ def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant
     # texts may be secret or private
     shown = {name: outline(value, name) for name, value in sorted(options.items())}
     return (*flags, *(f"--jsbench-engine-option={name}={_option_text(value)}" for name, value in shown.items()))
+
+
+def policy_flags(policy: JudgePolicy) -> tuple[str, ...]:
+    """Return the options of pytest for a policy that differs from the default; names of fields are left out."""
+    names_of_dialects = {uri: name for name, uri in NAMES.items()}
+    flags: list[str] = []
+    for name in _POLICY_OPTIONS:
+        value = getattr(policy, name)
+        if value != getattr(JudgePolicy(), name):
+            flags.append(f"{BY_NAME[name].flag}={names_of_dialects.get(value, value)}")
+    return tuple(flags)
 
 
 def prompt_flags(metadata: RunMetadata) -> tuple[str, ...]:
