@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cli.judge import is_records, policy_of
+from pytest_jsbench.cli.judge import is_records
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, Prompt
 from pytest_jsbench.core.errors import JSBenchError
@@ -26,7 +26,7 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.rejudging import compare_values
+from pytest_jsbench.records.rejudging import compare_values, recorded_policy
 from pytest_jsbench.records.resumption import resume
 from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.history import History
@@ -77,7 +77,7 @@ def _read_and_resumed(hostile: Path, _run: Path) -> None:
     is_records(hostile)
     content = journal.read_run(hostile)
     if content.metadata is not None:
-        policy_of(content.metadata.policy, {})
+        recorded_policy(content.metadata.policy, {})
     resume(hostile, METADATA, [one.key for one in RECORDS], load=load, templates={"": schema_prompt})
 
 

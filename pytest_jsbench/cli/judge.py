@@ -24,13 +24,12 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import LONGEST_LINE
-from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.records.rejudging import judge_again, recorded_policy
 from pytest_jsbench.records.runs import Run
 from pytest_jsbench.reports.run_json import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.run.plan import policy_changes
-from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import JudgingOptions
 from pytest_jsbench.values.comparers import restore_comparers
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
@@ -63,7 +62,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
             f"{path} was written with --jsbench-redact: it has digests of the answers, and digests cannot be judged"
         )
         raise RecordError(message + " again; jsbench report shows its verdicts", where=path)
-    policy = policy_of(run.metadata.policy, policy_changes(JudgingOptions(vars(options))))
+    policy = recorded_policy(run.metadata.policy, policy_changes(JudgingOptions(vars(options))))
     every, missing = restore_comparers(run.metadata.comparers, comparers)
     again: list[AttemptFacts] = []
 
@@ -122,7 +121,7 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     path: Path = options.file
     passed = 0
     judged = 0
-    with Judge(policy_of({}, policy_changes(JudgingOptions(vars(options))))) as judge:
+    with Judge(recorded_policy({}, policy_changes(JudgingOptions(vars(options))))) as judge:
         for number, data in _objects(path):
             schema = _schema_of(data)
             text = data.get("text")
@@ -166,19 +165,6 @@ def _list_changes(before: Run, after: Run) -> Iterator[str]:
         if old.failure_type != new.failure_type:
             was, now = (outcome.failure_type or "passed" for outcome in (old, new))
             yield f"{printable(after.name_of(new.attempt))}: was {was}, now {now}"
-
-
-def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
-    """Return the judge policy that a run's metadata contain, with these changes."""
-    fields = {field.name for field in dataclasses.fields(JudgePolicy)}
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields
-    }
-    policy = JudgePolicy(**{**values, **changes})
-    if policy.default_dialect not in NAMES.values():
-        dialect = printable(policy.default_dialect)
-        raise RecordError(f"the run was judged with the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
-    return policy
 
 
 def _write_json(out: Output, names: Mapping[str, str | int], verdict: Verdict) -> None:

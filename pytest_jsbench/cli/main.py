@@ -18,6 +18,7 @@ from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
+from pytest_jsbench.cli.reduce import add_reduce
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
 from pytest_jsbench.core.extensions import FIX_PACKAGE, find_entry_points, origin, reinstall_hint
 from pytest_jsbench.core.secret_masking import one_line
@@ -99,6 +100,7 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
         add_history,
         add_export,
         add_report,
+        add_reduce,
     ):
         add_command(commands)  # sets the default of `command` to a function that returns whether all passed
     named = given[0] if given and not given[0].startswith("-") else ""

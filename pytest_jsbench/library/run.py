@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.arguments import arguments, names, one_of, path
+from pytest_jsbench.core.arguments import arguments, names, one_of, path, whole
+from pytest_jsbench.core.arguments import text as any_text
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import format_count, kind_of, printable
@@ -24,8 +25,10 @@ from pytest_jsbench.reports.html.report import html_table
 from pytest_jsbench.reports.terminal import report_lines
 
 if TYPE_CHECKING:
+    from pytest_jsbench.library.engine import EngineLike
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.run.reduction.reduction import Reduction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +139,57 @@ class EvaluatedRun(Run):
             else:
                 before = with_cases(Path(baseline))[0]
             return against(before, self.metadata, self.summary)
+
+    @arguments(case=any_text, variant=any_text, max_calls=whole(1), concurrency=whole(1), output=path, instances=path)
+    def reduce(
+        self,
+        case: str,
+        *,
+        variant: str = "",
+        engine: EngineLike | None = None,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        engine_option: Mapping[str, Any] | None = None,
+        max_calls: int = 300,
+        max_cost: float | None = None,
+        concurrency: int | None = None,
+        instances: str | PathLike[str] | None = None,
+        output: str | PathLike[str] | None = None,
+    ) -> Reduction:
+        """
+        Find the smallest schema that still fails like a case, given as `task::id`, with neutral names.
+
+        The engine is called as in the run, which records no addresses, keys and engine options: these must be given
+        again. With `output`, calls are recorded in this directory, so that an interrupted reduction can be continued,
+        and the result is written there.
+        """
+        from pytest_jsbench.library.engine import factory_of
+        from pytest_jsbench.run.reduction.issue_text import prepare_folder, write_files
+        from pytest_jsbench.run.reduction.reduction import ReductionOptions, reduce_target
+        from pytest_jsbench.run.reduction.target import find_target
+
+        folder = None if output is None else Path(output)
+        given: dict[str, Any] = {"model": model, "base_url": base_url, "api_key_env": api_key_env}
+        if engine_option is not None:
+            given["engine_option"] = list(engine_option.items())
+        with argument_names_in_errors():
+            target = find_target(self, case, variant=variant, instances=None if instances is None else str(instances))
+            factory, name = (None, None) if engine is None else factory_of(engine)
+            if folder is not None:
+                prepare_folder(folder)
+            options = ReductionOptions(
+                engine={key: value for key, value in {**given, "engine": name}.items() if value is not None},
+                factory=factory,
+                max_calls=max_calls,
+                max_cost=max_cost,
+                concurrency=concurrency,
+                folder=folder,
+            )
+            reduction = reduce_target(target, options)
+        if folder is not None:
+            write_files(reduction, folder)
+        return reduction
 
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:

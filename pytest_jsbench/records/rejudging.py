@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Completion, Declined
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
-from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
 
 if TYPE_CHECKING:
@@ -23,6 +27,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.schemas.references import Path
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Violation
+
+
+def recorded_policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
+    """Return the judge policy that a run's metadata contain, with these changes."""
+    fields = {field.name for field in dataclasses.fields(JudgePolicy)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields
+    }
+    policy = JudgePolicy(**{**values, **changes})
+    if policy.default_dialect not in NAMES.values():
+        dialect = printable(policy.default_dialect)
+        raise RecordError(f"the run was judged with the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
+    return policy
 
 
 def verdict_on(

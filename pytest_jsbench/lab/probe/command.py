@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_of, to_argparse_type
 from pytest_jsbench.cli.output import Output
+from pytest_jsbench.cli.signals import handle_sigterm
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import format_count
@@ -185,7 +185,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
-    with _handle_sigterm(), prepare(base.factory, base.engine) as prepared:
+    with handle_sigterm(), prepare(base.factory, base.engine) as prepared:
         plan = _plan(options, replace(base, engine=prepared), info)
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
@@ -211,20 +211,6 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         calls = format_count(probe.calls, "call")
         out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
     return probed.passed
-
-
-@contextmanager
-def _handle_sigterm() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, so that the findings so far are printed; has no effect outside the main thread."""
-    try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
