@@ -371,6 +371,7 @@ def _properties(attempt: AttemptFacts) -> dict[str, object]:
         "codes": ", ".join(attempt.codes) or None,
         "keyword": attempt.broken[0] if attempt.broken else None,
         "notes": ", ".join(note.value for note in attempt.notes) or None,
+        "runaway_share": attempt.runaway_share,
         "values": match and f"{match.right}/{match.expected}",
         "values_invented": (match and match.invented) or None,
         "retries": attempt.retries or None,

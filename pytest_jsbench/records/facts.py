@@ -125,6 +125,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     called_again: str = ""
     #: What the server says about itself in its answer; None if it says nothing.
     served_by: ServedBy | None = None
+    #: Share of the answer's characters in its longest run of white space or repetition, if one of them is noted.
+    runaway_share: float | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
 

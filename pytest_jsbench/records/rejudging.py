@@ -12,6 +12,7 @@ from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, t
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
+from pytest_jsbench.verdicts.runaways import find_runaways
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
@@ -29,11 +30,13 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     Return the verdict on the engine's result, with notes about the answer.
 
     Notes are added if the answer quoted a secret, differs from a listed value only in case, violates a keyword that was
-    not sent to the engine, was not constrained by a schema, or was not received as text.
+    not sent to the engine, was not constrained by a schema, was not received as text, or is in large part white space
+    or a repetition.
     """
     verdict = decide(generation, schema, judge)
     schema_of_text = find_judging_schema(generation, verdict.tool, schema)
     completion = generation if isinstance(generation, Completion) else None
+    runaways = () if completion is None else find_runaways(completion.text, is_document=verdict.valid is not None)
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
         Note.SECRET_REPLACED: completion is not None and completion.secret_replaced,
@@ -44,7 +47,12 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     }
     return replace(
         verdict,
-        notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
+        notes=(
+            *verdict.notes,
+            *(note for note, is_seen in seen.items() if is_seen),
+            *(runaway.note for runaway in runaways),
+        ),
+        runaway_share=max((runaway.share for runaway in runaways), default=None),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
         # the judge computes this only for answers that were received as text
         trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,

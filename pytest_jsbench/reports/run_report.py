@@ -414,6 +414,9 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
+    if total.runaway_tokens is not None:
+        tokens = f"about {total.runaway_tokens:,} of {total.output_tokens:,} tokens"
+        yield "runaways", f"{tokens} in the answers are long runs of white space or repetitions"
     if total.retries:
         yield "retries", f"{format_count(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:

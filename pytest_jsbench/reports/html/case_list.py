@@ -206,7 +206,8 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
     for fault, paths in extra_fields(verdict):
         yield f"{fault}: {', '.join(paths)}"
     if verdict.notes:
-        yield f"noted: {', '.join(verdict.notes)}"
+        share = "" if verdict.runaway_share is None else f" ({verdict.runaway_share:.0%} of the characters)"
+        yield f"noted: {', '.join(verdict.notes)}{share}"
     yield f"second opinion: {verdict.second_opinion}"
 
 
