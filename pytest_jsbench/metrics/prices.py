@@ -29,6 +29,8 @@ class Costs:
 
     #: Cost of each attempt; attempts of unknown cost are left out.
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
+    #: Cost of the second tries of each attempt whose tries all have a known cost; attempts without tries are left out.
+    repairs: Mapping[Attempt, float] = field(default_factory=dict)
     #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
     #: Reason why no cost is known although a paid provider was called; otherwise empty.
@@ -46,6 +48,7 @@ def costs(run: Run) -> Costs:
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     priced: dict[Attempt, float] = {}
+    repairs: dict[Attempt, float] = {}
     unpriced: dict[AnsweredBy, str] = {}
     tiers: dict[str, None] = {}
     for outcome, who in paid:
@@ -56,12 +59,19 @@ def costs(run: Run) -> Costs:
         except LookupError:
             unpriced[who] = f"no published price for {who.provider} {who.model}"
             continue
+        if outcome.repairs is not None:
+            usages = [each.usage for each in outcome.repairs.tries if each.usage is not None]
+            further = [_cost(usage, who, run.metadata.started_at) for usage in usages]
+            known = [each for each in further if each is not None]
+            if known and len(known) == len(further):
+                repairs[outcome.attempt] = sum(known)
         if cost is not None:
             priced[outcome.attempt] = cost
         elif (tier := outcome.usage.service_tier) is not None:
             tiers[f"no published price for {who.provider} {who.model} in service tier {tier}"] = None
     unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
-    return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join((*unpriced.values(), *tiers)))
+    problem = "" if priced else "; ".join((*unpriced.values(), *tiers))
+    return Costs(attempts=priced, repairs=repairs, unknown=unknown, problem=problem)
 
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:

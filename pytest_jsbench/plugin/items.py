@@ -375,6 +375,8 @@ def _properties(attempt: AttemptFacts) -> dict[str, object]:
         "values": match and f"{match.right}/{match.expected}",
         "values_invented": (match and match.invented) or None,
         "retries": attempt.retries or None,
+        "repaired_by_try": attempt.repairs and attempt.repairs.passed_at,
+        "repair_tries": attempt.repairs and len(attempt.repairs.tries),
         "queue_s": attempt.queue_s,
         "decisions": decisions and decisions.asked,
         "wrong_decisions": decisions and decisions.wrong,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Expected, Schema
     from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.repairs import Repairs
     from pytest_jsbench.schemas.keywords import Tokens
     from pytest_jsbench.schemas.references import Path
     from pytest_jsbench.values import Comparer
@@ -112,8 +113,21 @@ def judge_again(
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
     judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
+    if record.repairs is not None:
+        judged = replace(judged, repairs=None if verdict.passed else _judge_tries_again(judged, record.repairs, judge))
     compared = verdict.valid == record.verdict.valid and not compare
     return judged if compared else compare_values(judged, record.expected, comparers)
+
+
+def _judge_tries_again(record: Record, repairs: Repairs, judge: Judge) -> Repairs:
+    """Return the second tries of a record's answer with the verdicts of this judge."""
+    schema = record.schema
+    if schema is None:
+        return repairs
+    tries = [
+        replace(each, verdict=verdict_on(each.generation, schema, record.changes, judge)) for each in repairs.tries
+    ]
+    return replace(repairs, tries=tuple(tries))
 
 
 #: Maximum number of pairs of a subschema and a value that are examined; for larger answers the result is None.

@@ -16,6 +16,11 @@ _WHOLE_NAMES = 20
 Fact = tuple[str, str]
 
 
+def share_text(rate: Proportion) -> str:
+    """Return the two counts of a rate with its value, for a sentence."""
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Marked:
     """A rate or a number in a table, followed by a mark such as `*`."""

@@ -18,7 +18,17 @@ from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.records import Attempt, Cause, MissingReason
 from pytest_jsbench.records.runs import Records, Run
 from pytest_jsbench.records.setting_differences import RECORDED, find_distinguishing_settings, settings_of
-from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
+from pytest_jsbench.reports.blocks import (
+    NOT_APPLICABLE,
+    Block,
+    Column,
+    Fact,
+    Row,
+    TableBlock,
+    share_text,
+    table_of_figures,
+)
+from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
@@ -287,17 +297,19 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
 def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
     total = summary.total
     rate = total.pass_rate
-    share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
+    share = f"{share_text(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
     yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
     if total.tests_passed.n:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
-        yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
+        yield "tests", f"{share_text(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
     if run.metadata.ended_tests:
         yield "", f"failed before a call: {_named_tests(run.metadata)}"
     names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
+    for name, part in summary.variants.items() or [("", summary)]:
+        yield from facts_of_tries(part.total, f"{names[name]}: " if name else "")
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
@@ -334,8 +346,8 @@ def _facts_of_grammars(total: Metrics) -> Iterator[Fact]:
 def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:
     if total.floor.successes:
         answer = next(iter(total.trivial_counts))
-        others = _share(total.pass_rate_nontrivial)
-        floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
+        others = share_text(total.pass_rate_nontrivial)
+        floor = f"the constant answer {answer} passes {share_text(total.floor)} of the cases"
         yield "floor", f"{floor}; {FIGURES['pass_rate_nontrivial'].title.lower()} {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
     failures = dict(sorted(failures.items(), key=lambda pair: -pair[1]))
@@ -347,7 +359,7 @@ def _facts_of_failures(metadata: RunMetadata, total: Metrics) -> Iterator[Fact]:
         yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
     for at, name in enumerate(dict.fromkeys([*metadata.metrics, *total.scores])):
         rate = total.scores.get(name, proportion(0, 0))
-        yield "" if at else "scores", f"{printable(name)} {_share(rate)}{_interval(rate)}"
+        yield "" if at else "scores", f"{printable(name)} {share_text(rate)}{_interval(rate)}"
 
 
 def _facts_of_usage(metadata: RunMetadata, summary: Summary) -> Iterator[Fact]:
@@ -483,9 +495,9 @@ _MISSING = {
 def _values(total: Metrics) -> str:
     """Return the number of correct values, and the fields with the lowest accuracy."""
     right = total.value_accuracy
-    conforming = _share(total.value_accuracy_conforming)
-    parts = [f"{_share(right)}{_interval(right)} right, {conforming} in answers that conform"]
-    parts.append(f"{_share(total.exact_match)} answers entirely right")
+    conforming = share_text(total.value_accuracy_conforming)
+    parts = [f"{share_text(right)}{_interval(right)} right, {conforming} in answers that conform"]
+    parts.append(f"{share_text(total.exact_match)} answers entirely right")
     precision = total.value_precision.value
     f1 = total.value_f1.value
     if precision is not None and f1 is not None:
@@ -543,10 +555,6 @@ def _list_names(names: Sequence[str]) -> str:
 def _interval(rate: Proportion) -> str:
     """Return the interval of a rate for a sentence; empty if the rate has no interval."""
     return "" if rate.ci_low is None else f" (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
-
-
-def _share(rate: Proportion) -> str:
-    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
 
 
 def _spread(times: Distribution, name: str) -> str:

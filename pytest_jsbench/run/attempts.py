@@ -11,7 +11,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -314,7 +314,7 @@ class Runner:
             prompt=prepared.prompt,
             prompt_length=prepared.length,
             generation=generation,
-            verdict=self._verdict(generation, case.schema, changes),
+            verdict=self.judge_answer(generation, case.schema, changes),
             started_at=started_at,
             queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
             retries=tries.retries,
@@ -356,7 +356,30 @@ class Runner:
             )
         return PreparedRequest(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
 
-    def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
+    def send_more(self, prepared: PreparedRequest, prompt: Prompt) -> tuple[Generation, Tries]:
+        """
+        Send a request again with further messages, which continue the conversation of its prompt; raise Refused if the
+        call is not allowed.
+        """
+        tries = Tries()
+        length = self._length(prompt)
+        if isinstance(length, Failed):
+            return length, tries
+        if (declined := self._too_long(length)) is not None:
+            return declined, tries
+        assert isinstance(prepared.request, Request)
+        request = replace(
+            prepared.request,
+            key=prepared.case.key.continued(prompt.digest),
+            prompt=prompt,
+            schema=copy_of(prepared.request.schema),
+            # the conversation alone identifies the call
+            origin=replace(prepared.request.origin, first=None, equal_before=0, same_before=0),
+        )
+        generation = self._generate(request, tries)
+        return _with_sent_schema(generation, prepared.adapted, prepared.case.schema), tries
+
+    def judge_answer(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """
         Judge the answer; return `unjudged` if memory or another resource is exhausted, because the answer was paid for
         and can be judged later.

@@ -286,3 +286,34 @@ class Grammars(EngineFactory):
 
     def build_matcher(self, _config: EngineConfig) -> Digits:
         return Digits()
+
+
+def repairable(request: Request) -> Completion:
+    """
+    Answer wrongly at first: `quick` is right after the judge's message, `slow` in the third answer, and `never` not.
+
+    `cut` is not JSON, and its second try fails while there is a file `down`.
+    """
+    conversation = request.prompt.messages
+    answers = len(conversation) // 2
+    name = request.key.id.partition("+")[0]
+    note(name, answers)
+    right = {
+        "right": True,
+        "quick": "less than" in last(request),
+        "slow": answers >= 2,
+        "never": False,
+        "cut": answers > 0,
+    }
+    if name == "cut" and answers and Path("down").exists():
+        raise CallError(FaultKind.BAD_REQUEST, "down")
+    text = RIGHT if right[name] else WRONG
+    if name == "cut" and not answers:
+        text = '{"n": 1'
+    usage = Usage(input_tokens=10 * len(conversation), output_tokens=5)
+    return Completion(text=text, finish_reason=FinishReason.STOP, timing=Timing(tgt=0.5), usage=usage)
+
+
+def repaired_once(request: Request) -> str:
+    """Answer rightly only after the judge's message."""
+    return RIGHT if "less than" in last(request) else WRONG
