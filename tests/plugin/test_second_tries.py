@@ -162,3 +162,19 @@ def test_own_test_gets_the_last_answer_and_metrics_the_first(bench: Bench) -> No
     result.assert_outcomes(passed=1, failed=1)
     metrics = metrics_of(bench, "out")
     assert (metrics["pass_rate"], metrics["pass_after"]["1"], metrics["tests_passed"]) == (0.0, 0.5, 0.5)
+
+
+def test_cost_limit_stops_the_tries_and_keeps_the_first_answer(bench: Bench) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    bench.case("one")
+    limits = ("--jsbench-max-cost=0.0008", "--jsbench-max-tokens=500", "--jsbench-repairs=5")
+
+    bench.run_only(
+        "--jsbench-engine=answering:WrongAtAPrice", "--jsbench-dataset=schemas", *limits, "--jsbench-output=out"
+    )
+
+    metrics = metrics_of(bench, "out")
+    assert calls_of(bench) == ["1", "3"]
+    assert ends_of(bench, "out") == {"one": ["schema_violation", "schema_violation"]}
+    assert (metrics["repairs_open"], metrics["missing"]) == (1, 0)
+    assert (metrics["cost"], metrics["repair_cost"]) == (pytest.approx(0.000327), pytest.approx(0.000327))

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import structs
+
 from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
 from pytest_jsbench.core.generations import (
     Declined,
@@ -224,6 +226,14 @@ class Priced(StandIn):
 
     model, provider = "gpt-4o-mini", "openai"
     usage = Usage(input_tokens=180, output_tokens=500)
+
+
+class WrongAtAPrice(Priced):
+    """An engine whose answers cost money, and are all wrong."""
+
+    def generate(self, request: Request) -> Completion:
+        note(len(request.prompt.messages))
+        return structs.replace(super().generate(request), text=WRONG)
 
 
 class Hungry(StandIn):
