@@ -88,6 +88,8 @@ class RepairTry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: str | None = write_always(None)
     #: Number of failed calls that were retried before this result.
     retries: Times = write_always(0)
+    #: Whether the answer was taken from recordings, without a call.
+    remembered: bool = False
 
     @property
     def failed(self) -> bool:
@@ -108,6 +110,8 @@ class TryFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     failure_type: FailureType | None
     timing: Timing | None
     usage: Usage | None
+    #: Whether the answer was taken from recordings, without a call.
+    remembered: bool = False
 
     @property
     def failed(self) -> bool:
@@ -123,6 +127,7 @@ class TryFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             failure_type=made.failure_type,
             timing=made.generation.timing,
             usage=made.generation.usage,
+            remembered=made.remembered,
         )
 
 

@@ -85,6 +85,7 @@ def make_try(runner: Runner | ProjectRunner, case: Case | BrokenCase, record: Re
         verdict=runner.judge_answer(generation, prepared.case.schema, record.changes),
         started_at=started_at,
         retries=tries.retries,
+        remembered=tries.answered_by is not None,
     )
     return structs.replace(record, repairs=structs.replace(repairs, tries=(*repairs.tries, made)))
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.core.generations import Completion, Usage
+from pytest_jsbench.metrics.prices import costs
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.records import AnsweredBy, Record
 from pytest_jsbench.records.repairs import RepairPlan, Repairs, RepairTry
+from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.repairs import begin_tries, follow_up, wants_try
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict
 from pytest_jsbench.verdicts.verdicts import no_instance
@@ -174,3 +176,18 @@ def test_calls_of_an_application_after_a_wrong_answer_are_second_tries() -> None
     assert [rate.successes for rate in total.pass_after.values()] == [2, 2, 3]
     assert (total.repair_rate.successes, total.repair_rate.n, total.repair_tries) == (1, 1, 2)
     assert total.repair_output_tokens == 14
+
+
+def test_cost_of_tries_is_known_even_if_the_first_answer_was_recorded() -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    paid = examples.completion(tokens=500)
+    made = replace(tries("v")[0], generation=replace(paid, usage=Usage(input_tokens=180, output_tokens=500)))
+    wrong = replace(
+        record("a", schema=SCHEMA, verdict=examples.VIOLATED),
+        answered_by=AnsweredBy(engine=REMEMBERED, model="gpt-4o-mini"),
+        repairs=Repairs(most=2, shows_errors=True, tries=(replace(made, remembered=True), made)),
+    )
+    run = examples.run(wrong, provider="openai", model="gpt-4o-mini", started_at="2026-11-01T00:00:00+00:00")
+
+    assert costs(run).repairs == {wrong.attempt: pytest.approx(0.000327)}
+    assert costs(examples.run(wrong)).repairs == {}
