@@ -67,6 +67,12 @@ def test_missing_required_field_is_reported() -> None:
     METRICS.check({"pass_rate": None})
 
 
+def test_field_whose_name_is_a_number_is_reported_with_its_place() -> None:
+    (problem,) = METRICS.problems({"pass_at": {"1": "x"}})
+
+    assert problem == 'pass_at.1 is "x", which is not of types "null", "number"'
+
+
 @pytest.mark.parametrize("lone", [chr(0xD800), chr(0xDCFF), chr(0xDFFF)])
 def test_lone_surrogate_is_accepted_wherever_text_is_allowed(lone: str) -> None:
     run = json.loads(json.dumps(examples.metadata().to_dict()))

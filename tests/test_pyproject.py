@@ -41,6 +41,7 @@ USED_WITH = {
     "datasets/sources/hub.py": ["datasets"],
     "datasets/sources/parquet_tables.py": ["datasets", "frames"],
     "metrics/prices.py": ["openai", "anthropic", "gemini"],
+    "verdicts/local_repair.py": ["repair"],
 }
 #: Packages that an engine's module needs for only one of its extras.
 OF_A_CLOUD = {

@@ -38,7 +38,7 @@ IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Ve
 #: Fields of dataclasses that are omitted at their default; a Struct defines this itself.
 ABSENT = {
     (RunMetadata, name)
-    for name in ("variant", "variants", "comparers", "ended_tests", "entry", "fault_reports", "served")
+    for name in ("variant", "variants", "comparers", "ended_tests", "entry", "fault_reports", "served", "repairs")
 }
 #: Types with a definition of their own; all other types are inlined.
 NAMED = {
@@ -172,6 +172,7 @@ def records() -> dict[str, Any]:
         run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
     run["properties"]["variants"]["minItems"] = 1
     variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in metadata._OWN}
+    required = [name for name in variant if name != "repairs"]
     header = Formats(Header).of(Header)
     header["properties"]["run"] |= {"$ref": "#/$defs/run"}
     described = "The first line is the header, each other line one attempt. Readers ignore what is new."
@@ -184,7 +185,7 @@ def records() -> dict[str, Any]:
         "$defs": {
             **{place: made.of(made._kinds[name]) for name, place in NAMED.items() if name != "RunMetadata"},
             "run": run,
-            "variant": {"type": "object", "required": list(variant), "properties": variant},
+            "variant": {"type": "object", "required": required, "properties": variant},
         },
     }
 
@@ -193,7 +194,10 @@ _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 _RATE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _AMOUNT = {"type": ["number", "null"], "minimum": 0, "maximum": 1e15}
 #: Groups with values other than counts.
-_GROUPS = {"failure_rates": _RATE, "pass_at": _RATE, "pass_hat": _RATE, "scores": _RATE, "fields": {**_AMOUNT}}
+_GROUPS = {
+    **dict.fromkeys(("failure_rates", "pass_at", "pass_hat", "scores", "pass_after", "repair_rates"), _RATE),
+    "fields": {**_AMOUNT},
+}
 _OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
 
 
@@ -212,7 +216,7 @@ def metrics() -> dict[str, Any]:
                 field["required"] = list(value)
         elif name.removesuffix("_ci_low").removesuffix("_ci_high") in RATES:
             field = dict(_RATE)
-        elif name == "cost" or (time in TIMES and part != "count"):
+        elif name in {"cost", "repair_cost"} or (time in TIMES and part != "count"):
             unit = {"description": f"In {TIMES[time].unit}."} if time in TIMES else {}
             field = {**_AMOUNT, **unit}
         elif name in TOKENS:

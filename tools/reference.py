@@ -61,6 +61,7 @@ EXAMPLES: Mapping[str, str] = {
     "prompt": "chat",
     "shots": "2",
     "context": "8192",
+    "repairs": "2:blind",
     "concurrency": "32",
     "rpm": "450",
     "tpm": "180000",

@@ -26,6 +26,8 @@ _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
 #: Suffix that numbers the second and later questions of a test: `test_invoice@2`.
+#: Number of hex digits of a conversation's digest in a key.
+_DIGITS = 12
 _NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 #: Device names on Windows, with any extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
@@ -71,6 +73,10 @@ class CaseKey:
     def of_first(self) -> CaseKey:
         """Key of the first question of the same test."""
         return replace(self, id=_NUMBER.sub("", self.id))
+
+    def continued(self, prompt_digest: str) -> CaseKey:
+        """Return the key of the call that continues this question's conversation; it follows from the messages sent."""
+        return replace(self, id=f"{self.of_first.id}+{prompt_digest.removeprefix('sha256:')[:_DIGITS]}")
 
     @property
     def function(self) -> tuple[str, str]:

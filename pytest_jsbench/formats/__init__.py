@@ -109,7 +109,8 @@ def _find_innermost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.Valid
 def _sentence(error: jsonschema_rs.ValidationError, data: Any) -> str:
     value: Any = data
     for step in error.instance_path:
-        value = value[step]
+        # the validator returns a name of digits as a number
+        value = value[int(step)] if isinstance(value, list) else value[str(step)]
     place = ".".join(map(str, error.instance_path)) or "the document"
     if error.kind.name == "required":
         missing = printable(error.kind.as_dict()["property"], _LONGEST_VALUE)

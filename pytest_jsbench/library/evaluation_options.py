@@ -92,6 +92,8 @@ class EvaluationOptions(TypedDict, total=False):
     seed: int
     timeout: float
     adapt: str
+    #: Number of second tries of a wrong answer, as in 2 or "2:blind".
+    repairs: int | str
     engine_option: Mapping[str, Any]
     #: Names of variants in pyproject.toml, if the engine is None.
     variants: str | Iterable[str]

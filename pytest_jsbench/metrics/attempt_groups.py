@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,23 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustere
 from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts, ToolCalls
 from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
+from pytest_jsbench.records.repairs import REPAIRABLE, RepairFacts, TryFacts
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType
+
+
+@dataclass(frozen=True, slots=True)
+class SecondTries:
+    """A wrong answer that was asked for again."""
+
+    key: CaseKey
+    #: Failure type of the first answer.
+    failure_type: FailureType | None
+    repairs: RepairFacts
+    #: Cost of the tries in US dollars; None if unknown.
+    cost: float | None
+    #: Whether an application asked again by itself, so that its last answer has the verdict that counts.
+    by_application: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +176,40 @@ class AttemptGroups:
         return Counter(cause for _, _, cause in self._tests)
 
     @cached_property
+    def second_tries(self) -> list[SecondTries]:
+        """Wrong answers that were asked for again, by the run or by an application, with what became of it."""
+        costs = self.costs
+        made = [
+            SecondTries(each.key, each.failure_type, each.repairs, costs.repairs.get(each.attempt))
+            for each in self.counted
+            if each.repairs is not None
+        ]
+        return [*made, *self._conversations()]
+
+    def _conversations(self) -> Iterator[SecondTries]:
+        """Yield the second tries of applications: the calls that follow a wrong answer, up to the one that counts."""
+        earlier: dict[tuple[str, str, int, str], list[AttemptFacts]] = {}
+        for each in self.attempts:
+            if each.called_again:
+                earlier.setdefault((each.key.task, each.called_again, each.repeat, each.variant), []).append(each)
+        for last in self.counted if earlier else ():
+            calls = earlier.get((last.key.task, last.key.id, last.repeat, last.variant), [])
+            ordered = sorted((*calls, last), key=lambda call: call.key.number)
+            # a call that only repeats a failed call is no second try
+            answers = [call for call in ordered if not call.failed]
+            if len(answers) < 2 or answers[0].failure_type not in REPAIRABLE:
+                continue
+            first, *tries = answers
+            paid = [self.costs.attempts[each.attempt] for each in tries if each.attempt in self.costs.attempts]
+            yield SecondTries(
+                last.key,
+                first.failure_type,
+                RepairFacts(most=len(tries), shows_errors=True, tries=tuple(map(_try_of, tries))),
+                sum(paid) if len(paid) == len(tries) else None,
+                by_application=True,
+            )
+
+    @cached_property
     def failure_types(self) -> Counter[FailureType | None]:
         """Number of attempts by failure type."""
         return Counter(attempt.failure_type for attempt in self.counted)
@@ -184,6 +233,17 @@ class AttemptGroups:
         """Return the proportion of two counts of the compared values, over all or only over conforming answers."""
         chosen = [(attempt, match) for attempt, match in self.compared if attempt.valid or not conforming]
         return cluster_by_case((attempt.key, *counts(match)) for attempt, match in chosen)
+
+
+def _try_of(call: AttemptFacts) -> TryFacts:
+    """Return an application's call as a second try."""
+    return TryFacts(
+        prompt_digest=call.prompt_digest or "",
+        generation_type=call.generation_type or "failed",
+        failure_type=call.failure_type,
+        timing=call.timing,
+        usage=call.usage,
+    )
 
 
 def count_by_case(attempts: Iterable[AttemptFacts]) -> Counter[CaseKey]:
@@ -210,7 +270,7 @@ def cluster_by_case(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
     return clustered(totals.values())
 
 
-def timings(attempts: Iterable[AttemptFacts], name: str) -> Distribution:
+def timings(attempts: Iterable[AttemptFacts | TryFacts], name: str) -> Distribution:
     """Return the distribution of one of the times in `Timing`; attempts without this time are left out."""
     values: Iterable[Any] = (getattr(attempt.timing, name) for attempt in attempts if attempt.timing is not None)
     return Distribution.of(value for value in values if value is not None)

@@ -64,6 +64,9 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: For each attempt, the result of the project's test that made the call: true if the test passed, null if the
     #: result is unknown; absent if no test made calls.
     tests: Ends = ()
+    #: For each attempt, whether an answer passed at once or after a second try; null if unknown; absent without second
+    #: tries.
+    repaired: Ends = ()
     #: For each attempt, the measurements by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens,
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
@@ -103,7 +106,10 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         matches = self.matches[:count]
         tests = self.tests[:count]
         measures = {name: values[:count] for name, values in self.measures.items()}
-        return structs.replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
+        repaired = self.repaired[:count]
+        return structs.replace(
+            self, attempts=attempts, matches=matches, tests=tests, repaired=repaired, measures=measures
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the case outcome as JSON values; value matches are reduced to their counts."""
@@ -122,7 +128,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if unknown := [end for end in outcome.attempts if end not in _ENDS]:
             message = f"unknown outcome of an attempt: {printable(repr(unknown[0]), 40)}; expected passed, missing or a"
             raise RecordError(f"{message} failure type", found=unknown[0], expected=list(_ENDS))
-        lists = {"values": outcome.matches, "tests": outcome.tests, **outcome.measures}
+        lists = {"values": outcome.matches, "tests": outcome.tests, "repaired": outcome.repaired, **outcome.measures}
         for name, each in lists.items():
             if len(each) not in {0, len(outcome.attempts)}:
                 found = f"{printable(name, 40)} of a case: found {len(each)}"
@@ -152,14 +158,17 @@ def outcomes(
     for attempt in made:
         if not attempt.called_again:
             by_case.setdefault(first.get(attempt.attempt, attempt.key), []).append(attempt)
+    has_tries = any(attempt.repairs for attempt in made)
     return {
-        key: _outcome(ends, planned=plan[key], costs=costs)
+        key: _outcome(ends, planned=plan[key], costs=costs, has_tries=has_tries)
         for key, ends in by_case.items()
         if not any(attempt.excluded for attempt in ends)
     }
 
 
-def _outcome(attempts: list[AttemptFacts], *, planned: int, costs: Mapping[Attempt, float] | None) -> CaseOutcome:
+def _outcome(
+    attempts: list[AttemptFacts], *, planned: int, costs: Mapping[Attempt, float] | None, has_tries: bool
+) -> CaseOutcome:
     ordered = sorted(attempts, key=lambda attempt: (attempt.variant, attempt.repeat))
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
@@ -174,12 +183,20 @@ def _outcome(attempts: list[AttemptFacts], *, planned: int, costs: Mapping[Attem
         attempts=(*ends, *[MISSING] * missing),
         matches=values,
         tests=ended,
+        repaired=(*map(_repaired, ordered), *[None] * missing) if has_tries else (),
         measures={
             name: (*(measure.get(name) for measure in measures), *[None] * missing)
             for name in MEASURED
             if any(measure.get(name) is not None for measure in measures)
         },
     )
+
+
+def _repaired(attempt: AttemptFacts) -> bool | None:
+    """Return whether the attempt passed at once or after a second try; None if unknown."""
+    if attempt.repairs is not None:
+        return None if attempt.repairs.passed_at is None else attempt.repairs.passed_at > 0
+    return None if attempt.failure_type in NOT_THE_MODELS else attempt.passed
 
 
 def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float | None]:

@@ -49,10 +49,10 @@ class ValueFigures(DifferenceOfSeveral):
     sentence: str
 
 
-class OwnTestFigures(DifferenceFigures):
-    """Comparison of the results of the project's own tests in two runs, as written to files."""
+class EndsFigures(DifferenceFigures):
+    """Comparison of the results of the project's own tests, or of second tries, in two runs, as written to files."""
 
-    #: Names of the cases in which a smaller share of the answers passes the test than in the other run.
+    #: Names of the cases in which a smaller share of the answers passes than in the other run.
     worse: list[str]
     #: Result of the comparison in one sentence.
     sentence: str
@@ -80,7 +80,10 @@ class ComparisonFigures(DifferenceFigures):
     values: NotRequired[ValueFigures]
     #: Comparison of the share of answers that pass the project's own test, over the cases with a test result in both
     #: runs; absent if there are no such cases.
-    tests: NotRequired[OwnTestFigures]
+    tests: NotRequired[EndsFigures]
+    #: Comparison of the share of answers that pass at once or after a second try, over the cases in which this is known
+    #: in both runs; absent unless both runs made second tries.
+    repairs: NotRequired[EndsFigures]
     #: Ratio of this run to the other run for each quantity that both runs measured, as a median over cases.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
@@ -144,23 +147,26 @@ class ValueComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonOfTests:
-    """Comparison of the results of the project's own tests in two runs, case by case."""
+class ComparisonOfEnds:
+    """Comparison of two runs by what follows the verdict: the project's own tests, or second tries."""
 
-    #: Difference in the share of answers that pass their test; the p-value is adjusted for the number of comparisons.
+    #: Difference in the share of answers that pass; the p-value is adjusted for the number of comparisons.
     difference: PairedDifference
-    #: Cases in which a smaller share of the answers passes its test in the second run.
+    #: Cases in which a smaller share of the answers passes in the second run.
     worse: tuple[CaseKey, ...]
-    #: Number of cases with a test result in the first run, but not for every attempt in the second run.
+    #: Number of cases with a result in the first run, but not for every attempt in the second run.
     undecided_now: int
+    #: Verb for success, and words for no change.
+    does: str
+    same: str
 
     @property
     def sentence(self) -> str:
         """Result of the comparison in one sentence."""
-        return difference_sentence(self.difference, does="pass their test", same="the same test result in each")
+        return difference_sentence(self.difference, does=self.does, same=self.same)
 
-    def to_dict(self) -> OwnTestFigures:
-        """Return the comparison of tests as JSON values."""
+    def to_dict(self) -> EndsFigures:
+        """Return the comparison as JSON values."""
         return {**self.difference.to_dict(), "worse": [str(key) for key in self.worse], "sentence": self.sentence}
 
 
@@ -193,7 +199,9 @@ class Comparison:
     #: Comparison of values; None if there is no case for which both runs compared values.
     values: ValueComparison | None = None
     #: Comparison of the project's own tests; None if no test reached a result in both runs.
-    tests: ComparisonOfTests | None = None
+    tests: ComparisonOfEnds | None = None
+    #: Comparison of second tries; None unless both runs made some.
+    repairs: ComparisonOfEnds | None = None
     #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
     #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
@@ -270,6 +278,7 @@ class Comparison:
             "sentence": self.sentence,
             **({} if self.values is None else {"values": self.values.to_dict()}),
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
+            **({} if self.repairs is None else {"repairs": self.repairs.to_dict()}),
             **({"ratios": to_json(self.ratios)} if self.ratios else {}),
         }
 
@@ -376,7 +385,16 @@ def compare(
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
-        tests=_compare_tests({key: (was.tests, now.tests) for key, (was, now) in pairs.items()}),
+        tests=_compare_ends(
+            {key: (was.tests, now.tests) for key, (was, now) in pairs.items()},
+            does="pass their test",
+            same="the same test result in each",
+        ),
+        repairs=_compare_ends(
+            {key: (was.repaired, now.repaired) for key, (was, now) in pairs.items()},
+            does="pass at once or after a second try",
+            same="the same result of the second tries in each",
+        ),
         ratios={
             name: ratio
             for name in MEASURES
@@ -433,15 +451,17 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
     )
 
 
-def _compare_tests(pairs: Mapping[CaseKey, tuple[Ends, Ends]]) -> ComparisonOfTests | None:
+def _compare_ends(pairs: Mapping[CaseKey, tuple[Ends, Ends]], *, does: str, same: str) -> ComparisonOfEnds | None:
     shares = {key: (_count_true(was), _count_true(now)) for key, (was, now) in pairs.items()}
     decided = {key: (was, now) for key, (was, now) in shares.items() if was[1] and now[1]}
     if not decided:
         return None
-    return ComparisonOfTests(
+    return ComparisonOfEnds(
         difference=paired_difference(decided.values()),
         worse=tuple(key for key, (was, now) in decided.items() if now[0] * was[1] < was[0] * now[1]),
         undecided_now=sum(was[1] > 0 and now[1] < max(1, len(pairs[key][1])) for key, (was, now) in shares.items()),
+        does=does,
+        same=same,
     )
 
 
@@ -465,13 +485,12 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust the p-values of several comparisons, separately for verdicts, values and the project's own tests."""
+    """Adjust the p-values of several comparisons, separately for verdicts, values, own tests and second tries."""
     by_cases = adjust_p_values([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjust_p_values([test for values in valued for test in (values.difference, *values.fields.values())]))
-    ends = iter(
-        adjust_p_values([comparison.tests.difference for comparison in comparisons if comparison.tests is not None])
-    )
+    ends = iter(adjust_p_values([each.tests.difference for each in comparisons if each.tests is not None]))
+    tries = iter(adjust_p_values([each.repairs.difference for each in comparisons if each.repairs is not None]))
     adjusted_comparisons = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
         values = comparison.values
@@ -480,7 +499,12 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
             values = replace(values, difference=next(tests), fields={name: next(tests) for name in values.fields})
         if of_tests is not None:
             of_tests = replace(of_tests, difference=next(ends))
-        adjusted_comparisons.append(replace(comparison, difference=difference, values=values, tests=of_tests))
+        repairs = comparison.repairs
+        if repairs is not None:
+            repairs = replace(repairs, difference=next(tries))
+        adjusted_comparisons.append(
+            replace(comparison, difference=difference, values=values, tests=of_tests, repairs=repairs)
+        )
     return adjusted_comparisons
 
 

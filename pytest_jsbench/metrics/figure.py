@@ -310,6 +310,8 @@ _ORDER = (RATE, VALUES), (TIME,), (SUM,), (COUNT,)
 class FigureSet:
     """Figures of a set of attempts; each is a method with the decorator `metric`, which reads the attempts' groups."""
 
+    #: Whether the figures of this class follow those of the classes that inherit from it.
+    comes_last: ClassVar[bool] = False
     #: Each figure, distribution and group by name: rates first, then times, sums, counts, and groups.
     computed: ClassVar[Mapping[str, Computed[Any]]] = {}
     #: The attempts, only while the figures are computed.
@@ -319,7 +321,9 @@ class FigureSet:
 
     def __init_subclass__(cls) -> None:
         """List the figures of the class and its bases."""
-        every = [each for owner in reversed(cls.__mro__) for each in vars(owner).values() if isinstance(each, Computed)]
+        owners = list(reversed(cls.__mro__))
+        owners.sort(key=lambda owner: vars(owner).get("comes_last", False))
+        every = [each for owner in owners for each in vars(owner).values() if isinstance(each, Computed)]
         cls.computed = {each.name: each for each in sorted(every, key=_position)}
 
     def __init__(self, groups: AttemptGroups) -> None:

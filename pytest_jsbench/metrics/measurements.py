@@ -141,6 +141,19 @@ class Measurements(FigureSet):
         """Output tokens that are reasoning."""
         return self.tokens.reasoning_tokens
 
+    @metric(SUM, better_when=Better.LOWER, heading="Runaway tokens", digits=0, tables=RUNS)
+    def runaway_tokens(self) -> int | None:
+        """
+        Tokens in long runs of white space and in repetitions, estimated by their share of each answer's characters;
+        None if no answer has any.
+        """
+        lost = [
+            attempt.runaway_share * (attempt.usage.output_tokens - (attempt.usage.reasoning_tokens or 0))
+            for attempt in self._groups.reporting
+            if attempt.runaway_share and attempt.usage is not None and attempt.usage.output_tokens is not None
+        ]
+        return round(sum(lost)) if lost else None
+
     @metric(
         SUM,
         unit=DOLLARS,

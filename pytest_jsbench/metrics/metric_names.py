@@ -19,7 +19,7 @@ from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfTests, ValueComparison
+    from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfEnds, ValueComparison
 
 #: Names of the metrics of a run or a task.
 METRICS = frozenset({*FIGURES, "n"})
@@ -352,7 +352,7 @@ def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
     if name.metric.endswith(_RATIO):
         return _read_ratio(name, comparison)
     group, _, metric = name.metric.rpartition(".")
-    part: Comparison | ValueComparison | ComparisonOfTests | None = comparison
+    part: Comparison | ValueComparison | ComparisonOfEnds | None = comparison
     if group:
         part = comparison.values if group == "values" else comparison.tests
     if part is None or part.difference.value is None:

@@ -28,6 +28,7 @@ from pytest_jsbench.metrics.figure import (
     metric,
 )
 from pytest_jsbench.metrics.measurements import Measurements
+from pytest_jsbench.metrics.repair_figures import RepairFigures
 from pytest_jsbench.metrics.statistics import (
     Proportion,
     Rate,
@@ -68,7 +69,7 @@ _COPING: dict[str, Display] = {
 }
 
 
-class Metrics(Measurements):
+class Metrics(Measurements, RepairFigures):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from pytest_jsbench.records.questions import each
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.records import AnsweredBy, Attempt
+    from pytest_jsbench.records.repairs import TryFacts
     from pytest_jsbench.records.runs import Run
 
 #: Conditions in genai-prices that depend on the service tier; Anthropic's fast mode is the condition `speed`.
@@ -29,6 +30,8 @@ class Costs:
 
     #: Cost of each attempt; attempts of unknown cost are left out.
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
+    #: Cost of the second tries of each attempt whose tries all have a known cost; attempts without tries are left out.
+    repairs: Mapping[Attempt, float] = field(default_factory=dict)
     #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
     #: Reason why no cost is known although a paid provider was called; otherwise empty.
@@ -41,7 +44,8 @@ def costs(run: Run) -> Costs:
     run_asked = run.metadata.engine_asked  # for records with a variant that the run does not have
     with_engine = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in with_engine if who.provider is not None]
-    if not paid:
+    tried = _paid_tries(run, ours)
+    if not (paid or tried):
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
@@ -61,7 +65,36 @@ def costs(run: Run) -> Costs:
         elif (tier := outcome.usage.service_tier) is not None:
             tiers[f"no published price for {who.provider} {who.model} in service tier {tier}"] = None
     unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
-    return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join((*unpriced.values(), *tiers)))
+    problem = "" if priced else "; ".join((*unpriced.values(), *tiers))
+    repairs = dict(_costs_of_tries(tried, run.metadata.started_at))
+    return Costs(attempts=priced, repairs=repairs, unknown=unknown, problem=problem)
+
+
+def _paid_tries(run: Run, ours: Mapping[str, AnsweredBy]) -> dict[Attempt, tuple[list[TryFacts], AnsweredBy]]:
+    """Return the second tries that a provider with published prices answered, with that provider, by attempt."""
+    tried = {}
+    for outcome in run.outcomes:
+        engine = ours.get(outcome.variant, run.metadata.engine_asked)
+        # the first answer may be from a recording, and the tries not
+        who = engine if outcome.remembered or outcome.answered_by is None else outcome.answered_by
+        tries = () if outcome.repairs is None or who.provider is None else outcome.repairs.tries
+        if made := [each for each in tries if not (each.remembered or each.failed)]:
+            tried[outcome.attempt] = made, who
+    return tried
+
+
+def _costs_of_tries(
+    tried: Mapping[Attempt, tuple[list[TryFacts], AnsweredBy]], started_at: str
+) -> Iterator[tuple[Attempt, float]]:
+    """Yield the cost of the second tries of each attempt, if that of each try is known."""
+    for attempt, (made, who) in tried.items():
+        try:
+            costs = [_cost(each.usage or Usage(), who, started_at) for each in made]
+        except LookupError:
+            continue
+        known = [cost for cost in costs if cost is not None]
+        if len(known) == len(costs):
+            yield attempt, sum(known)
 
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:

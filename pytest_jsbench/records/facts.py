@@ -27,6 +27,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
+from pytest_jsbench.records.repairs import RepairFacts
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
@@ -171,6 +172,10 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     called_again: str = ""
     #: What the server says about itself in its answer; None if it says nothing.
     served_by: ServedBy | None = None
+    #: Share of the answer's characters in its longest run of white space or repetition, if one of them is noted.
+    runaway_share: float | None = None
+    #: What became of the second tries of a wrong answer; None if it was not asked for again.
+    repairs: RepairFacts | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
     #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
@@ -259,9 +264,10 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         ]
         values = {name: getattr(record, name) for name in _OF_RECORD}
         values |= {name: getattr(record.verdict, name) for name in _OF_VERDICT}
-        # the only two parts with texts
+        # the only parts with texts
         values["match"] = None if record.match is None else record.match.counts()
         values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
+        values["repairs"] = None if record.repairs is None else record.repairs.facts()
         return cls(
             **values,
             source=source or record,

@@ -21,10 +21,10 @@ from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Recor
 #: Fields that each variant has separately; the variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
-    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan", "served"),
+    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan", "served", "repairs"),
 )
 #: Fields that files contain only if they have a value.
-_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served")
+_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs")
 
 
 class Entry(StrEnum):
@@ -193,6 +193,8 @@ class RunMetadata:
     entry: Entry = Entry.PYTEST
     #: What the servers said about themselves in the run's answers; absent if nothing, and before the run ends.
     served: Mapping[str, Any] = field(default_factory=dict)
+    #: How wrong answers were asked for again, as for --jsbench-repairs; absent if they were not.
+    repairs: str = ""
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
     #: For each task, the ids of the planned cases in order; None if not recorded.
@@ -215,7 +217,10 @@ class RunMetadata:
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as JSON values; each variant has only its own fields, and shared fields appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
+        data["variants"] = [
+            {name: getattr(variant, name) for name in _OWN if name != "repairs" or variant.repairs}
+            for variant in self.variants
+        ]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]
         data["fault_reports"] = [to_json(report) for report in self.fault_reports]
         omitted = {name for name in _OMITTED_IF_EMPTY if not data[name]}

@@ -75,6 +75,8 @@ def combine_variants(variants: Sequence[RunMetadata]) -> RunMetadata:
         shared[name] = next(iter(values)) if len(values) == 1 else None
     for name in _PARTS:
         shared[name] = _common([getattr(variant, name) for variant in variants])
+    repairs = {variant.repairs for variant in variants}
+    shared["repairs"] = repairs.pop() if len(repairs) == 1 else ""
     return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
 
 

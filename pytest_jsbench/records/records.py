@@ -16,7 +16,6 @@ from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, S
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import (
     Completion,
-    Declined,
     Generation,
     GenerationParams,
     Sent,
@@ -29,6 +28,7 @@ from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ToolMode, ToolOffer, question_digest
 from pytest_jsbench.records.next_steps import next_step
+from pytest_jsbench.records.repairs import Repairs, written_generation
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
@@ -294,6 +294,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: Id of the last call with which the application repeated this call or continued its conversation for the same
     #: answer, and which counts instead; absent if there is none.
     called_again: str = ""
+    #: Second tries of a wrong answer, which are not part of the verdict; absent if the answer was not asked for again.
+    repairs: Repairs | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
@@ -378,6 +380,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
             text = self.generation.text if self.offer is None else self.generation.shown
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
+        lines += [f"  tries:  {tries}" for tries in [self.repairs and self.repairs.summary] if tries]
         lines += [f"  next:   {step}" for step in [self.next_step] if step]
         return "\n".join(lines)
 
@@ -431,13 +434,22 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         return structs.replace(self, schema=schema, schema_digest=of_schema)
 
     @property
+    def with_last_answer(self) -> Record:
+        """Record with the last answer of its second tries, and that answer's verdict, in place of the first answer."""
+        answered = [] if self.repairs is None else [each for each in self.repairs.tries if not each.failed]
+        if not answered:
+            return self
+        return structs.replace(self, generation=answered[-1].generation, verdict=answered[-1].verdict)
+
+    @property
     def kept(self) -> Record:
         """Record as it is written to disk, without the parts that only the process that created it needs."""
-        generation = self.generation
-        if isinstance(generation, Completion | Declined):
-            sent = generation.sent and structs.replace(generation.sent, params=None)
-            generation = structs.replace(generation, server=None, sent=sent)
-        return structs.replace(self, generation=generation, verdict=structs.replace(self.verdict, instance=None))
+        return structs.replace(
+            self,
+            generation=None if self.generation is None else written_generation(self.generation),
+            verdict=structs.replace(self.verdict, instance=None),
+            repairs=self.repairs and self.repairs.kept,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON values, as in a line of `records.jsonl`."""

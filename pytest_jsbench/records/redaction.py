@@ -20,8 +20,10 @@ from msgspec.structs import replace
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import Prompt
-from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Sent
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
+from pytest_jsbench.records.repairs import G, Repairs
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.values import Match
@@ -67,6 +69,7 @@ class Redaction:
             expected=None,
             match=record.match and _counts(record.match),
             test_outcome=record.test_outcome and record.test_outcome.without_messages(REDACTED),
+            repairs=record.repairs and self._repairs(record.repairs),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -74,7 +77,7 @@ class Redaction:
         """Return the digest of a text; equal texts in the same run have equal digests."""
         return f"hmac-sha256:{_hmac(bytes.fromhex(self.key), text)}"
 
-    def _generation(self, generation: Generation) -> Generation:
+    def _generation(self, generation: G) -> G:
         match generation:
             case Completion():
                 reasoning = generation.reasoning and self.digest(generation.reasoning)
@@ -90,6 +93,19 @@ class Redaction:
                 return generation
             case _:
                 assert_never(generation)
+
+    def _repairs(self, repairs: Repairs) -> Repairs:
+        tries = (
+            replace(
+                each,
+                prompt_digest=digest(self.digest(each.prompt_digest)),
+                message=REDACTED,
+                generation=self._generation(each.generation),
+                verdict=_verdict(each.verdict),
+            )
+            for each in repairs.tries
+        )
+        return replace(repairs, tries=tuple(tries))
 
 
 def has_same_prompt(record: Record, prompt: Prompt) -> bool:

@@ -16,6 +16,7 @@ from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, t
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
+from pytest_jsbench.verdicts.runaways import find_runaways
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.repairs import Repairs
     from pytest_jsbench.schemas.keywords import Tokens
     from pytest_jsbench.schemas.references import Path
     from pytest_jsbench.values import Comparer
@@ -54,11 +56,13 @@ def verdict_on(
     Return the verdict on the engine's result, with notes about the answer; `offer` has the tools that were offered.
 
     Notes are added if the answer quoted a secret, differs from a listed value only in case, violates a keyword that was
-    not sent to the engine, was not constrained by a schema, or was not received as text.
+    not sent to the engine, was not constrained by a schema, was not received as text, or is in large part white space
+    or a repetition.
     """
     verdict = decide(generation, schema, judge, offer=offer)
     schema_of_text = find_judging_schema(generation, verdict.tool, schema, offer)
     completion = generation if isinstance(generation, Completion) else None
+    runaways = () if completion is None else find_runaways(completion.text, is_document=verdict.valid is not None)
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
         Note.SECRET_REPLACED: completion is not None and completion.secret_replaced,
@@ -72,7 +76,12 @@ def verdict_on(
         trivial = constants_of(generation, verdict.tool, schema, judge)
     return replace(
         verdict,
-        notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
+        notes=(
+            *verdict.notes,
+            *(note for note, is_seen in seen.items() if is_seen),
+            *(runaway.note for runaway in runaways),
+        ),
+        runaway_share=max((runaway.share for runaway in runaways), default=None),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
         trivial=trivial,
     )
@@ -131,8 +140,21 @@ def judge_again(
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge, offer=record.offered)
     judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
+    if record.repairs is not None:
+        judged = replace(judged, repairs=None if verdict.passed else _judge_tries_again(judged, record.repairs, judge))
     compared = verdict.valid == record.verdict.valid and not compare
     return judged if compared else compare_values(judged, record.expected, comparers)
+
+
+def _judge_tries_again(record: Record, repairs: Repairs, judge: Judge) -> Repairs:
+    """Return the second tries of a record's answer with the verdicts of this judge."""
+    schema = record.schema
+    if schema is None:
+        return repairs
+    tries = [
+        replace(each, verdict=verdict_on(each.generation, schema, record.changes, judge)) for each in repairs.tries
+    ]
+    return replace(repairs, tries=tuple(tries))
 
 
 #: Maximum number of pairs of a subschema and a value that are examined; for larger answers the result is None.

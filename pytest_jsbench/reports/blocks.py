@@ -16,6 +16,11 @@ _WHOLE_NAMES = 20
 Fact = tuple[str, str]
 
 
+def share_text(rate: Proportion) -> str:
+    """Return the two counts of a rate with its value, for a sentence."""
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Marked:
     """A rate or a number in a table, followed by a mark such as `*`."""
@@ -182,8 +187,3 @@ def _is_shown(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str
     if figure.name == "floor":
         return any(isinstance(cell, Rate) and cell.value for cell in applicable)
     return bool(applicable) or (figure.is_main and figure.kind is Kind.RATE)
-
-
-def share_text(rate: Proportion) -> str:
-    """Return a rate with its counts, as in `3/4 = 0.750`."""
-    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"

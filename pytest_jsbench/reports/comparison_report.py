@@ -282,11 +282,15 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
 
 
 def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """Yield the comparison of own tests, of values, and of times, tokens and costs, as far as both runs have them."""
+    """Yield the comparison of all but verdicts: own tests, second tries, values, times, tokens and costs."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
             yield "worse", f"answers no longer pass their test in {_list_cases(comparison.tests.worse, most, 'case')}"
+    if comparison.repairs is not None:
+        yield "repairs", comparison.repairs.sentence
+        if comparison.repairs.worse:
+            yield "worse", f"second tries no longer help in {_list_cases(comparison.repairs.worse, most, 'case')}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences

@@ -110,7 +110,7 @@ def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> Table
     """
     Return a row per comparison of two runs or variants that have decided cases in common.
 
-    The comparisons of values and of a project's own tests, if there are any, have rows of their own.
+    The comparisons of values, of own tests and of second tries, if there are any, have rows of their own.
     """
     columns = (
         *(Column(heading=heading, form="{:+.3f}") for heading in ("Difference", "95 % from", "to")),
@@ -125,6 +125,8 @@ def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> Table
             changes[", values all right"] = comparison.values.difference
         if comparison.tests is not None:
             changes[", own tests"] = comparison.tests.difference
+        if comparison.repairs is not None:
+            changes[", second tries"] = comparison.repairs.difference
         for what, change in changes.items():
             if change.value is not None:
                 counts = (change.n, change.fell, change.rose)

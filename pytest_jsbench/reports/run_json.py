@@ -488,6 +488,7 @@ _KEPT = (
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
     "comparers",
     "served",
+    "repairs",
 )
 
 

@@ -29,6 +29,7 @@ from pytest_jsbench.reports.blocks import (
     table_of_figures,
 )
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
+from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
@@ -319,6 +320,8 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
     if calls := describe_calls(total):
         yield "calls", calls
+    for name, part in summary.variants.items() or [("", summary)]:
+        yield from facts_of_tries(part.total, f"{names[name]}: " if name else "")
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
@@ -440,6 +443,9 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
+    if total.runaway_tokens is not None:
+        tokens = f"about {total.runaway_tokens:,} of {total.output_tokens:,} tokens"
+        yield "runaways", f"{tokens} in the answers are long runs of white space or repetitions"
     if total.retries:
         yield "retries", f"{format_count(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:

@@ -332,7 +332,7 @@ class Runner:
             prompt=prepared.prompt,
             prompt_length=prepared.length,
             generation=generation,
-            verdict=self._verdict(generation, case.schema, changes, offer),
+            verdict=self.judge_answer(generation, case.schema, changes, offer),
             started_at=started_at,
             queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
             retries=tries.retries,
@@ -382,8 +382,31 @@ class Runner:
             case=case, adapted=adapted, prompt=prompt, length=length, request=request, changes_of_tools=changes
         )
 
-    def _verdict(
-        self, generation: Generation, schema: Schema, changes: tuple[Change, ...], offer: ToolOffer | None
+    def send_more(self, prepared: PreparedRequest, prompt: Prompt) -> tuple[Generation, Tries]:
+        """
+        Send a request again with further messages, which continue the conversation of its prompt; raise Refused if the
+        call is not allowed.
+        """
+        tries = Tries()
+        length = self._length(prompt)
+        if isinstance(length, Failed):
+            return length, tries
+        if (declined := self._too_long(length)) is not None:
+            return declined, tries
+        assert isinstance(prepared.request, Request)
+        request = replace(
+            prepared.request,
+            key=prepared.case.key.continued(prompt.digest),
+            prompt=prompt,
+            schema=copy_of(prepared.request.schema),
+            # the conversation alone identifies the call
+            origin=replace(prepared.request.origin, first=None, equal_before=0, same_before=0),
+        )
+        generation = self._generate(request, tries)
+        return _with_sent_schema(generation, prepared.adapted, prepared.case.schema), tries
+
+    def judge_answer(
+        self, generation: Generation, schema: Schema, changes: tuple[Change, ...], offer: ToolOffer | None = None
     ) -> Verdict:
         """
         Judge the answer; return `unjudged` if memory or another resource is exhausted, because the answer was paid for

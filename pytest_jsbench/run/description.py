@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -65,7 +66,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
         comparers={name: comparer.how for name, comparer in plan.comparers.items()},
         policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
-        versions={**_versions(entry), "python": platform.python_version()},
+        versions={**_versions(plan, entry), "python": platform.python_version()},
         host=describe_host(),
     )
     described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
@@ -89,6 +90,7 @@ def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., 
         shots=variant.shots,
         adapt=variant.adapt,
         concurrency=variant.concurrency,
+        repairs="" if variant.repairs is None else str(variant.repairs),
     )
 
 
@@ -149,9 +151,12 @@ def describe_host(gpus: Path = _GPUS) -> dict[str, object]:
     return {**host, "gpus": models} if models else host
 
 
-def _versions(entry: Entry) -> dict[str, str]:
+def _versions(plan: Plan, entry: Entry) -> dict[str, str]:
     versions = {"pytest-jsbench": __version__, "judge": JUDGE_VERSION}
-    for package in ("pytest", *_PACKAGES) if entry is Entry.PYTEST else _PACKAGES:
+    # it only counts what a local repair would rescue
+    repairs = any(variant.repairs for variant in plan.variants.values()) and find_spec("json_repair") is not None
+    packages = (*_PACKAGES, "json-repair") if repairs else _PACKAGES
+    for package in ("pytest", *packages) if entry is Entry.PYTEST else packages:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.variants import Variant
 
+#: Maximum number of tokens in the message after a wrong answer: 20 violations, each with a path and a short message.
+_LONGEST_FOLLOW_UP = 4000
+
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:
     """
@@ -47,7 +50,7 @@ def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
         return None
     total = 0.0
     for name, variant in plan.variants.items():
-        cost = prices[name](_max_usage(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])))
+        cost = prices[name](_max_usage(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys]), variant))
         if cost is None:
             return None
         total += plan.spec.execution.repeats * cost
@@ -60,10 +63,11 @@ def _estimates(
     engine = metadata.engine_asked
     requests = _requests(plan, variant, attempts)
     tokens = sum(estimate(request.prompt).tokens for request in requests)
-    usage = _max_usage(requests)
+    usage = _max_usage(requests, variant)
+    further = "retries" if variant.repairs is None else "retries and second tries"
     yield (
         variant.name or "calls",
-        f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}, plus retries",
+        f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}, plus {further}",
     )
     yield "tokens", f"about {tokens:,} in, at most {usage.output_tokens:,} out"
     yield "cost", _cost(metadata, usage, batch=plan.spec.execution.batch is not None)
@@ -74,10 +78,16 @@ def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Req
     return [request for attempt in attempts if (request := _first_request(plan, variant, attempt)) is not None]
 
 
-def _max_usage(requests: list[Request]) -> Usage:
+def _max_usage(requests: list[Request], variant: Variant) -> Usage:
+    """Return the maximum usage of the requests, and of all second tries, each with the conversation before it."""
     most = [maximum_usage(request) for request in requests]
+    tries = 0 if variant.repairs is None else variant.repairs.most
+    earlier = tries * (tries + 1) // 2  # answers and follow-ups that the tries send again
     return Usage(
-        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
+        input_tokens=sum(
+            (1 + tries) * each.input_tokens + earlier * (each.output_tokens + _LONGEST_FOLLOW_UP) for each in most
+        ),
+        output_tokens=(1 + tries) * sum(each.output_tokens for each in most),
     )
 
 

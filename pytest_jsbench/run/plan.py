@@ -166,6 +166,8 @@ _NOT_TOGETHER = (
     ("instances", "record", "calls no model, so there is nothing to record"),
     ("instances", "batch", "calls no model, so there is nothing to submit"),
     ("instances", "replay", "calls no model, so there is nothing to replay"),
+    ("instances", "repairs", "calls no model, so there is nothing to ask again"),
+    ("batch", "repairs", "submits all calls at once, but a second try needs the first answer"),
     ("redact", "record", "writes no answers, but a recording contains answers"),
     ("redact", "batch", "writes no answers, but a batch keeps answers in a file until their tests run"),
     ("record_mode=new", "batch", "calls only for missing answers, but a batch submits all cases"),

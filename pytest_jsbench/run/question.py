@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case, CaseKey, Prompt, Schema
     from pytest_jsbench.core.generations import Completion, GenerationParams, ResponseFormat
     from pytest_jsbench.records.records import AnsweredBy, Attempt
+    from pytest_jsbench.records.repairs import RepairPlan
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Judge
 
@@ -133,6 +134,9 @@ class ProjectCall:
     exchange: ForwardedCall | None = None
     #: The answer that the test passed to `check`, so that no call is made; None if a call is made.
     given: ExternalAnswer | None = None
+
+    #: How the test asks again for a wrong answer; None if only the run's option applies.
+    repairs: RepairPlan | None = None
 
     @property
     def is_reusable(self) -> bool:

@@ -183,6 +183,26 @@ class RecordKeeper:
         result = self._write(redacted)
         return Answered(replace(result, classifier_errors=errors, recording_error=self._recording_error), classified)
 
+    def add_tries(self, made: Answered, record: Record) -> Answered:
+        """
+        Write the record of an attempt again with another second try of its answer.
+
+        If the end of the session may have aborted the call of the last try, this try is not written.
+        """
+        repairs = record.repairs
+        if self.stopped and repairs is not None and repairs.tries and repairs.tries[-1].failed:
+            return made
+        written = self._write(self._redact(record))
+        earlier = made.result
+        result = replace(
+            written,
+            resumed=earlier.resumed,
+            journal_error=written.journal_error or earlier.journal_error,
+            classifier_errors=earlier.classifier_errors,
+            recording_error=self._recording_error,
+        )
+        return Answered(result, record)
+
     def _take_over(self, recorded: Record, case: Case | BrokenCase) -> Answered:
         """
         Reuse the record of an attempt from an earlier run, judged and classified again by this run.

@@ -47,12 +47,14 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.questions import each
-from pytest_jsbench.records.records import MissingReason, Record
+from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.records.redaction import Redaction
+from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
 from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import Answered, AttemptResult, RecordKeeper, missing_attempt
 from pytest_jsbench.run.runners import Runners
@@ -62,10 +64,10 @@ from pytest_jsbench.verdicts import Judge
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
     from pytest_jsbench.records.records import AskedBy, Attempt
+    from pytest_jsbench.records.repairs import RepairPlan
     from pytest_jsbench.records.resumption import Resumption
     from pytest_jsbench.records.runs import Run
     from pytest_jsbench.run.batch_file import BatchPart
-    from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
     from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.project_runner import ProjectRunner
     from pytest_jsbench.run.question import Question
@@ -305,13 +307,7 @@ class RunSession:
         attempt = question.attempt
         call = question.call
         if call is None:
-            found = self.keeper.find(attempt)
-            if found is not None:
-                return found
-            case = question.case
-            if case is None:
-                return self._make(question, self.runners.for_suite(attempt.variant), self._case(attempt.key))
-            return self._make(question, self.runners.for_variant(attempt.variant), case)
+            return self._answer_of_suite(question)
         assert question.case is not None
         if call.given is not None:
             record = call.given.record(
@@ -324,8 +320,19 @@ class RunSession:
                 attempt, question.case, first=call.first, equal_before=call.equal_before, is_same=runner.is_same
             )
             if found is not None:
-                return found
+                return self._ask_again(question, runner, question.case, found)
         return self._make(question, runner, question.case, asked_by=runner.asked_by)
+
+    def _answer_of_suite(self, question: Question) -> Answered:
+        attempt = question.attempt
+        found = self.keeper.find(attempt)
+        if found is not None and self._repair_plan(question) is None:
+            return found
+        case = question.case
+        runners = self.runners
+        runner = runners.for_suite(attempt.variant) if case is None else runners.for_variant(attempt.variant)
+        known = self._case(attempt.key) if case is None else case
+        return self._make(question, runner, known) if found is None else self._ask_again(question, runner, known, found)
 
     def _make(
         self,
@@ -342,7 +349,48 @@ class RunSession:
             record = runner.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
         except Refused as refused:
             return Answered(AttemptResult(result=missing_attempt(attempt, refused)))
-        return self._keep(attempt, record, asked_by)
+        return self._ask_again(question, runner, case, self._keep(attempt, record, asked_by))
+
+    def _repair_plan(self, question: Question) -> RepairPlan | None:
+        """Return how the question's answer is asked for again if it is wrong; None if it is not."""
+        call = question.call
+        plan = self.plan.variants[question.attempt.variant].repairs
+        if call is None:
+            return plan
+        # an application continues its conversations itself
+        return (call.repairs or plan) if call.is_reusable else None
+
+    def _ask_again(
+        self,
+        question: Question,
+        runner: Runner | AcceptanceRunner | ProjectRunner,
+        case: Case | BrokenCase,
+        answered: Answered,
+    ) -> Answered:
+        """
+        Make the second tries of a wrong answer if the run or the test sets them; each is written before the next call.
+
+        If the test sets them, the returned record has the last answer in place of the first.
+        """
+        plan = self._repair_plan(question)
+        if plan is None or isinstance(answered.result.result, Missing) or isinstance(runner, AcceptanceRunner):
+            return answered
+        from pytest_jsbench.run.repairs import begin_tries, make_try, wants_try
+
+        made = answered.result.result.read() if answered.record is None else answered.record
+        record = begin_tries(plan, made, self.judge())
+        if record is not made:
+            answered = self.keeper.add_tries(answered, record)
+        while wants_try(record):
+            try:
+                record = make_try(runner, case, record)
+            except Refused:  # a resumed run makes the other tries
+                break
+            answered = self.keeper.add_tries(answered, record)
+        if question.call is not None and question.call.repairs is not None:
+            record = compare_values(record.with_last_answer, record.expected, self.plan.comparers)
+            answered = answered._replace(record=record)
+        return answered
 
     def _keep(self, attempt: Attempt, record: Record, asked_by: AskedBy | None) -> Answered:
         if attempt.variant or asked_by is not None:  # a copy is checked once more

@@ -27,6 +27,7 @@ from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_batches, require_matcher
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.repairs import RepairPlan
 from pytest_jsbench.settings.layers import place
 from pytest_jsbench.settings.option import Option, Values
 from pytest_jsbench.settings.options import (
@@ -89,6 +90,8 @@ class Variant:
     context: int | None = None
     #: Maximum number of calls in flight in this process.
     concurrency: int
+    #: How wrong answers are asked for again; None if they are not.
+    repairs: RepairPlan | None = None
     #: Where answers are recorded; None if answers are not recorded.
     recording: RecordingFolder | None = None
 
@@ -131,7 +134,7 @@ class Variant:
         )
 
     def with_options(self, name: str, ask: Ask, recordings: RecordingOptions) -> Variant:
-        """Return this variant with the name, prompt, context, concurrency and recording that the options set."""
+        """Return this variant with the name, prompt, context, concurrency, repairs and recording of the options."""
         context = ask.context or self.context
         concurrency = ask.concurrency or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_run_fields(name, ask, recordings))
@@ -201,7 +204,13 @@ def _run_fields(name: str, ask: Ask, recordings: RecordingOptions) -> dict[str, 
             strict=recordings.replay_strict,
         )
     template = template_of(ask.prompt, shots=ask.shots)
-    return {"name": name, "template": template, "shots": ask.shots, "recording": recording}
+    return {
+        "name": name,
+        "template": template,
+        "shots": ask.shots,
+        "recording": recording,
+        "repairs": RepairPlan.of(ask.repairs),
+    }
 
 
 def _engine(ask: Ask) -> EngineConfig:

@@ -194,6 +194,17 @@ class PromptOptions(OptionGroup, heading="Prompt and schema"):
         check=whole(1),
         variants=PerVariant.OWN,
     )
+    repairs: Option[tuple[int, str] | None] = Option(
+        "Ask again for a wrong answer, up to N times in the same conversation, with what the judge found (errors) or, "
+        "as a control, without it (blind). The first answer alone decides the verdict; the summary shows the pass rate "
+        "after each try, with tokens, cost and time (default: 0; errors).",
+        "N[:errors|blind]",
+        parse=parsers.repairs,
+        argument=numeral,
+        variants=PerVariant.MULTIPLIED,
+        affects=Bearing.ANSWERS,
+        recorded=("repairs",),
+    )
 
 
 class CaseOptions(OptionGroup, heading="Cases"):

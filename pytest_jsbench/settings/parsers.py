@@ -78,3 +78,17 @@ def adaptation(text: str) -> tuple[str, str]:
         known = ", ".join(SUBSETS)
         raise ValueError(f"expected verbatim, narrow[:SUBSET] or relax[:SUBSET] (subsets: {known}), found {text!r}")
     return mode, subset
+
+
+#: Maximum number of second tries of one answer.
+MOST_REPAIRS = 10
+
+
+def repairs(text: str) -> tuple[int, str]:
+    """Parse N, N:errors or N:blind for the second tries of a wrong answer."""
+    number, separator, follow_up = text.partition(":")
+    count = int(number) if number.isascii() and number.isdecimal() and len(number) < 3 else -1
+    is_known = follow_up in {"errors", "blind"} or not separator
+    if not (0 <= count <= MOST_REPAIRS and is_known):
+        raise ValueError(f"expected a whole number from 0 to {MOST_REPAIRS}, alone or as in 2:blind, found {text!r}")
+    return count, follow_up or "errors"

@@ -11,6 +11,7 @@ import re
 import threading
 from contextlib import suppress
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self, assert_never
 
 from msgspec import structs
@@ -52,6 +53,8 @@ IN_REASONING = "in_reasoning"
 _MEMORY = 4 << 30
 #: Module with the functions that the child process runs.
 _IN_CHILD = "pytest_jsbench.verdicts.in_process"
+#: Function that the child process runs to repair a text.
+_REPAIR_IN_CHILD = "pytest_jsbench.verdicts.local_repair:repair_text"
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
 
@@ -148,6 +151,22 @@ class Judge:
             return None
         values = self._call_child("constants", written).values
         return None if not values or values[0] is None else tuple(values[0])
+
+    def passes_after_json_repair(self, schema: Schema, text: str) -> bool | None:
+        """
+        Return whether a text that is not JSON passes after json-repair has repaired it; None without that package.
+
+        This is only counted: an answer is judged as the model wrote it.
+        """
+        if find_spec("json_repair") is None:
+            return None
+        try:
+            reply = self._calls.values_of(
+                _REPAIR_IN_CHILD, text[:LONGEST_TEXT], seconds=self.policy.timeout, memory=self._memory
+            )
+        except ChildNotStarted as error:
+            raise JudgeError(f"the judge's process did not start: {error}") from error
+        return bool(reply.values and reply.values[0]) and self.judge(schema, reply.values[0]).passed
 
     def _build_undecided_verdict(self, reply: ChildReply) -> Verdict:
         """Return the verdict for a request that the child process did not complete."""

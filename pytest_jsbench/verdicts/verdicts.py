@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from pytest_jsbench.core.arguments import CheckedFields, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
-from pytest_jsbench.core.json_values import as_dict, to_json, write_always
+from pytest_jsbench.core.json_values import Fraction, as_dict, to_json, write_always
 from pytest_jsbench.core.text import printable
 
 
@@ -142,6 +142,10 @@ class Note(StrEnum):
     EMPTY_ARGUMENTS = "empty_arguments"
     #: The required tool was called several times, which the request did not forbid.
     FORCED_TOOL_REPEATED = "forced_tool_repeated"
+    #: A tenth or more of the answer, and at least 100 characters, is one run of white space.
+    WHITESPACE = "whitespace"
+    #: A tenth or more of the answer, and at least 100 characters, is a text that is repeated six times or more.
+    REPEATING = "repeating"
 
 
 #: Notes on answers whose text also contains a fence or reasoning, so that only a part of the text is the document.
@@ -187,7 +191,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     misplaced_fields: tuple[str, ...] = write_always(())
     #: Observations that did not affect the verdict: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
     #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
-    #: empty_arguments, forced_tool_repeated.
+    #: empty_arguments, forced_tool_repeated, whitespace, repeating.
     notes: tuple[Note, ...] = write_always(())
     #: Whether the properties of a conforming answer are in the schema's order; None if no order can be compared.
     order_kept: bool | None = write_always(None)
@@ -202,6 +206,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     second_opinion: SecondOpinion = write_always(SecondOpinion.NOT_ASKED)
     #: Number of tool calls with conforming arguments, of a case that offers tools; None if the answer has no calls.
     conforming_calls: int | None = None
+    #: Share of the answer's characters in its longest run of white space or repetition, if one of them is noted.
+    runaway_share: Fraction | None = None
     #: The parsed instance, if any; not part of a record, since the record contains the text.
     instance: object = None
 
@@ -318,6 +324,8 @@ _MEANINGS = {
     Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not show whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
     Note.FORCED_TOOL_REPEATED: "the required tool was called several times, and each call was judged",
+    Note.WHITESPACE: "a large part of the answer is one run of white space",
+    Note.REPEATING: "a large part of the answer repeats one text over and over",
 }
 
 

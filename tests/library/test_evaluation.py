@@ -110,6 +110,7 @@ OBJECTS = {
     "engine_option": "Mapping[str, Any]",
     "extra_fields": "str | Iterable[str]",
     "sample": "int | str",
+    "repairs": "int | str",
     "min_pass_rate": "float",
     "max_regression": "float",
     "response_format": "str",
@@ -147,7 +148,7 @@ def test_arguments_of_evaluate_have_the_types_of_the_options() -> None:
 
 def test_open_engine_has_an_argument_for_each_option_of_an_engine_or_a_call() -> None:
     own = inspect.signature(open_engine).parameters.keys() - {"client", "options"}
-    of_prompt = {"prompt", "shots", "context", "concurrency", "engine_option"}
+    of_prompt = {"prompt", "shots", "context", "concurrency", "engine_option", "repairs"}
 
     assert own == {*SETTABLE, *CALL_OPTIONS} - of_prompt
 

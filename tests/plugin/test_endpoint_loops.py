@@ -118,6 +118,8 @@ def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
     figures = bench.run_json()["metrics"]
     assert (figures["planned"], figures["passed"], figures["missing"]) == (planned, passed, 0)
     assert figures["failure_counts"]["schema_violation"] == 0
+    rates = {tries: rate for tries, rate in figures["pass_after"].items() if tries.isdigit()}
+    assert rates == ({"0": 0.0, "1": 1.0} if "fixes" in calls else {})
     assert (figures["tests_passed"], result.ret) == (1.0, 0)
 
 

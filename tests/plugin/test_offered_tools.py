@@ -168,3 +168,8 @@ def test_a_run_without_tools_shows_nothing_of_them(bench: Bench) -> None:
     assert "offer" not in record
     assert "tool_choice" not in record["params"]
     assert "conforming_calls" not in record["verdict"]
+
+
+def test_cases_with_tools_have_no_second_tries(agent: Bench) -> None:
+    agent.run(DATASET, "--jsbench-repairs=1", "--jsbench-output=out").assert_outcomes(passed=3, failed=1)
+    assert not any("repairs" in record for record in agent.records())

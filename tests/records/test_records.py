@@ -18,7 +18,7 @@ from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import Generation, GenerationParams
-from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
+from pytest_jsbench.core.json_values import Digest, Fraction, digest, from_json, to_json
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
@@ -35,6 +35,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXTS,
     int: st.integers(1, 10**6),
     float: st.floats(0, 1e9),
+    Fraction: st.floats(0, 1),
     bool: st.booleans(),
     NoneType: st.none(),
     Any: JSON,

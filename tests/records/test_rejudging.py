@@ -12,6 +12,7 @@ from pytest_jsbench.adaptation import Change
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.generations import Completion, ResponseFormat, Sent
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.rejudging import judge_again, order_kept
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests.support import examples
@@ -145,3 +146,16 @@ def test_circular_reference_terminates() -> None:
 
 def test_property_order_is_unknown_for_very_many_objects() -> None:
     assert order_kept({"items": AB}, [{"a": 1, "b": number} for number in range(5_000)]) is None
+
+
+def test_runaways_are_noted_on_answers_that_conform(judge: Judge) -> None:
+    ran_away = examples.completion('{"n": 5' + "\n" * 193 + "}")
+    twice = examples.completion('{"n": 5, "a": "' + "no " * 60 + '", "b": "' + " " * 200 + '"}')
+
+    judged = [judge_again(record("a", schema=True, generation=each), judge) for each in (ran_away, twice)]
+
+    assert [each.verdict.passed for each in judged] == [True, True]
+    assert [each.verdict.notes for each in judged] == [(Note.WHITESPACE,), (Note.WHITESPACE, Note.REPEATING)]
+    assert judged[0].verdict.runaway_share == 0.96
+    assert AttemptFacts.of(judged[0]).runaway_share == 0.96
+    assert "runaway_share" not in judge_again(record("a", schema=True), judge).to_dict()["verdict"]

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import structs
+
 from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
 from pytest_jsbench.core.generations import (
     Declined,
@@ -226,6 +228,14 @@ class Priced(StandIn):
     usage = Usage(input_tokens=180, output_tokens=500)
 
 
+class WrongAtAPrice(Priced):
+    """An engine whose answers cost money, and are all wrong."""
+
+    def generate(self, request: Request) -> Completion:
+        note(len(request.prompt.messages))
+        return structs.replace(super().generate(request), text=WRONG)
+
+
 class Hungry(StandIn):
     def generate(self, request: Request) -> Completion:
         return hungry(request)
@@ -286,3 +296,34 @@ class Grammars(EngineFactory):
 
     def build_matcher(self, _config: EngineConfig) -> Digits:
         return Digits()
+
+
+def repairable(request: Request) -> Completion:
+    """
+    Answer wrongly at first: `quick` is right after the judge's message, `slow` in the third answer, and `never` not.
+
+    `cut` is not JSON, and its second try fails while there is a file `down`.
+    """
+    conversation = request.prompt.messages
+    answers = len(conversation) // 2
+    name = request.key.id.partition("+")[0]
+    note(name, answers)
+    right = {
+        "right": True,
+        "quick": "less than" in last(request),
+        "slow": answers >= 2,
+        "never": False,
+        "cut": answers > 0,
+    }
+    if name == "cut" and answers and Path("down").exists():
+        raise CallError(FaultKind.BAD_REQUEST, "down")
+    text = RIGHT if right[name] else WRONG
+    if name == "cut" and not answers:
+        text = '{"n": 1'
+    usage = Usage(input_tokens=10 * len(conversation), output_tokens=5)
+    return Completion(text=text, finish_reason=FinishReason.STOP, timing=Timing(tgt=0.5), usage=usage)
+
+
+def repaired_once(request: Request) -> str:
+    """Answer rightly only after the judge's message."""
+    return RIGHT if "less than" in last(request) else WRONG

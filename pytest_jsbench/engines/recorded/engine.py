@@ -102,15 +102,26 @@ class ReplayEngine:
         self._strict = strict
         #: Outcomes of one variant of the run, by case and repeat.
         self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
+        #: Attempt and number of each second try, by the key and repeat of its request.
+        self._tries = {
+            (outcome.key.continued(each.prompt_digest), outcome.repeat): (outcome, number)
+            for outcome in self._outcomes.values()
+            if outcome.repairs is not None
+            for number, each in enumerate(outcome.repairs.tries)
+        }
         self._by_task: dict[tuple[str, int], list[AttemptFacts]] = {}
         for outcome in self._outcomes.values():
             self._by_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
 
     def generate(self, request: Request) -> Completion | Declined:
         """Return the recorded answer; raise CallError if the recorded call failed, or no record matches the request."""
-        outcome = self._find(request)
+        outcome, number = self._tries.get((request.key, request.repeat), (None, None))
+        if outcome is None:
+            outcome = self._find(request)
         record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
+        if record is not None and record.repairs is not None and number is not None:
+            generation = record.repairs.tries[number].generation
         if record is None or generation is None:
             message = f"no answer for {request.key} in {self._source}; select only cases of the recorded run"
             raise CallError(FaultKind.ENGINE, message)

@@ -39,16 +39,18 @@ def find(folder: Path, outcomes: Iterable[AttemptFacts], unfinished: Collection[
     """
     recordings = Recordings(folder)
     test_attempts: list[AttemptFacts] = []
-    suite_paths: set[Path] = set()
+    used_paths: set[Path] = set()
     for outcome in outcomes:
         if outcome.asked_by is None:
-            suite_paths.add(recordings.path(outcome.key, outcome.repeat))
+            used_paths.add(recordings.path(outcome.key, outcome.repeat))
         else:
             test_attempts.append(outcome)
+        tries = () if outcome.repairs is None else outcome.repairs.tries
+        used_paths.update(recordings.path(outcome.key.continued(each.prompt_digest), outcome.repeat) for each in tries)
     recorded = {
         path: (recording.key, (recording.repeat, recording.prompt.digest))
         for path in recordings.paths()
-        if path not in suite_paths and (recording := recordings.try_read(path)) is not None
+        if path not in used_paths and (recording := recordings.try_read(path)) is not None
     }
     recorded_requests = {(key.of_first, prompt) for key, prompt in recorded.values()}
     requests: set[object] = set()

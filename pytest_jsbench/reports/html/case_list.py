@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.records.facts import AttemptFacts
     from pytest_jsbench.records.records import ProjectTestOutcome, Record
+    from pytest_jsbench.records.repairs import Repairs
     from pytest_jsbench.records.runs import Run
     from pytest_jsbench.verdicts import Verdict
 
@@ -179,7 +180,7 @@ def details_of(record: Record) -> dict[str, Any]:
         schema = _cut(f"{record.schema_digest}\nuses {', '.join(redacted.keywords) or 'no keyword'}")
     turns = [] if prompt is None else [f"[{message.role}]\n{message.shown}" for message in prompt.messages]
     return {
-        "verdict": _cut("\n".join(_verdict(record.verdict))),
+        "verdict": _cut("\n".join((*_verdict(record.verdict), *_tries(record.repairs)))),
         "next": record.next_step,
         "test": _test(record.test_outcome),
         "answer": answer,
@@ -206,8 +207,21 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
     for fault, paths in extra_fields(verdict):
         yield f"{fault}: {', '.join(paths)}"
     if verdict.notes:
-        yield f"noted: {', '.join(verdict.notes)}"
+        share = "" if verdict.runaway_share is None else f" ({verdict.runaway_share:.0%} of the characters)"
+        yield f"noted: {', '.join(verdict.notes)}{share}"
     yield f"second opinion: {verdict.second_opinion}"
+
+
+def _tries(repairs: Repairs | None) -> Iterator[str]:
+    """Yield what became of each second try, with its answer."""
+    if repairs is None:
+        return
+    for number, each in enumerate(repairs.tries, start=1):
+        yield f"second try {number}: {headline(each.verdict)}"
+        if isinstance(each.generation, Completion):
+            yield each.generation.text
+    if repairs.json_repair is not None:
+        yield f"json-repair {'rescues' if repairs.json_repair else 'does not rescue'} the first answer"
 
 
 def _test(test: ProjectTestOutcome | None) -> str:
