@@ -14,6 +14,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ _PACKAGES = ("mcp", "mcp_types")
 _LOGGER = "mcp"
 #: Time limit for starting and listing a server, in seconds; some commands install the server first.
 LONGEST_LISTING = 60.0
+#: Interval at which an interrupt is noticed, in seconds.
+_TICK = 0.2
 #: Maximum number of pages of `tools/list`.
 MOST_PAGES = 1_000
 #: Maximum number of characters that are read from the end of a server's standard error.
@@ -94,7 +97,11 @@ def _list_in_thread(target: str, output: TextIO) -> ServerTools:
     log.addHandler(handler)  # or Python prints a traceback for each line of a server that is not JSON
     try:
         with start_blocking_portal("asyncio") as portal:
-            return portal.call(_list_within_limit, target, output)
+            listing = portal.start_task_soon(_list_within_limit, target, output)
+            while not listing.done():
+                # an interrupt that another thread of this process has received is raised only between two waits
+                wait([listing], timeout=_TICK)
+            return listing.result()
     finally:
         log.removeHandler(handler)
 
