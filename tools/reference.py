@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, str] = {
     "base_url": "http://localhost:8000/v1",
     "api_key_env": "OPENROUTER_API_KEY",
     "response_format": "text",
+    "tool_choice": "required",
     "temperature": "0.7",
     "max_tokens": "512",
     "seed": "7",

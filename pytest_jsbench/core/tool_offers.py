@@ -36,6 +36,7 @@ class ToolMode(StrEnum):
 class OfferedTool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool that the model may call."""
 
+    #: Name of the tool.
     name: str
     #: Description of the tool; empty if it has none.
     description: str = ""

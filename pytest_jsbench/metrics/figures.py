@@ -9,6 +9,8 @@ from pytest_jsbench.metrics.metrics import Metrics
 
 #: Prefix of the names of custom metrics.
 SCORES = "scores."
+#: Prefixes of the names of metrics whose last part may be any name, such as that of a tool.
+OPEN_GROUPS = (SCORES, "tool_precision.", "tool_recall.")
 #: Figures and distributions that are not in a group.
 _SINGLE = [each.row for each in Metrics.computed.values() if not each.is_group]
 RATES = tuple(row.name for row in _SINGLE if row.is_rate)

@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
-from pytest_jsbench.metrics.figures import FIGURES, SCORES, find_figure
+from pytest_jsbench.metrics.figures import FIGURES, OPEN_GROUPS, SCORES, find_figure
 from pytest_jsbench.metrics.metrics import MOST_K, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -167,8 +167,10 @@ class MetricName:
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
     """Return the metric at the end of a dotted path; empty if the path does not end with a metric."""
-    if metrics is METRICS and (own := f".{path}".rfind(f".{SCORES}")) >= 0:
-        return path[own:]
+    if metrics is METRICS:
+        starts = (f".{path}".rfind(f".{prefix}") for prefix in OPEN_GROUPS)
+        if (start := next((start for start in starts if start >= 0), None)) is not None:
+            return path[start:]
     parts = path.split(".")
     for count in (2, 1):
         if (tail := ".".join(parts[-count:])) in metrics:

@@ -247,29 +247,28 @@ class Metrics(Measurements):
         """Answers with every value right and no invented value / answers with expected values."""
         return self._groups.cluster_matches(lambda match: (int(match.exact), 1))
 
-    @metric(RATE, left_out=("errors",), is_main=True, heading="Calls conform", tables=TASKS | VARIANTS | RUNS)
+    @metric(VALUES, is_main=True, heading="Calls conform", tables=TASKS | VARIANTS | RUNS)
     def call_pass_rate(self) -> Proportion:
         """Calls of offered tools with conforming arguments / calls in answers to cases that offer tools."""
         return cluster_by_case(
             (key, calls.conforming, len(calls.called)) for key, calls in self._groups.tool_calls if calls.called
         )
 
-    @metric(RATE, left_out=("errors",))
+    @metric(VALUES)
     def trigger_precision(self) -> Proportion:
         """Answers that rightly call a tool / answers that call a tool, where the model decides if it calls one."""
         decisions = self._groups.trigger_decisions
         return cluster_by_case((key, int(expected), 1) for key, called, expected in decisions if called)
 
-    @metric(RATE, left_out=("errors",))
+    @metric(VALUES)
     def trigger_recall(self) -> Proportion:
         """Answers that rightly call a tool / answers that should call a tool, where the model decides."""
         decisions = self._groups.trigger_decisions
         return cluster_by_case((key, int(called), 1) for key, called, expected in decisions if expected)
 
     @metric(
-        RATE,
+        VALUES,
         words="Trigger F1",
-        left_out=("errors",),
         is_main=True,
         heading="Trigger F1",
         tables=TASKS | VARIANTS | RUNS,
@@ -281,7 +280,7 @@ class Metrics(Measurements):
             (key, 2 * (called and expected), called + expected) for key, called, expected in decisions
         )
 
-    @metric(RATE, better_when=_LOWER, left_out=("errors",))
+    @metric(VALUES, better_when=_LOWER)
     def reasoning_only(self) -> Proportion:
         """Answers with reasoning, but without text and calls / answers to cases that offer tools."""
         return cluster_by_case((key, int(calls.only_reasoning), 1) for key, calls in self._groups.tool_calls)
@@ -466,7 +465,7 @@ class Metrics(Measurements):
         """
         return _fields(self._groups.compared)
 
-    @metric(RATE, members={}, absent=proportion(0, 0))
+    @metric(RATE, left_out=("errors",), members={}, absent=proportion(0, 0))
     def tool_precision(self) -> Mapping[str, Proportion]:
         """
         For each tool, expected calls / calls, over the answers to cases that say which calls are right; bounds are
@@ -474,7 +473,7 @@ class Metrics(Measurements):
         """
         return precision_by_tool(self._groups.tool_calls)
 
-    @metric(RATE, members={}, absent=proportion(0, 0))
+    @metric(RATE, left_out=("errors",), members={}, absent=proportion(0, 0))
     def tool_recall(self) -> Mapping[str, Proportion]:
         """For each tool, expected calls that were made / expected calls."""
         return recall_by_tool(self._groups.tool_calls)

@@ -43,6 +43,7 @@ _LETTERS = {
     "unjudged": "?",
     "hallucination": "H",
     "schema_violation": "V",
+    "wrong_arguments": "G",
     "wrong_decision": "D",
 }
 

@@ -27,7 +27,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.core.tool_offers import ToolOffer, question_digest
+from pytest_jsbench.core.tool_offers import ToolMode, ToolOffer, question_digest
 from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Comparer, Match
@@ -297,7 +297,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
-        _ = self.key, self.prompt, self.offered  # these properties raise ValueError if they are invalid
+        _ = self.key, self.prompt  # these properties raise ValueError if they are invalid
         check_variant(self.variant)
         for comparer in () if self.expected is None else self.expected.comparers.values():
             Comparer.of(comparer)
@@ -410,10 +410,15 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def offered(self) -> ToolOffer | None:
-        """Tools that were offered, with the tool choice of the run if it was set; None if the case offers none."""
-        if self.offer is None or self.params is None:
+        """
+        Tools that were offered, with the tool choice of the run if it was set; None if the case offers none.
+
+        A choice that names no offered tool is ignored, because such a request is never sent.
+        """
+        choice = None if self.params is None else self.params.tool_choice
+        if self.offer is None or choice not in (*ToolMode, *self.offer.names):
             return self.offer
-        return self.offer.with_choice(self.params.tool_choice)
+        return self.offer.with_choice(choice)
 
     @property
     def excluded(self) -> bool:

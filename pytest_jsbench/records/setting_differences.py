@@ -39,7 +39,8 @@ _GROUPS: Mapping[str, str] = {
 }
 #: Paths of the settings that best distinguish runs, in order; all others follow in the order of the options.
 _FIRST = (
-    *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
+    *("engine", "model", "response_format", "params.tool_choice", "prompt", "params.temperature", "params.max_tokens"),
+    *("shots", "adapt"),
     *("dataset.source", "dataset.revision", "dataset.split", "dataset.tasks", "dataset.limit", "dataset.where"),
     *("dataset.sample", "dataset.sample_seed", "dataset.steps", "dataset.shard", "concurrency", "streaming"),
 )

@@ -310,7 +310,9 @@ class Runner:
         if isinstance(prepared.adapted, Adapted) and sent is not None and sent.schema is not None:
             changes += _changes_by_engine(prepared.adapted.schema, sent.schema)
         params = (sent and sent.params) or self.params.with_repeat(repeat)
-        offer = None if case.offer is None else case.offer.with_choice(params.tool_choice)
+        offer = case.offer
+        if offer is not None and isinstance(prepared.request, Request):
+            offer = offer.with_choice(params.tool_choice)
         record = Record.of(
             key=case.key,
             repeat=repeat,

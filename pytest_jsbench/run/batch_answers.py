@@ -35,6 +35,8 @@ def name_of(request: Request) -> str:
         "schema": request.schema,
         "params": [params.max_tokens, params.temperature, params.seed],
     }
+    if request.offer is not None:
+        content |= {"offer": to_json(request.offer), "tool_choice": params.tool_choice}
     return digest(content).replace(":", "-")[:_LENGTH]
 
 

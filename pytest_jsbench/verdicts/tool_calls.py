@@ -222,7 +222,8 @@ def _compare_arguments(
         if wrong.failure_type is FailureType.UNJUDGED:
             return structs.replace(wrong, valid=None, tool=name)
         message = f"the arguments of '{printable(name, _LONGEST_NAME)}' are not those that the case expects"
-        return structs.replace(no_instance(FailureType.WRONG_ARGUMENTS, None, f"{message}: {wrong.message}"), tool=name)
+        verdict = no_instance(FailureType.WRONG_ARGUMENTS, None, f"{message}: {wrong.message}")
+        return structs.replace(_conforming(verdict), tool=name)
     return None
 
 

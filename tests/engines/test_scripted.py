@@ -138,7 +138,7 @@ def test_a_single_line_is_a_line(script: Any) -> None:
     ("answers", "message"),
     [
         ({"a": {"txt": "x"}}, "a: unknown field 'txt': did you mean 'text'?"),
-        ({"a": {}}, "expected one of text, instance, decline, fault"),
+        ({"a": {}}, "expected one of text, instance, calls, decline, fault"),
         ({"a": 3}, "expected a string or an object, found 3"),
         ({"a": {"text": "x", "instance": 1}}, "'text' and 'instance' exclude each other"),
         ({"a": {"fault": "sever"}}, "unknown fault 'sever': did you mean 'server'?"),
@@ -158,7 +158,7 @@ def test_a_single_line_is_a_line(script: Any) -> None:
         ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value at line 4 column 1"),
         ('{"id": "a", "text": "x"}\n{"id": ', "line 2: not JSON"),
         ('{"text": "x"}\n{"id": "a", "text": "y"}', 'line 1: expected an object with an "id"'),
-        ('{"id": "a"}', "expected one of text, instance, decline, fault"),
+        ('{"id": "a"}', "expected one of text, instance, calls, decline, fault"),
         ({"a": []}, "a: expected an answer for each repeat, found an empty list"),
         ("[]", 'line 1: expected an object with an "id"'),
     ],

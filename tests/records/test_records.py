@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
-from pytest_jsbench.core.generations import Generation
+from pytest_jsbench.core.generations import Generation, GenerationParams
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
+from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
@@ -42,6 +43,9 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Match: st.builds(match, st.builds(Expected, value=JSON), JSON),
     WrittenPrompt: st.just(examples.record().written_prompt),
     Place: st.builds(Place, path=st.just(Path("records.jsonl")), start=st.integers(0, 9)),
+    ToolOffer: st.sampled_from(
+        [examples.offer(), examples.offer("find", "count"), examples.offer("find", expected=())]
+    ),
     CaseKey: st.sampled_from([examples.record("a").key, examples.record("b", task="other").key]),
 }
 #: Fields that only the process that created the value needs, or that follow from others.
@@ -70,6 +74,7 @@ def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[
     return st.builds(hint, **others, **chosen)
 
 
+PLAIN[GenerationParams] = values_of(GenerationParams, tool_choice=st.sampled_from([None, "auto", "required", "none"]))
 RECORDS = PLAIN[Record] = values_of(
     Record, task=st.just("t"), id=st.just("a"), variant=st.sampled_from(["", "gpt-5+low.v1"])
 )

@@ -156,7 +156,18 @@ def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> Non
     metadata |= {"provider": "p", "prompt_digest": "d", "details": {"slots": 4}, "comparers": {"total": "exact"}}
 
     assert list(settings_of(metadata)) == [
-        *("engine", "model", "response_format", "prompt", "temperature", "max_tokens", "shots", "adapt", "seed"),
+        *(
+            "engine",
+            "model",
+            "response_format",
+            "tool_choice",
+            "prompt",
+            "temperature",
+            "max_tokens",
+            "shots",
+            "adapt",
+            "seed",
+        ),
         *("provider", "prompt_digest", "judge"),
         *("dataset", "split", "tasks", "limit", "where", "sample", "sample_seed", "steps", "shard", "labelled"),
         *("repeats", "concurrency", "streaming", "timeout", "engine.slots"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import BatchError, RecordError, ResumeError
@@ -138,15 +139,15 @@ def test_a_requests_name_is_its_attempts_and_its_questions() -> None:
         asking("b"),
         asking("a", repeat=1),
         asking("a", schema={}),
-        asking("a", params=replace(params, temperature=0.5)),
-        asking("a", params=replace(params, seed=1)),
+        asking("a", params=structs.replace(params, temperature=0.5)),
+        asking("a", params=structs.replace(params, seed=1)),
         asking("a", prompt=request(prompt="else").prompt),
     ]
 
     names = {name_of(one) for one in [asking("a"), *others]}
 
     assert len(names) == 7
-    assert name_of(asking("a", params=replace(params, timeout=1.0))) == name_of(asking("a"))
+    assert name_of(asking("a", params=structs.replace(params, timeout=1.0))) == name_of(asking("a"))
     assert all(len(name) <= 64 and name.replace("-", "").isalnum() for name in names)
 
 

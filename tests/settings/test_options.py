@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +157,7 @@ def test_repeats_are_bounded() -> None:
 
 
 def test_options_of_a_call_are_the_parameters_that_an_engine_gets_and_a_run_records() -> None:
-    assert {field.name for field in fields(GenerationParams)} == set(CALL_OPTIONS) == set(Sampling.__annotations__)
+    assert set(GenerationParams.__struct_fields__) == set(CALL_OPTIONS) == set(Sampling.__annotations__)
     assert set(SAMPLING) == set(SAMPLING_OPTIONS)
 
 

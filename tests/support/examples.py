@@ -25,6 +25,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.facts import AttemptFacts
@@ -119,6 +120,12 @@ def replace(value: T, **changes: Any) -> T:
         if "schema" in changes:
             changes["schema_digest"] = value.with_schema(changes["schema"]).schema_digest
     return msgspec.structs.replace(value, **changes)
+
+
+def offer(*names: str, **changes: Any) -> ToolOffer:
+    """Return an offer of tools with these names, whose arguments are any object."""
+    tools = tuple(OfferedTool(name=name, parameters={"type": "object"}) for name in names or ("find",))
+    return ToolOffer(tools=tools, **changes)
 
 
 def record(

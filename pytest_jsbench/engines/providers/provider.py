@@ -185,7 +185,7 @@ class ProviderSettings:
     streaming: bool
     #: Whether the server should enforce the schema; if False, the schema is only sent.
     strict: bool = True
-    #: Whether the server should enforce the schemas of offered tools that do not say so themselves; None if unsaid.
+    #: Whether the server should enforce the schemas of offered tools that do not set this themselves; None if not set.
     strict_tools: bool | None = None
     #: Name of the schema or the tool; the same for all cases, because a model may interpret the name as a hint.
     schema_name: str = "output"

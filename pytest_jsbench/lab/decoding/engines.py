@@ -396,7 +396,7 @@ class DecodingFactory(EngineFactory):
         sample tokens.
         """
         sampled = local.FACTORY.sampled(config, params)
-        return replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
+        return structs.replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Return the description of the engine that will be built."""
@@ -408,7 +408,8 @@ class DecodingFactory(EngineFactory):
             "compile_timeout": settings.compile_timeout,
             **local.top_p_details(settings.server.top_p),
         }
-        return replace(local.FACTORY.describe(server_config(config)), streaming=not self.masked, details=details)
+        described = local.FACTORY.describe(server_config(config))
+        return replace(described, streaming=not self.masked, details=details, offers_tools=False)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import EngineError, RecordError
@@ -226,7 +227,7 @@ def test_seed_of_a_repeat_is_not_a_changed_setting(tmp_path: Path) -> None:
     def second(seed: int) -> Request:
         return replace(nth(1, "a", seed=seed), repeat=1)
 
-    record(tmp_path, replace(second(5), params=replace(second(5).params, seed=6)), examples.completion())
+    record(tmp_path, replace(second(5), params=structs.replace(second(5).params, seed=6)), examples.completion())
 
     assert text_of(replayed(tmp_path, second(5), strict=True)) == '{"n": 1}'
     with pytest.raises(CallError, match="seed was 6, is 8"):
