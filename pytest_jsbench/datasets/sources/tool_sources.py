@@ -84,8 +84,12 @@ def find_tools(folder: DocumentFolder, path: Path, source: str) -> tuple[Offered
             f"--jsbench-dataset='{path}@{shown}'"
         )
         raise Unreadable(message, reason="bad_row")
-    if not target.exists() or not real(target).is_relative_to(real(folder.root)):
-        message = f"tools is '{printable(source, 100)}'; expected a file or a directory in {folder.root}"
+    named = f"tools is '{printable(source, 100)}', which"
+    if not real(target).is_relative_to(real(folder.root)):
+        message = f"{named} is outside of {folder.root}; only files inside of it are read"
+        raise Unreadable(message, reason="bad_row")
+    if not target.exists():
+        message = f"{named} does not exist; expected a file in {folder.root}, or a directory of definitions"
         raise Unreadable(message, reason="bad_row")
     return _read_path(folder, target)
 

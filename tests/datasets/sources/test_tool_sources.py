@@ -80,7 +80,7 @@ def test_directory_of_definitions_offers_the_tools_of_all_its_files(tmp_path: Pa
         ({"tools/a.txt": ""}, "no *.json or *.yaml files in "),
         ({"tools/a.json": WEATHER, "tools/b.json": {"type": "object"}}, "b.json: tools contains no tool definition"),
         ({"tools/a.json": WEATHER, "tools/b.json": WEATHER}, "tools contains 'get_weather' 2 times"),
-        ({}, "tools is 'tools/'; expected a file or a directory in "),
+        ({}, "tools is 'tools/', which does not exist; expected a file in "),
     ],
 )
 def test_directory_that_cannot_be_offered_is_explained(tmp_path: Path, files: dict[str, Any], words: str) -> None:
@@ -92,7 +92,7 @@ def test_directory_that_cannot_be_offered_is_explained(tmp_path: Path, files: di
 def test_tools_outside_of_the_folder_are_read_only_if_the_user_names_them(tmp_path: Path) -> None:
     write(tmp_path, {"tools/weather.json": WEATHER, "inner/agent.json": {"tools": "../tools", "cases": CASES}})
 
-    assert "tools is '../tools'; expected a file or a directory in " in problem(tmp_path / "inner/agent.json")
+    assert "tools is '../tools', which is outside of " in problem(tmp_path / "inner/agent.json")
     assert offered(f"{tmp_path}/inner/agent.json@{tmp_path}/tools")[0].name == "get_weather"
 
 
@@ -100,7 +100,7 @@ def test_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"tools/weather.json": WEATHER, "inner/agent.json": {"tools": "link", "cases": CASES}})
     (tmp_path / "inner/link").symlink_to(tmp_path / "tools")
 
-    assert "tools is 'link'; expected a file or a directory in " in problem(tmp_path / "inner/agent.json")
+    assert "tools is 'link', which is outside of " in problem(tmp_path / "inner/agent.json")
 
 
 @pytest.mark.parametrize("source", ["mcp:touch started", "HOME:*", "HOME:get_weather"])
