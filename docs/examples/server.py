@@ -27,3 +27,7 @@ def get_weather(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -
 def set_light(room: str, on: bool, brightness: int | None = None) -> str:
     """Switch a room's light."""
     return "done"
+
+
+if __name__ == "__main__":
+    mcp.run()

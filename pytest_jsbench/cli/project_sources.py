@@ -36,12 +36,12 @@ class Source:
     dataset: str
     words: str
     cases: int
-    #: First lines of the test file: imports and constants.
-    imports: str
+    #: First lines of the test file: imports and constants; empty if no test file is written for the source.
+    imports: str = ""
     #: Python expression for the schema in the test.
-    schema: str
+    schema: str = ""
     #: Name of the case, from which the name of the test function is made.
-    test: str
+    test: str = ""
     #: Type of each field, such as `str` or `integer`, for the sample text in the test.
     fields: Mapping[str, str] = field(default_factory=dict)
     #: Extra of pytest-jsbench that must be installed to read the source; None if no extra is required.

@@ -22,6 +22,7 @@ from pytest_jsbench.core.extensions import find_entry_points, is_reference, load
 from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, Selection, SkippedPart
 from pytest_jsbench.datasets.folders import files_below, is_user_file
+from pytest_jsbench.datasets.source_names import SERVER, split_document
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -41,7 +42,8 @@ QUICK: Mapping[str, frozenset[str]] = {
 }
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-    "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, "
+    "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, mcp:COMMAND or "
+    "mcp:URL, a document of cases, optionally with @ and the source of its tools, "
     "a directory in the layout of the Hugging Face Hub, or a Hub name such as epfl-dlab/JSONSchemaBench, optionally "
     "with @REVISION"
 )
@@ -114,11 +116,21 @@ def _open(selection: Selection) -> Listing:
     if source in BUNDLED:
         _reject_split(selection)
         return open_builtin(selection)
+    if source.startswith(SERVER):
+        _reject_split(selection)
+        from pytest_jsbench.datasets.sources.mcp_servers import open_server
+
+        return open_server(selection)
     path = Path(source).expanduser()
     if path.is_dir():
         return _open_folder(selection, path)
     if path.is_file():
         return _open_files(selection, [path], root=path.parent)
+    if "@" in source and (parts := split_document(source)) is not None:
+        _reject_split(selection)
+        from pytest_jsbench.datasets.sources.tool_sources import open_document
+
+        return open_document(selection, Path(parts[0]).expanduser(), parts[1])
     if (point := _installed_datasets().get(source)) is not None:
         return _open_entry_point(selection, point)
     if _is_python(source):
@@ -167,8 +179,9 @@ def is_published(source: str) -> bool:
     path = Path(source).expanduser()
     if path.is_dir():
         return _has_tables(path)
-    own = path.is_file() or (_is_python(source) and source not in _installed_datasets()) or glob.has_magic(source)
-    return not own
+    if source.startswith(SERVER) or path.is_file() or split_document(source) is not None or glob.has_magic(source):
+        return False
+    return not _is_python(source) or source in _installed_datasets()
 
 
 def _is_python(source: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import inspect
 import json
 import typing
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
-    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.schemas.modes import Mode
 
 
@@ -40,7 +40,7 @@ def require_pydantic(purpose: str) -> None:
         raise MissingRequirement(f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'")
 
 
-def schema_of(described: Any, mode: Mode = "validation") -> Schema:
+def schema_of(described: Any, mode: Mode = "validation") -> dict[str, Any]:
     """Return the type's JSON Schema for validation or serialization; raise ContractError if it has none."""
     adapter = _adapter(described)
     from pytest_jsbench.schemas.python_objects import SchemaWriter
@@ -50,6 +50,18 @@ def schema_of(described: Any, mode: Mode = "validation") -> Schema:
     except Exception as error:
         raise _no_schema(described, error) from error
     return schema
+
+
+def tool_of(described: Any, name: str) -> dict[str, Any]:
+    """
+    Return the tool that a function or a type defines, with its docstring and the schema of its arguments.
+
+    Raise ContractError if Pydantic has no schema for an argument.
+    """
+    schema = schema_of(described)
+    text = described.__doc__ if inspect.isfunction(described) else schema.get("description")
+    description = inspect.cleandoc(text) if isinstance(text, str) else ""
+    return {"name": name, "description": description, "parameters": schema}
 
 
 def parse(described: Any, instance: object) -> object:

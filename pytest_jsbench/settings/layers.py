@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from pytest_jsbench.core.extensions import is_reference
+from pytest_jsbench.datasets.source_names import SERVER, split_document
 from pytest_jsbench.settings.option import FileUse, Option, Values
 from pytest_jsbench.settings.options import BY_NAME
 
@@ -63,9 +64,13 @@ def place_path(value: Any, start: Path, here: Path) -> Any:
     """Convert a path relative to `start` to a path relative to `here`; return any other value unchanged."""
     if start == here or not isinstance(value, str):
         return value
+    parts = split_document(value, start)
+    if parts is not None:
+        document, tools = (place_path(part, start, here) for part in parts)
+        return f"{document}@{tools}"
     is_there = (start / value).exists()
     is_module = is_reference(value.partition("@")[0])  # such as `package.module:*` or `package.module:*@serialization`
-    is_pattern = glob.has_magic(value) and not is_module
+    is_pattern = glob.has_magic(value) and not is_module and not value.startswith(SERVER)
     if not (is_there or is_pattern):
         return value
     try:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import pytest
 from pytest_jsbench.cli import main, project_files
 from pytest_jsbench.cli.init import providers
 from pytest_jsbench.cli.project_sources import find_sources
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.engine_options import is_installed
 from tests.support.bench import Bench
 
@@ -531,3 +535,120 @@ def test_init_reads_no_file_outside_the_project(tmp_path: Path) -> None:
     (tmp_path / "project" / "linked.json").symlink_to(tmp_path / "outside" / "secret.json")
 
     assert [source.dataset for source in find_sources(tmp_path / "project")[0]] == ["order.json"]
+
+
+TOOLS = [
+    {"name": "get_weather", "description": "Get the weather. In any city.", "input_schema": {"type": "object"}},
+    {"name": "set_light", "input_schema": {"type": "object"}},
+    {"name": "none", "description": "Do: nothing # at all", "input_schema": {"type": "object"}},
+    {"name": "Off", "description": 'Say "off".', "input_schema": {"type": "object"}},
+]
+API_OF_PETS = {
+    "openapi": "3.1.0",
+    "info": {},
+    "paths": {"/pets": {"get": {"operationId": "list_pets", "summary": "List all pets"}}},
+}
+
+
+def expectations(folder: Path, dataset: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the expected calls by request."""
+    listing = open_dataset(Selection(source=dataset.replace("agent.yaml", str(folder / "agent.yaml"), 1)))
+    cases = [listing.case(key) for key in listing.keys()]
+    assert all(isinstance(case, Case) and case.offer and case.offer.expected is not None for case in cases), cases
+    return {
+        case.messages[0].content or "": tuple(call.name for call in case.offer.expected)
+        for case in cases
+        if isinstance(case, Case) and case.offer and case.offer.expected is not None
+    }
+
+
+def test_document_of_tools_has_a_request_for_each_and_one_for_none(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="needs the extra yaml")
+    write(tmp_path, {"tools.json": TOOLS})
+
+    run(tmp_path, "--tools", tmp_path / "tools.json")
+
+    assert expectations(tmp_path, "agent.yaml") == {
+        "Get the weather.": ("get_weather",),
+        "Set light.": ("set_light",),
+        "Do: nothing # at all": ("none",),
+        'Say "off".': ("Off",),
+        "Tell me a joke.": (),
+    }
+    assert "jsbench_dataset = agent.yaml\n" in (tmp_path / "pytest.ini").read_text()
+    assert len((tmp_path / "agent.yaml").read_text().splitlines()) <= 10
+    assert not (tmp_path / "tests").exists(), "the cases are the test"
+
+
+@pytest.mark.parametrize(
+    ("source", "dataset", "ask", "tool"),
+    [
+        ("api.json", "agent.yaml", "List all pets", "list_pets"),
+        ("tools", "agent.yaml", "Get the weather.", "get_weather"),
+        ("../outside.json", "agent.yaml@../outside.json", "Get the weather.", "get_weather"),
+        ("MODULE:*", "agent.yaml@MODULE:*", "Call a taxi.", "call_taxi"),
+    ],
+)
+def test_tools_are_read_from_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, dataset: str, ask: str, tool: str
+) -> None:
+    pytest.importorskip("yaml", reason="needs the extra yaml")
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    module = f"taxis_{tmp_path.name}".replace("-", "_")
+    root = tmp_path / "project"
+    write(root, {"api.json": API_OF_PETS, "tools/a.json": TOOLS[0], "../outside.json": TOOLS[0], ".github/a": ""})
+    write(root, {f"src/{module}.py": 'def call_taxi(place: str):\n    "Call a taxi."\n'})
+    monkeypatch.syspath_prepend(root / "src")
+    monkeypatch.chdir(root)
+    dataset = dataset.replace("MODULE", module)
+
+    shown = run("--tools", source.replace("MODULE", module))
+
+    assert expectations(root, dataset)[ask] == (tool,)
+    settings = (root / "pytest.ini").read_text()
+    assert f"jsbench_dataset = {dataset}\n" in settings
+    assert ("pythonpath = src\n" in settings) == ("MODULE" in source)
+    option = f"--jsbench-dataset={shlex.quote(dataset)}"
+    assert f"pytest {option} --jsbench-replay=tests/answers\n" in shown
+    assert (
+        f"pytest {option} --jsbench-replay=tests/answers --junitxml=junit.xml\n"
+        in (root / ".github/workflows/jsbench.yml").read_text()
+    )
+
+
+def test_document_that_exists_is_kept(tmp_path: Path) -> None:
+    write(tmp_path, {"tools.json": TOOLS, "agent.yaml": "mine"})
+
+    assert f"kept        {tmp_path / 'agent.yaml'}: exists already\n" in run(
+        tmp_path, "--tools", tmp_path / "tools.json"
+    )
+    assert (tmp_path / "agent.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("missing.json", "unknown tools 'missing.json'; expected a file, "),
+        ("mcp:sh -c 'a # b'", "the tools 'mcp:sh -c 'a # b'' cannot be written in a workflow"),
+    ],
+)
+def test_tools_that_cannot_be_read_are_named_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, words: str
+) -> None:
+    assert main.main(["init", str(tmp_path), "--tools", source]) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_document_of_tools_passes_as_it_is_recorded_and_replayed(bench: Bench) -> None:
+    pytest.importorskip("yaml", reason="needs the extra yaml")
+    write(bench.path, {"tools.json": TOOLS[:1]})
+    run(bench.path, "--tools", bench.path / "tools.json")
+    calls = {"calls": [{"name": "get_weather", "arguments": {}}]}
+    write(bench.path, {"scripted.json": {"get_weather": calls, "none": {"text": "Why did the chicken …"}}})
+    asked = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=scripted.json")
+
+    for arguments in ((*asked, "--jsbench-record=tests/answers"), ("--jsbench-replay=tests/answers",), asked):
+        result = bench.run_only("--jsbench-dataset=agent.yaml", *arguments)
+        result.assert_outcomes(passed=2)
+        assert result.ret == 0

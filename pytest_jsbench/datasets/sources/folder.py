@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, build_broken_case, schema_case
 from pytest_jsbench.datasets.documents import (
     DOCUMENT_SUFFIXES,
@@ -20,7 +18,6 @@ from pytest_jsbench.datasets.documents import (
     DocumentFolder,
 )
 from pytest_jsbench.datasets.sources.tool_pages import ToolPages
-from pytest_jsbench.schemas.references import join_uris
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
@@ -46,6 +43,7 @@ _WORDS_IN_CONTEXT = tuple(
         rb"format(?<!\wformat)[\"']?\s*:\s*\{",
         rb"schema(?<![$\w]schema)[\"']?\s*:",
         rb"response(?<!\wresponse)[\"']?\s*:",
+        rb"cases(?<!\wcases)[\"']?\s*:\s*[\[-]",
     )
 )
 
@@ -98,7 +96,7 @@ def _find_in_document(
     if document is None:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
         return
-    from pytest_jsbench.datasets.sources import openapi, tool_cases, tools
+    from pytest_jsbench.datasets.sources import openapi, tool_cases, tool_sources, tools
 
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
@@ -109,7 +107,7 @@ def _find_in_document(
             task=file_task,
             where=str(path),
             read_document=partial(folder.document, path),
-            find_tools=partial(_find_tools, folder, path),
+            find_tools=partial(tool_sources.find_tools, folder, path),
         )
         return
     definitions = tools.read_definitions(document) or tools.read_wrapped(document)
@@ -126,14 +124,6 @@ def _find_in_document(
         name = path.stem if definition.name is None else definition.name
         yield ListedCase(task=file_task if definitions.many else task, name=name, where=str(path), read=read)
     yield from definitions.notes(str(path))
-
-
-def _find_tools(folder: DocumentFolder, path: Path, source: str) -> object:
-    """Return the tool definitions in another file of the folder, which a document names relative to its own place."""
-    target = folder.retrieve(join_uris(folder.uri(path), quote(source)))
-    if target is None:
-        raise Unreadable(f"tools is '{printable(source, 100)}'; expected a file in {folder.root}", reason="bad_row")
-    return target
 
 
 def _cursor_of(folder: DocumentFolder, path: Path) -> str | None:

@@ -7,6 +7,7 @@ pass iterables of cases and rows, and tables of `datasets` or pandas.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -81,7 +82,7 @@ def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | Skipp
         return (entry for split in splits for entry in _rows_of_table(source, value[split]))
     if _is_table(value):
         return _rows_of_table(source, value)
-    if isinstance(value, Mapping | ModuleType) or _is_type(value):
+    if isinstance(value, Mapping | ModuleType) or _is_described(value):
         return _schemas_of(source, value, task=TASK, name=getattr(value, "__name__", "schema"))
     if hasattr(value, "iterrows"):  # a pandas DataFrame; iterating over it would yield its columns
         schema_column(list(value.columns), _TABLE)
@@ -209,7 +210,9 @@ def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[L
 
 
 def _dump_models(value: Any) -> object:
-    """Convert an SDK object with a definition, such as `mcp.types.Tool`, or a list of them to a JSON value."""
+    """Convert a function, an SDK object with a definition such as `mcp.types.Tool`, or a list of them to JSON."""
+    if inspect.isfunction(value):
+        return _define_tool(value, value.__name__)
     if isinstance(value, list | tuple):
         return [_dump_models(part) for part in value]
     if isinstance(value, Mapping) and isinstance(value.get("tools"), list | tuple):
@@ -221,6 +224,36 @@ def _dump_models(value: Any) -> object:
         return dump(mode="json", by_alias=True)
     except (TypeError, ValueError):
         return value
+
+
+def define_tools(value: object, *, name: str) -> object:
+    """
+    Return definitions of the tools in an object: functions, types, definitions, or a mapping or list of these.
+
+    Of a module, these are its public functions; if it has none, its models. Raise DatasetError if an argument has no
+    JSON Schema.
+    """
+    if isinstance(value, Mapping) and tools.read_definitions(value) is not None:
+        return _parse(_json_of(_dump_models(value)))
+    parts = list(_public_functions(value)) if isinstance(value, ModuleType) else []
+    definitions = [_define_tool(part, part_name) for part_name, part in parts or _named_parts(value, name)]
+    return _parse(_json_of(definitions))
+
+
+def _define_tool(part: object, name: str) -> object:
+    if not _is_described(part):
+        return _dump_models(part)
+    try:
+        return python_types.tool_of(part, name)
+    except (ContractError, MissingRequirement) as error:
+        raise DatasetError(str(error), found=name) from error
+
+
+def _public_functions(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Yield each function that the module itself defines, under its public name."""
+    for name, part in vars(module).items():
+        if not name.startswith("_") and inspect.isfunction(part) and part.__module__ == module.__name__:
+            yield name, part
 
 
 def _named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -251,16 +284,21 @@ def _is_schema(value: Mapping[Any, Any]) -> bool:
     """Return whether a mapping is a schema, rather than a mapping of names to schemas or models."""
     if not _KEYWORDS.isdisjoint(value):
         return True
-    if all(_is_json_schema(part) or _is_type(part) for part in value.values()):
+    if all(_is_json_schema(part) or _is_described(part) for part in value.values()):
         return False
     # a mapping without keywords is not a schema if some values are schemas; the other values are reported as errors
     return not (
-        KEYWORDS.isdisjoint(value) and any(isinstance(part, Mapping) or _is_type(part) for part in value.values())
+        KEYWORDS.isdisjoint(value) and any(isinstance(part, Mapping) or _is_described(part) for part in value.values())
     )
 
 
 def _is_json_schema(value: object) -> bool:
     return isinstance(value, bool | Mapping)
+
+
+def _is_described(value: object) -> bool:
+    """Return whether Pydantic makes a schema of the value."""
+    return _is_type(value) or inspect.isfunction(value)
 
 
 def _is_type(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeGuard
@@ -21,7 +21,8 @@ _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 #: Prefix of the default dialect of OpenAPI documents: draft 2020-12 with additional annotation keywords.
 _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
-_JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+#: Media types of JSON.
+JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 _NOT_A_NAME = re.compile(r"[^\w.-]+")
 #: Maximum length of a chain of references.
 _MOST_HOPS = 100
@@ -117,18 +118,21 @@ def _follow_reference(place: SchemaPlace) -> SchemaPlace:
 
 
 def _find_all_bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, object]]:
-    for steps, name, operation in _find_operations(document):
-        body, place = _find_object(document, operation.get("requestBody"), (*steps, "requestBody"))
+    for steps, name, operation in find_operations(document):
+        body, place = find_object(document, operation.get("requestBody"), (*steps, "requestBody"))
         yield from _find_bodies(body, place, Group.REQUESTS, name)
         for status, response in as_mapping(operation.get("responses")).items():
-            body, place = _find_object(document, response, (*steps, "responses", status))
+            body, place = find_object(document, response, (*steps, "responses", status))
             yield from _find_bodies(body, place, Group.RESPONSES, f"{name}.{status}")
 
 
-def _find_operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
-    for section in ("paths", "webhooks"):
+def find_operations(
+    document: Mapping[str, Any], *, sections: Sequence[str] = ("paths", "webhooks")
+) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
+    """Yield the path, the name and the content of each operation in these sections."""
+    for section in sections:
         for path, value in as_mapping(document.get(section)).items():
-            item, place = _find_object(document, value, (section, path))
+            item, place = find_object(document, value, (section, path))
             for method, operation in item.items():
                 if method in _METHODS and isinstance(operation, Mapping):
                     name = operation.get("operationId")
@@ -141,11 +145,11 @@ def _find_bodies(
     body: Mapping[str, Any], steps: tuple[str, ...], group: Group, name: str
 ) -> Iterator[tuple[ApiSchema, object]]:
     for media, content in as_mapping(body.get("content")).items():
-        if _JSON_MEDIA.fullmatch(media) and isinstance(content, Mapping) and "schema" in content:
+        if JSON_MEDIA.fullmatch(media) and isinstance(content, Mapping) and "schema" in content:
             yield ApiSchema(group=group, name=name, steps=(*steps, "content", media, "schema")), content["schema"]
 
 
-def _find_object(
+def find_object(
     document: Mapping[str, Any], value: object, steps: tuple[str, ...]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return an object and its path; if the object is a reference into the document, return the target and its path."""

@@ -37,8 +37,8 @@ _NO_CALL = "none"
 _CALL_FIELDS = frozenset({"name", "arguments"})
 #: Fields of an object that states the acceptable values of an argument.
 _VALUE_FIELDS = frozenset({"any_of", "schema", "optional"})
-#: Function that returns the definitions of the tools that a document names instead of containing them.
-FindTools = Callable[[str], object]
+#: Function that returns the tools of the source that a document names instead of containing definitions.
+FindTools = Callable[[str], tuple[OfferedTool, ...]]
 
 
 def is_row(value: object) -> bool:
@@ -47,22 +47,33 @@ def is_row(value: object) -> bool:
 
 
 def is_document(value: object) -> bool:
-    """Return whether an object is a document with tools and cases."""
-    return isinstance(value, Mapping) and "tools" in value and isinstance(value.get("cases"), list)
+    """Return whether an object is a document with cases; one without tools is completed by `SOURCE@TOOLS`."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("cases"), list):
+        return False
+    return "tools" in value or any(
+        isinstance(row, Mapping) and any(name in row for name in _OWN_FIELDS) for row in value["cases"]
+    )
 
 
 def list_cases(
-    document: Mapping[str, Any], *, task: str, where: str, read_document: Callable[[], object], find_tools: FindTools
+    document: Mapping[str, Any],
+    *,
+    task: str,
+    where: str,
+    read_document: Callable[[], object],
+    find_tools: FindTools,
+    offered: tuple[OfferedTool, ...] | None = None,
 ) -> Iterator[ListedCase]:
     """
     Yield the cases of a document; each is read from the document that `read_document` returns.
 
-    `find_tools` returns the definitions of the tools if the document only names their source.
+    `find_tools` returns the tools if the document only names their source. `offered` are the tools that the user
+    chose for the document, instead of its own.
     """
     for number, row in enumerate(document["cases"]):
         fields = row if isinstance(row, Mapping) else {}
         name = next((str(fields[field]) for field in ID_NAMES if fields.get(field)), _name_of(fields, number))
-        read = partial(_read_case, read_document, find_tools, number)
+        read = partial(_read_case, read_document, find_tools, offered, number)
         yield ListedCase(task=str(fields.get("task") or task), name=name, where=f"{where} case {number + 1}", read=read)
 
 
@@ -77,7 +88,13 @@ def _name_of(row: Mapping[str, Any], number: int) -> str:
     return "+".join(dict.fromkeys(call.name for call in expected)) or _NO_CALL
 
 
-def _read_case(read_document: Callable[[], object], find_tools: FindTools, number: int, key: CaseKey) -> Case:
+def _read_case(
+    read_document: Callable[[], object],
+    find_tools: FindTools,
+    offered: tuple[OfferedTool, ...] | None,
+    number: int,
+    key: CaseKey,
+) -> Case:
     document = read_document()
     cases = document.get("cases") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(cases, list) or number >= len(cases):
@@ -85,7 +102,11 @@ def _read_case(read_document: Callable[[], object], find_tools: FindTools, numbe
     row = cases[number]
     if not isinstance(row, Mapping):
         raise Unreadable(f"the case is a JSON {json_type(row)}; expected an object", reason="bad_row")
-    offered = read_tools(document["tools"], find_tools)
+    if offered is None and "tools" not in document:
+        message = "the document has no tools; add them, or set --jsbench-dataset=DOCUMENT@TOOLS"
+        raise Unreadable(message, reason="bad_row")
+    if offered is None:
+        offered = read_tools(document["tools"], find_tools)
     if isinstance(names := row.get("tools"), list) and names and all(isinstance(name, str) for name in names):
         offered = _choose_tools(offered, names)
     elif names is not None:
@@ -107,7 +128,7 @@ def case_of(key: CaseKey, row: Mapping[str, Any]) -> Case:
     return _build_case(key, row, read_tools(row["tools"], _find_no_tools))
 
 
-def _find_no_tools(source: str) -> object:
+def _find_no_tools(source: str) -> tuple[OfferedTool, ...]:
     shown = printable(source, 60)
     raise Unreadable(f"tools is the text '{shown}'; expected a list of tool definitions", reason="bad_row")
 
@@ -141,12 +162,19 @@ def _build_case(key: CaseKey, row: Mapping[str, Any], offered: tuple[OfferedTool
 
 def read_tools(value: object, find_tools: FindTools) -> tuple[OfferedTool, ...]:
     """
+    Return the tools of a row or document, which has their definitions or names a source that `find_tools` reads.
+
+    Raise Unreadable if there are no tools, or one has no JSON Schema for its arguments.
+    """
+    return find_tools(value) if isinstance(value, str) else offer_definitions(value)
+
+
+def offer_definitions(document: object) -> tuple[OfferedTool, ...]:
+    """
     Return the tools that definitions in the format of any provider, SDK or MCP server describe.
 
-    A text names the source of the definitions, which `find_tools` reads. Raise Unreadable if there are no tools, or one
-    has no JSON Schema for its arguments.
+    Raise Unreadable if there are no tools, or one has no JSON Schema for its arguments.
     """
-    document = find_tools(value) if isinstance(value, str) else value
     definitions = tools.read_definitions(document)
     arguments = (
         [] if definitions is None else [each for each in definitions.schemas if each.part is tools.Part.ARGUMENTS]
