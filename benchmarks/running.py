@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
+from benchmarks.process_times import wait_for_tree
 
 _FEW = 64
 
@@ -41,17 +42,15 @@ class Cost:
 
 def measure(command: list[str], folder: Path) -> Cost:
     """Run the command and return its cost."""
-    start = time.perf_counter()
+    start = time.monotonic()
     environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # use compiled bytecode, as users do
     log = folder / "log.txt"
     with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as child:
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
+        tree = wait_for_tree(child)
+    if tree.status:
         raise SystemExit(log.read_text()[-2000:])
-    wall = time.perf_counter() - start
-    return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, megabytes=used.ru_maxrss / 1024)
+    return Cost(wall=tree.at - start, cpu=tree.cpu, megabytes=tree.megabytes)
 
 
 def pytest_run(in_flight: int, workers: int, *arguments: str) -> list[str]:

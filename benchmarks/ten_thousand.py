@@ -26,6 +26,7 @@ from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.instances import find_answers
+from benchmarks.process_times import wait_for_tree
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.registry import open_dataset
@@ -53,13 +54,11 @@ def _run(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def cost(folder: Path, arguments: Sequence[str]) -> Cost:
-    begin = time.perf_counter()
-    process = _run(folder, arguments)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in {0, 1, 5}:
-        raise RuntimeError(f"pytest {' '.join(arguments)} ended with {process.returncode}")
-    return Cost(wall=time.perf_counter() - begin, cpu=used.ru_utime + used.ru_stime)
+    begin = time.monotonic()
+    tree = wait_for_tree(_run(folder, arguments))
+    if tree.status not in {0, 1, 5}:
+        raise RuntimeError(f"pytest {' '.join(arguments)} ended with {tree.status}")
+    return Cost(wall=tree.at - begin, cpu=tree.cpu)
 
 
 def peak_memory(folder: Path, arguments: Sequence[str]) -> float:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve
+from benchmarks.process_times import wait_for_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +54,17 @@ def run(server: Loopback, given: argparse.Namespace, checkout: Path) -> Run:
         log = Path(name) / "log.txt"
         began = time.monotonic()
         with log.open("wb") as out, subprocess.Popen(command, cwd=name, env=environment, stdout=out, stderr=out) as one:
-            _, status, used = os.wait4(one.pid, 0)
-            one.returncode = os.waitstatus_to_exitcode(status)
-        ended = time.monotonic()
-        if one.returncode not in {0, 1}:
+            tree = wait_for_tree(one)
+        if tree.status not in {0, 1}:
             raise SystemExit(log.read_text()[-2000:])
     #  asyncio uses the same clock, time.monotonic
     arrivals = server.arrivals()
     return Run(
         calls=len(arrivals),
-        wall=ended - began,
-        cpu=used.ru_utime + used.ru_stime,
+        wall=tree.at - began,
+        cpu=tree.cpu,
         start=min(arrivals) - began,
-        end=ended - max(arrivals) - given.latency,
+        end=tree.at - max(arrivals) - given.latency,
     )
 
 

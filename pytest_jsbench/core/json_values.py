@@ -74,6 +74,9 @@ def json_type(value: object) -> str:
 
 
 _DEPTH_CHANGE = dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)
+_AS_PARENTHESES = bytes.maketrans(b"[]{}", b"()()")
+#: Number of levels that are removed one by one; each removal reads the rest of the text again.
+_LEVELS_REMOVED = 32
 
 
 def structure(text: bytes | str, marks: bytes) -> bytes:
@@ -93,7 +96,14 @@ def too_deep(text: bytes | str, deepest: int) -> bool:
     opened = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
     if opened <= deepest:
         return False
-    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, structure(text, b"[]{}")))))
+    brackets = structure(text, b"[]{}")
+    # A document with many values is rarely deep, and removing its innermost level again and again is fast.
+    rest = brackets.translate(_AS_PARENTHESES)
+    for _ in range(min(deepest, _LEVELS_REMOVED)):
+        rest = rest.replace(b"()", b"")
+        if not rest:
+            return False
+    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, brackets))))
 
 
 T = TypeVar("T")

@@ -124,7 +124,7 @@ class Journal:
     def append(self, record: Record) -> Place:
         """Append the record and return its place; if this fails, raise JournalError and leave no partial line."""
         try:
-            line = json_line(record.to_dict())
+            line = record.to_line()
             with self._lock:
                 if self._file is None:
                     self._file = private(self.path).open("ab", buffering=0)
@@ -377,7 +377,7 @@ def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]
     written = len(header)
     with open_lines() as lines:
         for source in sources:
-            text = json_line(source.to_dict()).decode("ascii") if isinstance(source, Record) else line_at(source, lines)
+            text = source.to_line().decode("ascii") if isinstance(source, Record) else line_at(source, lines)
             starts.append(written)
             written += len(text) if text.isascii() else len(text.encode())
             yield text

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.files import json_line
 from pytest_jsbench.core.generations import (
     Completion,
     Generation,
@@ -455,6 +456,12 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         """Return the record as JSON values, as in a line of `records.jsonl`."""
         values: dict[str, Any] = to_json(self.kept)
         return values
+
+    def to_line(self) -> bytes:
+        """Return the record as a line of `records.jsonl`; its schema, which is most of it, is not copied."""
+        values: dict[str, Any] = to_json(structs.replace(self.kept, schema=None))
+        values["schema"] = self.schema
+        return json_line(values)
 
     @classmethod
     def from_dict(cls, data: object) -> Record:

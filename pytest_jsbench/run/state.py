@@ -224,6 +224,8 @@ class RunState:
 
     def _ended_tests(self) -> Iterator[EndedTest]:
         """Yield the project's tests that failed without a recorded call."""
+        if not self._test_ends:  # a run of a dataset's cases has none, and its outcomes are many
+            return
         recorded = {(made.key.of_first, made.repeat, made.variant) for made in self._outcomes.values()}
         for (key, repeat, variant), outcome in sorted(self._test_ends.items()):
             test = (key.of_first, repeat, variant)

@@ -57,8 +57,8 @@ def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     below: list[dict[str, Any]] = []
     for keyword, value in schema.items():
-        # for speed: most values of a large schema are strings
-        if type(value) is str:
+        # for speed: most values of a large schema are texts and booleans
+        if type(value) is str or type(value) is bool:
             continue
         if isinstance(value, dict):
             if keyword in NAMED:

@@ -53,6 +53,8 @@ class References:
         self._anchors: dict[tuple[str, str], dict[str, Any]] = {}
         self._dynamic: dict[str, list[dict[str, Any]]] = {}
         self._recursive: list[dict[str, Any]] = []
+        #: Targets that were already looked up, by base URI and reference: many references lead to one definition.
+        self._targets: dict[tuple[str, str], object] = {}
         pending = [(schema, "", dialect)]
         while pending:
             subschema, base, dialect = pending.pop()
@@ -124,7 +126,9 @@ class References:
     def _same_value_schemas(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the subschemas in the given keywords, and the targets of references, that apply to the same value."""
         dialect = self.dialect(schema)
-        applied = dialect.read(schema) if dialect else {}
+        if dialect is None or keywords.isdisjoint(schema):  # most schemas have none of these keywords
+            return
+        applied = dialect.read(schema)
         for keyword in keywords & applied.keys():
             value = self.resolve(schema, applied[keyword]) if keyword in REFERENCES else applied[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
@@ -146,8 +150,13 @@ class References:
         """Return the target of a reference in this schema; None if it is not in the document."""
         if not isinstance(reference, str):
             return None
+        place = self._bases.get(id(schema), ""), reference
+        if place not in self._targets:
+            self._targets[place] = self._resolve(*place)
+        return self._targets[place]
+
+    def _resolve(self, base: str, reference: str) -> object:
         uri, _, fragment = reference.partition("#")
-        base = self._bases.get(id(schema), "")
         if uri:
             base = join_uris(base, uri)
         if fragment and not fragment.startswith("/"):
@@ -172,6 +181,8 @@ def cycle(
             steps = list(below(schema))
             edges[id(schema)] = [id(step) for step in steps]
             pending += steps
+    # a schema from which no other is reached cannot be in a cycle
+    edges = {own: [step for step in steps if edges[step]] for own, steps in edges.items() if steps}
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

@@ -100,21 +100,35 @@ class InProcessJudge:
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        #: Cache of compiled schemas by text, oldest first.
-        self._cache: dict[str, Compiled | Verdict] = {}
+        #: Caches of compiled schemas by text, oldest first: of schemas that were inspected and whose answers may be in
+        #: flight, and of schemas by which an answer was judged, which are needed again only for repeated attempts.
+        self._inspected: dict[str, Compiled | Verdict] = {}
+        self._judged: dict[str, Compiled | Verdict] = {}
         self._cached_length = 0
 
-    def _compile_cached(self, schema_text: str) -> Compiled | Verdict:
-        compiled = self._cache.get(schema_text)
+    def _compile_cached(self, schema_text: str, *, for_answer: bool) -> Compiled | Verdict:
+        """Return the compiled schema, to judge an answer or to inspect the schema before the answer is known."""
+        compiled = self._inspected.pop(schema_text, None)
         if compiled is None:
-            room = _COMPILED_LENGTH - len(schema_text)
-            while self._cache and (len(self._cache) >= _COMPILED_SCHEMAS or self._cached_length > room):
-                oldest = next(iter(self._cache))
-                del self._cache[oldest]
-                self._cached_length -= len(oldest)
-            compiled = self._cache[schema_text] = self.compile(schema_text)
+            compiled = self._judged.pop(schema_text, None)
+        if compiled is None:
+            self._make_room(len(schema_text))
+            compiled = self.compile(schema_text)
             self._cached_length += len(schema_text)
+        cache = self._judged if for_answer else self._inspected
+        cache[schema_text] = compiled
         return compiled
+
+    def _make_room(self, length: int) -> None:
+        """Remove schemas from the caches until one of this length fits, first those by which an answer was judged."""
+        for cache in (self._judged, self._inspected):
+            while cache and (
+                len(self._judged) + len(self._inspected) >= _COMPILED_SCHEMAS
+                or self._cached_length + length > _COMPILED_LENGTH
+            ):
+                oldest = next(iter(cache))
+                del cache[oldest]
+                self._cached_length -= len(oldest)
 
     def compile(self, schema_text: str) -> Compiled | Verdict:
         """Return the compiled schema, or the problem that makes it unusable; the result is not cached."""
@@ -164,17 +178,17 @@ class InProcessJudge:
 
     def inspect(self, schema_text: str) -> Verdict | None:
         """Return the problem that makes the schema unusable; None if there is none."""
-        compiled = self._compile_cached(schema_text)
+        compiled = self._compile_cached(schema_text, for_answer=False)
         return compiled if isinstance(compiled, Verdict) else None
 
     def constants(self, schema_text: str) -> tuple[str, ...] | None:
         """Return the constant answers that conform to the schema; None if the schema is unusable."""
-        compiled = self._compile_cached(schema_text)
+        compiled = self._compile_cached(schema_text, for_answer=True)
         return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
         """Yield the verdict as soon as it is known, then yield it again with more and more details."""
-        compiled = self._compile_cached(schema_text)
+        compiled = self._compile_cached(schema_text, for_answer=True)
         if isinstance(compiled, Verdict):
             yield compiled
             return

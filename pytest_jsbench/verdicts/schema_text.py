@@ -29,6 +29,8 @@ _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
 #: Characters that need no percent-encoding in a URI before its fragment, and in the fragment (RFC 3986, appendix A).
 _URI = "%/?:@!$&'()*+,;=[]"
 _FRAGMENT = "%/?:@!$&'()*+,;="
+#: A reference without any character that must be percent-encoded.
+_ENCODED = re.compile(rf"[\w.~{re.escape(_URI)}-]*(?:#[\w.~{re.escape(_FRAGMENT)}-]*)?", re.ASCII)
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 #: An `$id` or `id` whose value has both a URI and a fragment.
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
@@ -135,11 +137,14 @@ def _percent_encode_references(root: dict[str, Any], dialect: Dialect) -> bool:
     encoded = False
     dynamic = False
     for schema in schemas:
+        if REFERENCES.isdisjoint(schema):
+            continue
         for keyword in REFERENCES & schema.keys():
             if isinstance(reference := schema[keyword], str):
-                uri, mark, fragment = reference.partition("#")
-                schema[keyword] = quote(uri, safe=_URI) + mark + quote(fragment, safe=_FRAGMENT)
-                encoded = encoded or schema[keyword] != reference
+                if not _ENCODED.fullmatch(reference):
+                    uri, mark, fragment = reference.partition("#")
+                    schema[keyword] = quote(uri, safe=_URI) + mark + quote(fragment, safe=_FRAGMENT)
+                    encoded = encoded or schema[keyword] != reference
                 dynamic = dynamic or (keyword != "$ref" and keyword in dialect.keywords)
     for schema in schemas if dynamic else ():
         named = [id(part) for part in children({name: schema[name] for name in _DEFINITIONS & schema.keys()})]

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta
 
 from pytest_jsbench.core import json_values
-from pytest_jsbench.core.json_values import from_json
+from pytest_jsbench.core.json_values import from_json, too_deep
 
 Names = dict[Annotated[str, Meta(pattern="^a$")], int]
 
@@ -58,3 +58,13 @@ def test_error_names_the_key_that_is_wrong(kind: Any, data: object, problem: str
         from_json(kind, data)
 
     assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize("depth", [1, 2, 31, 32, 33, 34, 200])
+@pytest.mark.parametrize("beside", ["", "[]," * 300, "{}," * 300, "]["])
+def test_too_deep_counts_levels(depth: int, beside: str) -> None:
+    opened = beside + "[{" * (depth // 2) + "[" * (depth % 2)
+    # "][" closes and opens a level, so the depth stays the same
+    for text in (opened, opened + "]" * (depth % 2) + "}]" * (depth // 2)):
+        assert not too_deep(text, depth)
+        assert too_deep(text, depth - 1)

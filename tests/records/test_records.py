@@ -85,7 +85,8 @@ RECORDS = PLAIN[Record] = values_of(
 @fuzzing.examples(100)
 @given(RECORDS)
 def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Record) -> None:
-    line = parse_json(json_line(record.to_dict()))
+    line = parse_json(record.to_line())
+    assert record.to_line() == json_line(record.to_dict())
     outcomes = [AttemptFacts.of(record.kept), AttemptFacts.of(record, Place(path=Path("records.jsonl"), start=7))]
 
     assert list(line_validator().iter_errors(line)) == []

@@ -154,9 +154,9 @@ def test_a_schema_is_compiled_once_for_inspection_and_all_answers() -> None:
     judge = NotingJudge(JudgePolicy())
     text = json.dumps(OPEN)
     assert judge.inspect(text) is None
-    first = judge._compile_cached(text)
+    first = judge._compile_cached(text, for_answer=False)
     list(judge.judge(text, "{}", truncated=False))
-    assert judge._compile_cached(text) is first
+    assert judge._compile_cached(text, for_answer=True) is first
     assert judge.compiled == [text]
 
 
@@ -179,3 +179,13 @@ def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight() -> Non
         if number >= 64:
             list(judge.judge(texts[number - 64], '"a"', truncated=False))
     assert judge.compiled == texts
+
+
+def test_schema_without_its_answer_is_dropped_after_those_that_were_judged() -> None:
+    judge = NotingJudge(JudgePolicy(validator="jsonschema-rs"))
+    first, second, third = (json.dumps({"title": letter * 400_000}) for letter in "abc")  # two of them fit
+    for text in (first, second, third):
+        judge.inspect(text)
+    for text in (first, second, third):
+        list(judge.judge(text, "{}", truncated=False))
+    assert judge.compiled == [first, second, third, first, second]

@@ -4,13 +4,17 @@ import json
 import random
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
 from pytest_jsbench.verdicts.in_process import InProcessJudge
+from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
@@ -272,3 +276,13 @@ def test_invalid_schema_of_an_older_default_names_a_newer_draft() -> None:
         problem = judge.inspect({"exclusiveMinimum": 1})
     assert problem is not None
     assert problem.valid_in == "draft-07"
+
+
+@given(st.text("aZ0_.~-%/?:@!$&'()*+,;=[]#^é\\\n ", max_size=8))
+def test_only_references_with_other_characters_are_percent_encoded(reference: str) -> None:
+    uri, mark, fragment = reference.partition("#")
+    encoded = quote(uri, safe="%/?:@!$&'()*+,;=[]") + mark + quote(fragment, safe="%/?:@!$&'()*+,;=")
+    read = read_schema(json.dumps({"$ref": reference}), DIALECTS[-1].uri)
+    assert isinstance(read, ReadSchema)
+    assert read.schema == {"$ref": encoded}
+    assert bool(read.notes) == (encoded != reference)
