@@ -151,8 +151,10 @@ class AttemptGroups:
         """
         For each of the project's own tests, its case, whether it passed, and the cause of its failure.
 
-        A test whose call failed is left out, because it gives no information about the model.
+        A test whose call failed is left out, because it gives no information about the model, and so is a test whose
+        calls all met an injected fault.
         """
+        faulty = {(report.task, report.id, report.repeat, report.variant) for report in self.fault_reports}
         tested = {
             (attempt.asked_by and attempt.asked_by.test, attempt.repeat, attempt.variant): (
                 attempt.key.of_first,
@@ -162,7 +164,11 @@ class AttemptGroups:
             for attempt in self.counted
             if attempt.test_outcome is not None and not attempt.failed
         }
-        ended = [(CaseKey(task=test.task, id=test.id), False, test.cause) for test in self.ended_tests]
+        ended = [
+            (CaseKey(task=test.task, id=test.id), False, test.cause)
+            for test in self.ended_tests
+            if (test.task, test.id, test.repeat, test.variant) not in faulty
+        ]
         return [*tested.values(), *ended]
 
     @property

@@ -286,6 +286,7 @@ def test_it_copes(jsbench):
     assert result.ret == 1
     assert matrix(bench) == {"test_it_copes-extra_field": ("extra_field", "returned", 0, "")}
     result.stdout.no_fnmatch_line("*failed before a call*")
+    assert bench.run_json()["metrics"]["tests_passed"] is None  # neither this test nor a passed one counts
 
 
 def test_repeats_meet_the_fault_again(bench: Bench) -> None:
