@@ -21,40 +21,15 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.sources import mcp_servers
 from tests.support import mcp_tools
 from tests.support.dataset_reading import keys, opened, read, schema, write
+from tests.support.mcp_processes import StartedServer
 
 pytest.importorskip("mcp", reason="needs the extra mcp")
 TOOLS = ["home::get_weather", "home::get_weather.output", "home::set_light"]
 
 
-class OwnServer:
-    """The server of `mcp_tools`, and the processes that it was started as."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-
-    def source(self, fault: str = "") -> str:
-        return "mcp:" + shlex.join([sys.executable, mcp_tools.__file__, str(self._log), fault])
-
-    @property
-    def processes(self) -> list[int]:
-        return [int(line) for line in self._log.read_text().split()] if self._log.exists() else []
-
-    def ended(self) -> bool:
-        """Return whether it was started, and all its processes have ended."""
-        return bool(self.processes) and not any(map(_is_running, self.processes))
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> OwnServer:
-    return OwnServer(tmp_path / "log of starts")
+def server(tmp_path: Path) -> StartedServer:
+    return StartedServer(tmp_path / "log of starts", [sys.executable, mcp_tools.__file__])
 
 
 def failure(source: str) -> str:
@@ -64,13 +39,13 @@ def failure(source: str) -> str:
     return str(caught.value)
 
 
-def test_schemas_of_all_pages_are_cases(server: OwnServer) -> None:
+def test_schemas_of_all_pages_are_cases(server: StartedServer) -> None:
     assert keys(server.source()) == TOOLS
     assert len(server.processes) == 1, "it is started once"
     assert server.ended()
 
 
-def test_schema_and_description_of_a_tool_are_unchanged(server: OwnServer) -> None:
+def test_schema_and_description_of_a_tool_are_unchanged(server: StartedServer) -> None:
     case = read(server.source(), "get_weather")
 
     assert isinstance(case, Case)
@@ -79,14 +54,14 @@ def test_schema_and_description_of_a_tool_are_unchanged(server: OwnServer) -> No
     assert schema(server.source(), "get_weather.output") == mcp_tools.RESULT
 
 
-def test_cases_are_read_without_the_server(server: OwnServer) -> None:
+def test_cases_are_read_without_the_server(server: StartedServer) -> None:
     listing = opened(server.source())
 
     assert all(isinstance(listing.case(key), Case) for key in listing.keys())
     assert len(server.processes) == 1
 
 
-def test_document_offers_the_tools_of_a_server_that_the_user_names(server: OwnServer, tmp_path: Path) -> None:
+def test_document_offers_the_tools_of_a_server_that_the_user_names(server: StartedServer, tmp_path: Path) -> None:
     write(tmp_path, {"agent.json": {"cases": [{"ask": "Light, please.", "expect": "set_light"}] * 3}})
     listing = opened(f"{tmp_path}/agent.json@{server.source()}")
     cases = [listing.case(key) for key in listing.keys()]
@@ -98,17 +73,17 @@ def test_document_offers_the_tools_of_a_server_that_the_user_names(server: OwnSe
     assert server.ended()
 
 
-def test_server_of_the_newer_protocol_alone_is_listed(server: OwnServer) -> None:
+def test_server_of_the_newer_protocol_alone_is_listed(server: StartedServer) -> None:
     assert keys(server.source("new")) == [key.replace("home", "mcp") for key in TOOLS]
     assert server.ended()
 
 
-def test_line_that_is_not_json_is_skipped(server: OwnServer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_line_that_is_not_json_is_skipped(server: StartedServer, capfd: pytest.CaptureFixture[str]) -> None:
     assert keys(server.source("banner")) == TOOLS
     assert capfd.readouterr() == ("", "")
 
 
-def test_server_is_listed_where_an_event_loop_runs(server: OwnServer) -> None:
+def test_server_is_listed_where_an_event_loop_runs(server: StartedServer) -> None:
     async def list_keys() -> list[str]:
         return keys(server.source())
 
@@ -116,7 +91,7 @@ def test_server_is_listed_where_an_event_loop_runs(server: OwnServer) -> None:
     assert server.ended()
 
 
-def test_secrets_of_the_environment_are_not_passed(server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_the_environment_are_not_passed(server: StartedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     names = {key.id for key in opened(server.source("environment")).keys()}
 
@@ -132,12 +107,12 @@ def test_secrets_of_the_environment_are_not_passed(server: OwnServer, monkeypatc
         ("tools", "the server did not list its tools: no method tools/list; the last line of its standard error: st"),
     ],
 )
-def test_server_that_fails_is_named_and_ended(server: OwnServer, fault: str, words: str) -> None:
+def test_server_that_fails_is_named_and_ended(server: StartedServer, fault: str, words: str) -> None:
     assert failure(server.source(fault)).startswith(f"dataset '{server.source(fault)}': {words}")
     assert server.ended()
 
 
-def test_list_without_an_end_is_rejected(server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_without_an_end_is_rejected(server: StartedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_servers, "MOST_PAGES", 20)
 
     assert "the list of its tools has more than 20 pages" in failure(server.source("endless"))
@@ -145,7 +120,7 @@ def test_list_without_an_end_is_rejected(server: OwnServer, monkeypatch: pytest.
 
 
 def test_server_that_does_not_answer_is_ended_at_the_time_limit(
-    server: OwnServer, monkeypatch: pytest.MonkeyPatch
+    server: StartedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_servers, "LONGEST_LISTING", 2.0)
     words = "the server did not list its tools within 2 s; the last line of its standard error: starting"
@@ -155,13 +130,13 @@ def test_server_that_does_not_answer_is_ended_at_the_time_limit(
 
 
 @pytest.mark.slow
-def test_server_that_goes_on_without_input_is_killed(server: OwnServer) -> None:
+def test_server_that_goes_on_without_input_is_killed(server: StartedServer) -> None:
     assert keys(server.source("stubborn")) == TOOLS
     assert server.ended()
 
 
 @pytest.mark.slow
-def test_interrupt_ends_the_server(server: OwnServer) -> None:
+def test_interrupt_ends_the_server(server: StartedServer) -> None:
     """The main thread gets Ctrl-C while the server keeps it waiting."""
 
     def interrupt() -> None:
