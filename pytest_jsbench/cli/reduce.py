@@ -129,7 +129,9 @@ def _lines(reduction: Reduction, folder: Path) -> list[str]:
         lines.append(f"stopped  {printable(reduction.stopped)}; a smaller schema may fail too")
     if reduction.shareable is None:
         why = "no neutral form of it was found that fails"
-        if reduction.needs_messages:
+        if reduction.stopped:
+            why = "the reduction ended before a neutral form was shown to fail; the same command continues it"
+        elif reduction.needs_messages:
             why = "it fails only with the case's own messages, which may be private"
         lines += [
             f"warning  this schema has your own names: {why}",

@@ -105,6 +105,18 @@ def test_interrupted_reduction_makes_no_call_twice(tmp_path: Path) -> None:
     assert len({outcome.attempt for outcome in records}) == len(records) == first["calls"] + second["calls"]
 
 
+def test_ended_reduction_warns_of_own_names_and_is_continued_by_the_same_command(tmp_path: Path) -> None:
+    fault = "ignore_min_length_below_depth_3"
+    folder = run_of(tmp_path, fault, ORDER)
+    answers = f"--engine-option=answers=tests.support.planted_faults:{fault}"
+
+    status, text = ran("reduce", folder, "order", answers, "--max-calls=6")
+
+    assert status == 1
+    assert "stopped  the maximum number of calls is reached (--max-calls)" in text
+    assert "warning  this schema has your own names: the reduction ended before a neutral form was shown" in text
+
+
 def test_case_that_fails_by_chance_is_reduced_by_a_sequential_test(tmp_path: Path) -> None:
     folder = run_of(tmp_path, "sometimes_forget_required", ORDER)
 
