@@ -40,7 +40,10 @@ EngineLike = str | EngineFactory | AnswerFunction
 
 
 @arguments(
-    readers("model", "base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout"),
+    readers(
+        *("model", "base_url", "api_key_env", "response_format"),
+        *("tool_choice", "temperature", "max_tokens", "seed", "timeout"),
+    ),
     adapt=Ask.adapt.of_value,
 )
 def open_engine(
@@ -50,6 +53,7 @@ def open_engine(
     base_url: str | None = None,
     api_key_env: str | None = None,
     response_format: ResponseFormat | str | None = None,
+    tool_choice: str | None = None,
     temperature: float | None = None,
     max_tokens: int | None = None,
     seed: int | None = None,
@@ -76,6 +80,7 @@ def open_engine(
             "base_url": base_url,
             "api_key_env": api_key_env,
             "response_format": response_format,
+            "tool_choice": tool_choice,
             "temperature": temperature,
             "max_tokens": max_tokens,
             "seed": seed,

@@ -87,6 +87,8 @@ class EvaluationOptions(TypedDict, total=False):
     base_url: str
     api_key_env: str
     response_format: str
+    #: Tool choice of cases that offer tools: `auto`, `required`, `none` or the name of a tool.
+    tool_choice: str
     temperature: float
     max_tokens: int
     seed: int

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figure import Figure, Kind
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.reports.blocks import Column, TableBlock, share_text
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def describe_calls(total: Metrics) -> str:
     if total.call_pass_rate.n:
         parts.append(f"{share_text(total.call_pass_rate)} with conforming arguments")
     if total.trigger_f1.n:
-        precision, recall = share_text(total.trigger_precision), share_text(total.trigger_recall)
-        parts.append(f"trigger precision {precision}, recall {recall}, F1 {total.trigger_f1.value:.3f}")
+        for name in ("trigger_precision", "trigger_recall", "trigger_f1"):
+            title = FIGURES[name].title
+            parts.append(f"{title[0].lower()}{title[1:]} {share_text(getattr(total, name))}")
     if total.reasoning_only.successes:
-        parts.append(f"{share_text(total.reasoning_only)} answers with reasoning only")
+        parts.append(f"{share_text(total.reasoning_only)} without text and calls")
     parts += [f"{printable(pair)} {count} times" for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]]
     return "; ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import CalledTool, Completion, Tools
     from pytest_jsbench.core.tool_offers import ExpectedCall, ToolOffer
-    from pytest_jsbench.verdicts.judge import Judge
 
 #: Finish reasons after which an answer may be incomplete.
 INCOMPLETE_REASONS = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
@@ -41,12 +40,19 @@ _KEYWORDS_WITHOUT_PARAMETERS = frozenset(
 _LONGEST_NAME = 60
 
 
+class ArgumentsJudge(Protocol):
+    """The part of a judge that the calls need."""
+
+    def judge(self, schema: Schema, text: str, *, truncated: bool = False) -> Verdict:
+        """Return the verdict on arguments by the schema of their tool."""
+
+
 def quote_tools(tools: Iterable[str]) -> str:
     """Return the names of tools for a message."""
     return " or ".join(f"'{printable(tool, _LONGEST_NAME)}'" for tool in tools)
 
 
-def decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
+def decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: ArgumentsJudge) -> Verdict:
     """Judge each tool call by the schema of its tool; the first call that does not pass determines the verdict."""
     if (verdict := _find_wrong_tool(completion.calls, tuple(tools.schemas), tools.allowed)) is not None:
         return verdict
@@ -64,7 +70,7 @@ def decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Ju
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
 
 
-def decide_offered(completion: Completion, offer: ToolOffer, judge: Judge) -> Verdict:
+def decide_offered(completion: Completion, offer: ToolOffer, judge: ArgumentsJudge) -> Verdict:
     """
     Judge an answer with tool calls to a case that offers tools.
 
@@ -132,7 +138,7 @@ def _find_forbidden(calls: Sequence[CalledTool], offer: ToolOffer) -> Verdict | 
     return _wrong_tool(name, FORBIDDEN, message)
 
 
-def _judge_each(completion: Completion, find_schema: Callable[[str], Schema], judge: Judge) -> list[Verdict]:
+def _judge_each(completion: Completion, find_schema: Callable[[str], Schema], judge: ArgumentsJudge) -> list[Verdict]:
     """Judge the arguments of each call by the schema of its tool."""
     calls = completion.calls
     truncated = completion.finish_reason in INCOMPLETE_REASONS
@@ -146,7 +152,7 @@ def _judge_each(completion: Completion, find_schema: Callable[[str], Schema], ju
     return verdicts
 
 
-def _judge_arguments(call: CalledTool, schema: Schema, judge: Judge, *, is_cut: bool) -> Verdict:
+def _judge_arguments(call: CalledTool, schema: Schema, judge: ArgumentsJudge, *, is_cut: bool) -> Verdict:
     if not is_cut and not call.arguments.strip() and _has_no_parameters(schema):
         verdict = judge.judge(schema, "{}")
         return structs.replace(verdict, notes=(*verdict.notes, Note.EMPTY_ARGUMENTS))
@@ -164,7 +170,7 @@ def _has_no_parameters(schema: Schema) -> bool:
     return schema.keys() <= _KEYWORDS_WITHOUT_PARAMETERS and not any(named)
 
 
-def _compare_with_expected(calls: Sequence[CalledTool], offer: ToolOffer, judge: Judge) -> Verdict | None:
+def _compare_with_expected(calls: Sequence[CalledTool], offer: ToolOffer, judge: ArgumentsJudge) -> Verdict | None:
     """Return the verdict on conforming calls that are not those that the case expects; None if they are."""
     demanded = offer.demanded
     if demanded is None:
@@ -201,7 +207,7 @@ def _list_calls(names: Counter[str]) -> str:
 
 
 def _compare_arguments(
-    calls: Sequence[CalledTool], demanded: Sequence[ExpectedCall], *, in_order: bool, judge: Judge
+    calls: Sequence[CalledTool], demanded: Sequence[ExpectedCall], *, in_order: bool, judge: ArgumentsJudge
 ) -> Verdict | None:
     """
     Return the verdict on calls of the expected tools with other arguments than the case expects; None if each call can
@@ -227,7 +233,7 @@ def _compare_arguments(
     return None
 
 
-def _judge_expected(call: CalledTool, expected: ExpectedCall, judge: Judge) -> Verdict:
+def _judge_expected(call: CalledTool, expected: ExpectedCall, judge: ArgumentsJudge) -> Verdict:
     """Judge the arguments by the expected arguments, which need not name all arguments."""
     if expected.arguments is True:
         return Verdict(failure_type=None, valid=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pytest_jsbench.core.errors import EngineError, UnknownEngine
 from pytest_jsbench.core.generations import (
@@ -250,7 +251,7 @@ def test_sampled_returns_the_applied_parameters(
 
     assert (used.temperature, used.seed, used.max_tokens) == (temperature, seed, limit)
     if engine in {"local", "openai"} and not options:
-        warm = replace(asked, temperature=0.7)
+        warm = structs.replace(asked, temperature=0.7)
         assert find(engine).sampled(EngineConfig(name=engine), warm) == warm
 
 

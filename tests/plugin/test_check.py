@@ -73,7 +73,7 @@ def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pyteste
         + CHECKED
         + "def test_asks(jsbench): jsbench.generate(), jsbench.check({'n': -1})\n"
         "def test_asks_too(jsbench): jsbench.check({'n': 1}), jsbench.generate(), jsbench.check({'n': -1})\n"
-        "def test_has_an_address(jsbench): jsbench.check({'n': 1}), jsbench.endpoint.base_url\n"
+        "def test_has_an_address(jsbench): jsbench.check({'n': 1}), jsbench.endpoint.url\n"
         "def test_has_more(jsbench): jsbench.check({'n': 1, 'm': 1})\n"
     )
 

@@ -74,8 +74,9 @@ def test_a_run_judges_calls_and_reports_their_figures(agent: Bench) -> None:
             "wrong_tool (not_expected): the tool 'erase' was called, but the case expects 'weather'",
             '  answer: erase({"city": "Rome"})',
             "Tool *Precision *Recall",
-            "calls * 4/4 = 1.000 with conforming arguments; trigger precision 3/3 = 1.000,",
-            "* recall 3/3 = 1.000, F1 1.000; erase instead of weather 1 times",
+            "calls * 4/4 = 1.000 with conforming arguments; trigger precision 3/3 = 1.000;",
+            "* trigger recall 3/3 = 1.000; trigger F1 6/6 = 1.000; erase instead of",
+            "* weather 1 times",
         ]
     )
     total = agent.run_json()["metrics"]
