@@ -17,7 +17,6 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/python" - >"$work/output" <<'PROGRAM'
 import json
 import os
-import sys
 import urllib.request
 from importlib import metadata
 
@@ -83,7 +82,8 @@ def ask(server, **fields):
     with urllib.request.urlopen(request) as answer:
         data = json.loads(answer.read())
         message = data["choices"][0]["message"]
-        kind = "calls" if message.get("tool_calls") else "text"
+        begins_a_call = "tool_call" in (message.get("content") or "")
+        kind = "calls" if message.get("tool_calls") or begins_a_call else "text"
         return answer.status, kind, data["usage"]["prompt_tokens"]
 
 
@@ -94,7 +94,6 @@ for name, template in (("the model's own template", None), ("a template with too
         status, kind, tokens = ask(server, tools=TOOLS, tool_choice=choice)
         shown = choice if isinstance(choice, str) else "a name"
         print(f"{name}, {shown}: {status}, {kind}, tools in the prompt: {tokens > plain}")
-    sys.stdout.flush()
 PROGRAM
 cat "$work/output"
 diff -u - "$work/output" <<'OUTPUT'
