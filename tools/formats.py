@@ -193,12 +193,16 @@ def records() -> dict[str, Any]:
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 _RATE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _AMOUNT = {"type": ["number", "null"], "minimum": 0, "maximum": 1e15}
-#: Groups with values other than counts.
-_GROUPS = {
-    **dict.fromkeys(("failure_rates", "pass_at", "pass_hat", "scores", "pass_after", "repair_rates"), _RATE),
-    "fields": {**_AMOUNT},
-}
 _OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
+
+
+def _members_of(group: str) -> dict[str, Any]:
+    """Return the JSON Schema of the members of a group of figures."""
+    if group == "fields":  # counts and rates
+        return dict(_AMOUNT)
+    if Metrics.computed[group].row.is_rate:
+        return dict(_RATE)
+    return {**_COUNT, "minimum": int(group in _OCCURRED)}
 
 
 def metrics() -> dict[str, Any]:
@@ -210,7 +214,7 @@ def metrics() -> dict[str, Any]:
         time, _, part = name.rpartition("_")
         field = dict(_COUNT)
         if isinstance(value, dict):
-            members = _GROUPS.get(name, {**_COUNT, "minimum": int(name in _OCCURRED)})
+            members = _members_of(name)
             field = {"type": "object", "additionalProperties": members}
             if name.startswith("failure_"):
                 field["required"] = list(value)

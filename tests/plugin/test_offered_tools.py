@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.support.bench import Bench, both_ways
@@ -174,3 +176,14 @@ def test_a_run_without_tools_shows_nothing_of_them(bench: Bench) -> None:
 def test_cases_with_tools_have_no_second_tries(agent: Bench) -> None:
     agent.run(DATASET, "--jsbench-repairs=1", "--jsbench-output=out").assert_outcomes(passed=3, failed=1)
     assert not any("repairs" in record for record in agent.records())
+
+
+def test_runs_with_tools_are_compared_and_read_by_others(agent: Bench) -> None:
+    agent.run(DATASET, "--jsbench-output=out")
+    agent.answers["other"] = {"calls": [call("Rome")]}
+    agent.run(DATASET, "--jsbench-output=later")
+    result = agent.pytester.run("jsbench", "compare", str(agent.run_in()), str(agent.run_in("later")))
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*agent::other*"])
+    schema = json.loads(files("pytest_jsbench").joinpath("formats", "run.schema.json").read_text("utf-8"))
+    jsonschema.validate(agent.run_json(), schema)
