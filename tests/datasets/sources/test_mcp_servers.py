@@ -136,6 +136,7 @@ def test_server_that_goes_on_without_input_is_killed(server: StartedServer) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_ends_the_server(server: StartedServer) -> None:
     """The main thread gets Ctrl-C while the server keeps it waiting."""
 
