@@ -25,9 +25,9 @@ Schema = bool | Mapping[str, Any]
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: Maximum length of a name in UTF-8 bytes.
 _LONGEST_NAME = 120
-#: Suffix that numbers the second and later questions of a test: `test_invoice@2`.
 #: Number of hex digits of a conversation's digest in a key.
 _DIGITS = 12
+#: Suffix that numbers the second and later questions of a test: `test_invoice@2`.
 _NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 #: Device names on Windows, with any extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)

@@ -15,8 +15,9 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide
-from pytest_jsbench.verdicts.judge import constants_of, find_judging_schema
+from pytest_jsbench.verdicts.judge import constants_of
 from pytest_jsbench.verdicts.runaways import find_runaways
+from pytest_jsbench.verdicts.tool_calls import find_judging_schema
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
-from pytest_jsbench.verdicts.judge import find_judging_schema
+from pytest_jsbench.verdicts.tool_calls import find_judging_schema
 
 if TYPE_CHECKING:
     import threading

@@ -18,7 +18,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.repairs import NOT_JSON, REPAIRABLE, RepairPlan, Repairs, RepairTry
 from pytest_jsbench.run.project_runner import ProjectRunner
-from pytest_jsbench.verdicts.judge import find_judging_schema
+from pytest_jsbench.verdicts.tool_calls import find_judging_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,6 +26,7 @@ from pytest_jsbench.verdicts.tool_calls import (
     decide_calls,
     decide_offered,
     decide_without_call,
+    find_judging_schema,
     quote_tools,
 )
 from pytest_jsbench.verdicts.verdicts import (
@@ -260,17 +261,14 @@ def _decide_answer_to_offer(completion: Completion, schema: Schema, judge: Judge
     """Judge an answer to a case that offers tools: its calls, or else its text."""
     if completion.calls:
         return decide_offered(completion, offer, judge)
-    if completion.finish_reason is FinishReason.LENGTH:
-        message = "the token limit ended the answer before any tool call"
-        cut = no_instance(FailureType.TRUNCATED, None, message)
-    else:
-        cut = None
-    if (verdict := decide_without_call(completion, offer)) is not None:
-        return cut or verdict
-    if schema is not True or not completion.text.strip():
+    missing_call = decide_without_call(completion, offer)
+    if missing_call is None and (schema is not True or not completion.text.strip()):
         return _decide_text(completion, schema, judge)
+    if completion.finish_reason in INCOMPLETE_REASONS:
+        place = "" if missing_call is None else " before any tool call"
+        return no_instance(FailureType.TRUNCATED, None, f"the token limit ended the answer{place}")
     # any text conforms to the schema `true`
-    return cut or Verdict(failure_type=None, valid=True)
+    return missing_call or Verdict(failure_type=None, valid=True)
 
 
 def _decide_text(completion: Completion, schema: Schema, judge: Judge, *, trivial: bool = False) -> Verdict:
@@ -285,18 +283,6 @@ def _decide_text(completion: Completion, schema: Schema, judge: Judge, *, trivia
     if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
         return structs.replace(verdict, message="no text: the model reasoned up to the token limit")
     return verdict
-
-
-def find_judging_schema(
-    generation: Generation | None, tool: str | None, schema: Schema, offer: ToolOffer | None = None
-) -> Schema:
-    """Return the schema by which the attempt was judged: the called tool's schema, or else the case's schema."""
-    if offer is not None:
-        offered = None if tool is None else offer.find(tool)
-        return schema if offered is None else offered.parameters
-    tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
-    own = None if tools is None or tool is None else tools.schemas.get(tool)
-    return schema if own is None else own
 
 
 def constants_of(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
-from pytest_jsbench.core.generations import FinishReason
+from pytest_jsbench.core.generations import Completion, FinishReason
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SyntaxReason, Verdict, no_instance
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import CalledTool, Completion, Tools
+    from pytest_jsbench.core.generations import CalledTool, Generation, Tools
     from pytest_jsbench.core.tool_offers import ExpectedCall, ToolOffer
 
 #: Finish reasons after which an answer may be incomplete.
@@ -58,13 +58,10 @@ def decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Ar
         return verdict
     if tools.single and len(completion.calls) > 1:
         message = f"tools were called {len(completion.calls)} times; the request allows one call"
-        return _wrong_tool(completion.calls[0].name or None, SEVERAL_CALLS, message)
-
-    def find_schema(name: str) -> Schema:
-        own = tools.schemas.get(name)
-        return schema if own is None else own
-
-    verdicts = _judge_each(completion, find_schema, judge)
+        name = next((call.name for call in completion.calls if call.name), None)
+        return _wrong_tool(name, SEVERAL_CALLS, message)
+    schemas = [find_judging_schema(completion, call.name, schema) for call in completion.calls]
+    verdicts = _judge_each(completion, schemas, judge)
     if tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1:
         verdicts = [structs.replace(verdict, notes=(*verdict.notes, Note.FORCED_TOOL_REPEATED)) for verdict in verdicts]
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
@@ -77,14 +74,10 @@ def decide_offered(completion: Completion, offer: ToolOffer, judge: ArgumentsJud
     Each call must be one of an offered tool that the choice allows and the case does not forbid, with arguments that
     conform to the schema of the tool; together, the calls must be those that the case expects.
     """
-    parameters = {tool.name: tool.parameters for tool in offer.tools}
-
-    def find_schema(name: str) -> Schema:
-        return parameters.get(name, True)
-
-    verdicts = _judge_each(completion, find_schema, judge)
+    schemas = [find_judging_schema(completion, call.name, True, offer) for call in completion.calls]
+    verdicts = _judge_each(completion, schemas, judge)
     conforming = sum(
-        verdict.passed and call.name in parameters for call, verdict in zip(completion.calls, verdicts, strict=True)
+        verdict.passed and call.name in offer.names for call, verdict in zip(completion.calls, verdicts, strict=True)
     )
     verdict = _find_wrong_tool(completion.calls, offer.names, offer.allowed)
     if verdict is None:
@@ -138,13 +131,25 @@ def _find_forbidden(calls: Sequence[CalledTool], offer: ToolOffer) -> Verdict | 
     return _wrong_tool(name, FORBIDDEN, message)
 
 
-def _judge_each(completion: Completion, find_schema: Callable[[str], Schema], judge: ArgumentsJudge) -> list[Verdict]:
+def find_judging_schema(
+    generation: Generation | None, tool: str | None, schema: Schema, offer: ToolOffer | None = None
+) -> Schema:
+    """Return the schema by which the attempt was judged: the called tool's schema, or else the case's schema."""
+    if offer is not None:
+        offered = None if tool is None else offer.find(tool)
+        return schema if offered is None else offered.parameters
+    tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
+    own = None if tools is None or tool is None else tools.schemas.get(tool)
+    return schema if own is None else own
+
+
+def _judge_each(completion: Completion, schemas: Sequence[Schema], judge: ArgumentsJudge) -> list[Verdict]:
     """Judge the arguments of each call by the schema of its tool."""
     calls = completion.calls
     truncated = completion.finish_reason in INCOMPLETE_REASONS
     verdicts = []
-    for number, call in enumerate(calls, start=1):
-        verdict = _judge_arguments(call, find_schema(call.name), judge, is_cut=truncated and number == len(calls))
+    for number, (call, schema) in enumerate(zip(calls, schemas, strict=True), start=1):
+        verdict = _judge_arguments(call, schema, judge, is_cut=truncated and number == len(calls))
         if len(calls) > 1 and not verdict.passed:
             place = f"call {number} of {len(calls)}, {printable(call.name, _LONGEST_NAME)}"
             verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")

@@ -231,6 +231,13 @@ def test_the_token_limit_before_a_call_is_not_a_missing_call(judge: Judge) -> No
     verdict = decided(judge, expecting("weather"), text="Let me", finish=FinishReason.LENGTH)
     assert verdict.failure_type == "truncated"
     assert verdict.message == "the token limit ended the answer before any tool call"
-    assert decided(judge, expecting(), text="It ra", finish=FinishReason.LENGTH).failure_type == "truncated"
+    text = decided(judge, expecting(), text="It ra", finish=FinishReason.LENGTH)
+    assert (text.failure_type, text.message) == ("truncated", "the token limit ended the answer")
     cut = decided(judge, expecting("weather"), *calls("weather", arguments='{"ci'), finish=FinishReason.LENGTH)
     assert cut.failure_type == "truncated"
+
+
+@pytest.mark.parametrize("offer", [expecting(), expecting("weather")])
+def test_a_content_filter_is_no_missing_call_and_no_pass(judge: Judge, offer: ToolOffer) -> None:
+    verdict = decided(judge, offer, text="It ra", finish=FinishReason.CONTENT_FILTER)
+    assert (verdict.failure_type, verdict.reason) == ("refusal", "content_filter")
