@@ -22,7 +22,7 @@ from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import CannotBound, bound_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import Completion, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent, Tools
+from pytest_jsbench.core.generations import Completion, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address, EngineFactory
@@ -34,7 +34,7 @@ from pytest_jsbench.engines.engine_options import (
     require_package,
     requirement_error,
 )
-from pytest_jsbench.engines.http.calls import get
+from pytest_jsbench.engines.http.calls import get, tools_of_offer
 from pytest_jsbench.engines.local_guard import LEAST_PATIENCE, RestartGuard, SharedState, Supervisor
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.local_tools import describe_tools, read_calls, schema_of_answer
@@ -72,9 +72,7 @@ class LocalSettings:
 
     response_format: ResponseFormat
     streaming: bool
-    #: Whether schemas are narrowed (`bounded`) before they are sent.
-    narrowing: bool
-    #: Whether the schema of tool calls is narrowed, in any response format.
+    #: Whether schemas, also those of tool calls, are narrowed before they are sent.
     bounded: bool
     slots: int
     #: Maximum number of tokens of prompt and answer together in each slot.
@@ -85,6 +83,11 @@ class LocalSettings:
     #: Value of top_p, applied without top_k and min_p; None for llama.cpp's default sampling.
     top_p: float | None
 
+    @property
+    def narrowing(self) -> bool:
+        """Whether the schemas of answers in text are sent, and narrowed."""
+        return self.bounded and self.response_format is ResponseFormat.JSON_SCHEMA
+
     @classmethod
     def from_config(cls, config: EngineConfig) -> LocalSettings:
         """Read the user's settings; raise EngineError if a setting is invalid."""
@@ -93,13 +96,11 @@ class LocalSettings:
             remedy = "remove --jsbench-base-url, or call that server with --jsbench-engine=openai"
             raise EngineError(f"engine '{config.name}' starts its own server: {remedy}", option="base_url")
         response_format = choose_format(config, FORMATS)
-        bounded = options.flag("bounded", default=True)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
             response_format=response_format,
             streaming=options.flag("stream", default=True),
-            narrowing=bounded and response_format is ResponseFormat.JSON_SCHEMA,
-            bounded=bounded,
+            bounded=options.flag("bounded", default=True),
             slots=options.count("slots", default=SLOTS),
             context=options.count("context", default=4096),
             threads=options.count("threads", default=min(processors, _MOST_THREADS)),
@@ -206,7 +207,6 @@ class LocalEngine(OpenAIEngine):
             proxies=False,
         )
         super().__init__(settings, info, key=Key(value=key))
-        self._narrowing = local.narrowing
         self._bounded = local.bounded
         shared = SharedState(key)
         self._guard: RestartGuard | None = None
@@ -234,16 +234,10 @@ class LocalEngine(OpenAIEngine):
         if request.schema is False:
             # The server would ignore the schema `false`.
             return decline_schema("no value conforms to the schema `false`")
-        try:
-            # The server would ignore the schema `true`.
-            schema: Schema = {} if request.schema is True else request.schema
-            if self._narrowing:
-                schema = bound_within(schema)
-        except CannotBound as error:
-            return decline_schema(str(error))
-        # The server would compile a grammar for such a schema forever, and would answer no other call.
-        if problem := find_impossible_bound(schema):
-            return decline_schema(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
+        # The server would ignore the schema `true`.
+        schema = self._narrow({} if request.schema is True else request.schema)
+        if isinstance(schema, Declined):
+            return schema
         sent = Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
             schema=None if schema == request.schema else schema,
@@ -254,24 +248,31 @@ class LocalEngine(OpenAIEngine):
     def _generate_calls(self, request: Request, offer: ToolOffer) -> Completion | Declined:
         """Make one call for a case that offers tools: the model writes its calls, or its text, as a JSON object."""
         written = schema_of_answer(offer)
-        prompt = describe_tools(request.prompt, offer)
-        tools = Tools(schemas=dict.fromkeys(offer.names), allowed=offer.allowed, required=offer.required)
-        sent = Sent(response_format=ResponseFormat.TOOL, tools=tools, enforced_by=GRAMMAR if written else "")
+        request = replace(request, prompt=describe_tools(request.prompt, offer), offer=None)
+        sent = Sent(response_format=ResponseFormat.TOOL, tools=tools_of_offer(offer))
         if written is None:
-            text = replace(self._settings, response_format=ResponseFormat.TEXT)
-            return self.ask(replace(request, prompt=prompt, offer=None), sent=sent, settings=text)
-        try:
-            schema = bound_within(written) if self._bounded else written
-        except CannotBound as error:
-            return decline_schema(str(error))
-        if problem := find_impossible_bound(schema):
-            return decline_schema(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
+            return self.ask(request, sent=sent, settings=replace(self._settings, response_format=ResponseFormat.TEXT))
+        schema = self._narrow(written)
+        if isinstance(schema, Declined):
+            return schema
         answer = self.ask(
-            replace(request, prompt=prompt, schema=schema, offer=None),
-            sent=sent,
+            replace(request, schema=schema),
+            sent=structs.replace(sent, enforced_by=GRAMMAR),
             settings=replace(self._settings, response_format=ResponseFormat.JSON_SCHEMA),
         )
         return read_calls(answer) if isinstance(answer, Completion) else answer
+
+    def _narrow(self, schema: Schema) -> Schema | Declined:
+        """Return the schema to send, or a Declined if llama.cpp does not support it."""
+        if self._bounded:
+            try:
+                schema = bound_within(schema)
+            except CannotBound as error:
+                return decline_schema(str(error))
+        # The server would compile a grammar for such a schema forever, and would answer no other call.
+        if problem := find_impossible_bound(schema):
+            return decline_schema(f"{problem}: not supported by {GRAMMAR}; nothing was sent")
+        return schema
 
     def ask(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Declined
+    from pytest_jsbench.core.tool_offers import ToolOffer
 
 #: Maximum size of a body in bytes; enough for more than a hundred thousand tokens with one event each.
 LONGEST_BODY = 64 * 1024 * 1024
@@ -230,6 +231,11 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         required=functions and mode in _REQUIRED,
         single=at_most_one,
     )
+
+
+def tools_of_offer(offer: ToolOffer) -> Tools:
+    """Return the tools that a case offers, for the record; their schemas are None, which means those of the case."""
+    return Tools(schemas=dict.fromkeys(offer.names), allowed=offer.allowed, required=offer.required)
 
 
 class EnclosedError(Exception):

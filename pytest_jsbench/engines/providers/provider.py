@@ -19,7 +19,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import import_object
-from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch, Tools
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import (
     REASONING_OPTIONS,
@@ -42,6 +42,7 @@ from pytest_jsbench.engines.http.calls import (
     refusal,
     settle,
     to_json,
+    tools_of_offer,
 )
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.providers.answer import AnswerBuilder
@@ -228,9 +229,8 @@ class ProviderSettings:
         for the schema.
         """
         if request is not None and (offer := request.offered) is not None:
-            tools = Tools(schemas=dict.fromkeys(offer.names), allowed=offer.allowed, required=offer.required)
             sent_as = self.response_format if self.sends_schema_next_to_tools(request) else ResponseFormat.TOOL
-            return Sent(response_format=sent_as, batch=batch, tools=tools)
+            return Sent(response_format=sent_as, batch=batch, tools=tools_of_offer(offer))
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
