@@ -13,9 +13,9 @@ from pytest_jsbench.adaptation.adapter import Mode, adapt_within
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, Subset, find_subset
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.cases import BrokenCase, Case
+from pytest_jsbench.core.cases import BrokenCase, Case, safe_name
 from pytest_jsbench.core.text import format_count, printable
-from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.base import Listing, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
 from pytest_jsbench.settings.options import BY_NAME
@@ -99,22 +99,24 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
     outcomes = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
     complex_counts = Counter[str]()
-    keys = dataset.keys()
-    for case, name in ((case, name) for case in map(dataset.case, keys) for name in subsets):
-        if not isinstance(case, Case):
+    broken = 0
+    for case in _cases_with_one_schema(dataset):
+        if isinstance(case, BrokenCase):
+            broken += 1
             continue
-        adapted = adapt_within(case.schema, name, options.mode)
-        kind = _kind(adapted, case)
-        outcomes[name][kind] += 1
-        if isinstance(adapted, Inexpressible):
-            obstacles[name][adapted.keyword or f"({adapted.message})"] += 1
-        else:
-            complex_counts[name] += bool(adapted.foretold)
-        if options.json:
-            of_case = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": kind}
-            out.json({**of_case, **dataclasses.asdict(adapted)}, indent=None)
-        elif options.verbose:
-            out.lines(_lines(case, name, adapted))
+        for name in subsets:
+            adapted = adapt_within(case.schema, name, options.mode)
+            kind = _kind(adapted, case)
+            outcomes[name][kind] += 1
+            if isinstance(adapted, Inexpressible):
+                obstacles[name][adapted.keyword or f"({adapted.message})"] += 1
+            else:
+                complex_counts[name] += bool(adapted.foretold)
+            if options.json:
+                of_case = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": kind}
+                out.json({**of_case, **dataclasses.asdict(adapted)}, indent=None)
+            elif options.verbose:
+                out.lines(_lines(case, name, adapted))
     count = max(counts.total() for counts in outcomes.values())
     if not options.json:
         kinds = ["as it is", "narrowed", *(["widened"] if options.mode == "relax" else []), "not at all"]
@@ -123,9 +125,22 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         out.report([TableBlock(head="Subset", columns=columns, rows=rows)])
         out.lines(["", *_first_obstacles(obstacles)])
         out.lines(f"{name}: likely too complex: {count}" for name, count in complex_counts.items() if count)
-        if broken := len(keys) - count:
-            out.write(f"omitted: {broken} of {format_count(len(keys), 'case')}, without a schema\n")
+        if broken:
+            out.write(f"omitted: {broken} of {format_count(broken + count, 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
+
+
+def _cases_with_one_schema(dataset: Listing) -> Iterator[Case | BrokenCase]:
+    """Yield the cases; a case that offers tools is replaced by one for each tool, and one for an answer in text."""
+    for case in map(dataset.case, dataset.keys()):
+        if isinstance(case, BrokenCase) or case.offer is None:
+            yield case
+            continue
+        if case.schema is not True:
+            yield dataclasses.replace(case, offer=None)
+        for tool in case.offer.tools:
+            key = dataclasses.replace(case.key, id=safe_name(f"{case.key.id}.{tool.name}"))
+            yield dataclasses.replace(case, key=key, schema=tool.parameters, offer=None)
 
 
 def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> bool:
@@ -135,14 +150,14 @@ def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> b
         selection = Selection.from_sources([source], tasks=options.tasks, split=options.split, limit=options.limit)
         dataset = open_dataset(selection)
         keys = dataset.keys()
-        for case in map(dataset.case, keys):
+        for case in _cases_with_one_schema(dataset):
             outcome, reason = _acceptance(case, subset, options.mode)
             outcomes[outcome] += 1
             if options.json:
                 of_case = {"dataset": source, "task": case.key.task, "id": case.key.id, "subset": subset.version}
                 out.json({**of_case, "outcome": outcome, "reason": reason}, indent=None)
             elif reason:
-                place = source if len(keys) == 1 else f"{source}: {case.key}"
+                place = source if tuple(keys) == (case.key,) else f"{source}: {case.key}"
                 out.write(f"{reason}\n" if outcome == "broken" else f"{printable(place, None)}: {reason}\n")
     if not options.json:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))

@@ -83,8 +83,8 @@ class Subject:
 
     @cached_property
     def trivial(self) -> bool | None:
-        """True if a constant answer such as `{}` is valid; None if this cannot be judged."""
-        if isinstance(self._case, BrokenCase) or self._judge is None:
+        """True if a constant answer such as `{}` is valid; None if this cannot be judged, as for a case with tools."""
+        if isinstance(self._case, BrokenCase) or self._case.offer is not None or self._judge is None:
             return None
         constants = self._judge.constants(self._case.schema)
         return None if constants is None else bool(constants)

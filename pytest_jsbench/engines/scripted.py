@@ -104,7 +104,9 @@ def _check_outcomes(value: Mapping[str, Any], where: str) -> None:
     if not outcomes and "fault" not in value:
         raise _script_error(where, "expected one of text, instance, calls, decline, fault")
     if "times" in value and not ("fault" in value and outcomes):
-        raise _script_error(where, "'times' requires a fault and an answer after the fault (text, instance or decline)")
+        raise _script_error(
+            where, "'times' requires a fault and an answer after the fault (text, instance, calls or decline)"
+        )
 
 
 _WORDS: Mapping[str, type[StrEnum]] = {"decline": DeclineReason, "fault": FaultKind, "finish_reason": FinishReason}

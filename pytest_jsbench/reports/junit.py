@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
+from pytest_jsbench.core.generations import SAMPLING
 from pytest_jsbench.core.text import printable, shorten
 from pytest_jsbench.metrics.figures import FIGURES, names_with_bounds
 from pytest_jsbench.records.questions import engine_settings
@@ -29,7 +30,6 @@ _FAILURE_TYPE = "jsbench.failure_type"
 _PYTESTS = frozenset({"classname", "name", "time", "file", "line"})
 #: Maximum length of a property's value in characters.
 _LONGEST = 2000
-_SAMPLING = ("temperature", "seed", "max_tokens")
 #: Maximum length in characters of a message in the file of a large run.
 _SHORT = 150
 
@@ -41,7 +41,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
     """
     metadata = run.metadata
     values = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
-    values |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
+    values |= {name: json.dumps(metadata.params[name]) for name in SAMPLING if metadata.params.get(name) is not None}
     values["engine_settings"] = json.dumps(engine_settings(metadata), sort_keys=True)
     if run.verdict is not None:
         values |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}

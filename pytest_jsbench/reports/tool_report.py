@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.figure import Figure, Kind
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.reports.blocks import Column, TableBlock, share_text
@@ -39,5 +39,8 @@ def describe_calls(total: Metrics) -> str:
             parts.append(f"{title[0].lower()}{title[1:]} {share_text(getattr(total, name))}")
     if total.reasoning_only.successes:
         parts.append(f"{share_text(total.reasoning_only)} without text and calls")
-    parts += [f"{printable(pair)} {count} times" for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]]
+    parts += [
+        f"{printable(pair)} {format_count(count, 'time')}"
+        for pair, count in list(total.wrong_calls.items())[:_MOST_NAMED]
+    ]
     return "; ".join(parts)

@@ -139,3 +139,24 @@ def test_name_of_a_refused_schema_has_no_escape_codes(tmp_path: Path) -> None:
     (tmp_path / "a\x1b[31m.json").write_text('{"type": "object"}')
 
     assert "\x1b" not in ran("adapt", tmp_path / "a\x1b[31m.json", "--for=openai")[1]
+
+
+def test_each_offered_tool_is_adapted(tmp_path: Path) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
+    tools = [
+        {"name": "count", "parameters": {"type": "object"}},
+        {"name": "find", "parameters": {"type": "object", "properties": {"n": schema}}},
+    ]
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps({"tools": tools, "cases": [{"id": "a", "ask": "?", "expect": "find"}]}))
+
+    status, shown = ran("adapt", path, OPENAI, "--json")
+    outcomes = [json.loads(line) for line in shown.splitlines()]
+    refused, reasons = ran("adapt", path, "--for=openai")
+
+    assert (status, refused) == (1, 1)
+    assert [(outcome["id"], outcome["outcome"]) for outcome in outcomes] == [
+        ("a.count", "narrowed"),
+        ("a.find", "not at all"),
+    ]
+    assert f"{path}: agent::a.find: " in reasons

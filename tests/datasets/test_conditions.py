@@ -8,11 +8,13 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.errors import ConditionError
+from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.datasets.base import ListedCase, Listing
 from pytest_jsbench.datasets.conditions import FIELDS, Subject, parse
 from pytest_jsbench.datasets.selection import find_matching
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import FEATURES
+from pytest_jsbench.verdicts import Judge
 
 KEY = CaseKey(task="Github_easy", id="o12.2")
 SCHEMA = {
@@ -158,3 +160,16 @@ def test_a_case_is_trivial_where_a_constant_answer_conforms() -> None:
     }
 
     assert names == {"trivial": ["wide", "number"], "not trivial and keywords:required": ["asks"]}
+
+
+def test_conditions_on_a_case_with_tools_look_at_the_schemas_of_the_tools() -> None:
+    tools = (
+        OfferedTool(name="a", parameters={"type": "object", "properties": {"n": {"pattern": "x"}}}),
+        OfferedTool(name="b", parameters={"type": "object", "required": ["m"]}),
+    )
+    case = Case(key=KEY, schema=True, offer=ToolOffer(tools=tools))
+    with Judge() as judge:
+        listed = ListedCase(task=KEY.task, name=KEY.id, where="here", read=lambda _: case)
+        asked = Subject(Listing(entries={KEY: listed}), KEY, DRAFT_2020_12.uri, judge)
+        assert parse("keywords:pattern and keywords:required and feature:pattern and depth=2")(asked) is True
+        assert parse("trivial")(asked) is None

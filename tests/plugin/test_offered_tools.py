@@ -78,7 +78,7 @@ def test_a_run_judges_calls_and_reports_their_figures(agent: Bench) -> None:
             "Tool *Precision *Recall",
             "calls * 4/4 = 1.000 with conforming arguments; trigger precision 3/3 = 1.000;",
             "* trigger recall 3/3 = 1.000; trigger F1 6/6 = 1.000; erase instead of",
-            "* weather 1 times",
+            "* weather 1 time",
         ]
     )
     total = agent.run_json()["metrics"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import json_text, printable, shorten
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.records.runs import Records
@@ -174,8 +175,8 @@ def details_of(record: Record) -> dict[str, Any]:
     if isinstance(generation, Decided):
         answer = _cut("\n".join(map(_decision, generation.decisions)))
     elif isinstance(generation, Completion):
-        answer = _cut(generation.text) or "(empty)"
-    schema = _json(record.schema)
+        answer = _cut(generation.text if record.offer is None else generation.shown) or "(empty)"
+    schema = _json(record.schema if record.offer is None else {"schema": record.schema, **to_json(record.offer)})
     if redacted is not None:
         schema = _cut(f"{record.schema_digest}\nuses {', '.join(redacted.keywords) or 'no keyword'}")
     turns = [] if prompt is None else [f"[{message.role}]\n{message.shown}" for message in prompt.messages]
