@@ -29,7 +29,7 @@ from pytest_jsbench.engines.providers.batches import (
 )
 from pytest_jsbench.engines.registry import find, require_batches
 from pytest_jsbench.run.batches import build_batches
-from tests.support import anthropic_wire, gemini_wire, openai_wire
+from tests.support import anthropic_wire, examples, gemini_wire, openai_wire
 from tests.support.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.support.engine_calls import request
 from tests.support.examples import replace
@@ -356,3 +356,20 @@ def test_a_batch_whose_id_or_words_quote_the_key_shows_it_nowhere() -> None:
         assert key not in caught.value.message
         assert key not in str(list(batches.results("b")))
         batches.close()
+
+
+def test_a_request_of_a_batch_has_the_tools_that_a_single_call_has(
+    batches: Batches, server: BatchServer, config: EngineConfig
+) -> None:
+    asked = {"good": replace(asking("good")["good"], offer=examples.offer("find", "count"))}
+
+    batch = made(batches, asked)
+    called(config, asked["good"])
+
+    (row,) = server.batches[batch]
+    body = row.get("body") or row.get("params") or row["request"]
+    (live,) = server.live
+    assert body["tools"] == live["tools"] != []
+    assert {name: body.get(name) for name in ("tool_choice", "toolConfig")} == {
+        name: live.get(name) for name in ("tool_choice", "toolConfig")
+    }
