@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
+
+from pytest_jsbench.schemas.references import CertainReferences, follow
 
 #: Maximum depth of an example; deeper schemas refer to themselves.
 _DEEPEST = 12
@@ -29,6 +30,9 @@ _TEXTS = {
     "regex": "a",
 }
 _WORD = "example"
+#: Maximum number of schemas that are read for an example, and maximum length of a text in it.
+_MOST_PARTS = 10_000
+_MISSING = object()
 
 
 class NoExample(ValueError):
@@ -42,100 +46,134 @@ def make_example(schema: object, *, only_required: bool = False) -> Any:
     Raise NoExample for a schema without a value, and for patterns without an example. The value depends only on the
     schema; it has the optional properties of the outer objects unless `only_required` is set.
     """
-    return _example(schema, schema, _ONLY_REQUIRED_FROM if only_required else 0)
+    return _ExampleMaker(schema).make(_ONLY_REQUIRED_FROM if only_required else 0)
 
 
-def _example(schema: object, root: object, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise NoExample("the schema refers to itself without an end")
-    if schema is False:
-        raise NoExample("no value conforms to the schema `false`")
-    if not isinstance(schema, Mapping):
-        return {}
-    schema = _merged(schema, root, depth)
-    if "const" in schema:
-        return schema["const"]
-    for listed in ("enum", "examples"):
-        values = schema.get(listed)
-        if isinstance(values, list) and values:
-            return values[0]
-    if "default" in schema and schema["default"] is not None:
-        return schema["default"]
-    for union in ("anyOf", "oneOf"):
-        if isinstance(schema.get(union), list):
-            return _first_example(schema, union, root, depth)
-    return _example_of_type(schema, root, depth)
+class _ExampleMaker:
+    """Maker of one example; it ends with NoExample if the example becomes too large."""
 
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._references = CertainReferences(root)
+        self._left = _MOST_PARTS
 
-def _merged(schema: Mapping[str, Any], root: object, depth: int) -> Mapping[str, Any]:
-    """Return the schema with its reference and the schemas of its `allOf` merged into it."""
-    merged: dict[str, Any] = dict(schema)
-    parts = [*([_resolve(merged.pop("$ref"), root)] if "$ref" in merged else []), *merged.pop("allOf", [])]
-    for part in parts:
+    def make(self, depth: int) -> Any:
+        """Return an example of the whole schema; optional properties are left out from a depth of 4."""
+        return self._example(self._root, depth)
+
+    def _example(self, schema: object, depth: int) -> Any:
+        self._count_part(depth)
+        if schema is False:
+            raise NoExample("no value conforms to the schema `false`")
+        if not isinstance(schema, Mapping):
+            return {}
+        schema = self._merged(schema, depth)
+        if "const" in schema:
+            return schema["const"]
+        for listed in ("enum", "examples"):
+            values = schema.get(listed)
+            if isinstance(values, list) and values:
+                return values[0]
+        if "default" in schema and schema["default"] is not None:
+            return schema["default"]
+        for union in ("anyOf", "oneOf"):
+            if isinstance(schema.get(union), list):
+                return self._first_example(schema, union, depth)
+        return self._example_of_type(schema, depth)
+
+    def _count_part(self, depth: int) -> None:
+        """Raise NoExample if the example is too large or too deep, so that no schema takes endless time."""
+        self._left -= 1
+        if self._left < 0:
+            raise NoExample(f"an example would need more than {_MOST_PARTS:,} schemas")
         if depth > _DEEPEST:
             raise NoExample("the schema refers to itself without an end")
-        if not isinstance(part, Mapping):
-            continue
-        inner = _merged(part, root, depth + 1)
-        properties = {**inner.get("properties", {}), **merged.get("properties", {})}
-        required = [*inner.get("required", []), *merged.get("required", [])]
-        merged = {**inner, **merged}
-        merged |= {"properties": properties} if properties else {}
-        merged |= {"required": list(dict.fromkeys(required))} if required else {}
-    return merged
 
+    def _merged(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
+        """Return the schema with its reference and the schemas of its `allOf` merged into it."""
+        merged: dict[str, Any] = dict(schema)
+        parts = [*([self._resolve(merged.pop("$ref"))] if "$ref" in merged else []), *merged.pop("allOf", [])]
+        for part in parts:
+            self._count_part(depth)
+            if not isinstance(part, Mapping):
+                continue
+            inner = self._merged(part, depth + 1)
+            properties = {**inner.get("properties", {}), **merged.get("properties", {})}
+            required = [*inner.get("required", []), *merged.get("required", [])]
+            merged = {**inner, **merged}
+            merged |= {"properties": properties} if properties else {}
+            merged |= {"required": list(dict.fromkeys(required))} if required else {}
+        return merged
 
-def _resolve(reference: object, root: object) -> object:
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        raise NoExample(f"the reference {reference!r:.80} leaves the schema")
-    found = root
-    for token in unquote(reference[1:]).split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
-        else:
+    def _resolve(self, reference: object) -> object:
+        path = self._references.find((), reference)
+        if path is None:
+            raise NoExample(f"the reference {reference!r:.80} leaves the schema")
+        found = follow(self._root, path, _MISSING)
+        if found is _MISSING:
             raise NoExample(f"the reference {reference!r:.80} cannot be resolved")
-    return found
+        return found
 
-
-def _first_example(schema: Mapping[str, Any], union: str, root: object, depth: int) -> Any:
-    """Return an example of the first alternative that has one, preferably not null."""
-    rest = {name: value for name, value in schema.items() if name != union}
-    problem = NoExample(f"`{union}` is empty")
-    has_null = False
-    for alternative in schema[union]:
-        try:
-            value = _example({**rest, "allOf": [alternative]}, root, depth + 1)
-        except NoExample as error:
-            problem = error
-            continue
-        if value is not None:
-            return value
-        has_null = True
-    if has_null:
-        return None
-    raise problem
-
-
-def _example_of_type(schema: Mapping[str, Any], root: object, depth: int) -> Any:
-    kinds = schema.get("type", _implied_type(schema))
-    kinds = kinds if isinstance(kinds, list) else [kinds]
-    kind = next((each for each in kinds if each != "null"), "null")
-    match kind:
-        case "object":
-            return _object(schema, root, depth)
-        case "array":
-            return _array(schema, root, depth)
-        case "string":
-            return _text(schema)
-        case "integer" | "number":
-            return _number(schema, whole=kind == "integer")
-        case "boolean":
-            return True
-        case _:
+    def _first_example(self, schema: Mapping[str, Any], union: str, depth: int) -> Any:
+        """Return an example of the first alternative that has one, preferably not null."""
+        rest = {name: value for name, value in schema.items() if name != union}
+        problem = NoExample(f"`{union}` is empty")
+        has_null = False
+        for alternative in schema[union]:
+            try:
+                value = self._example({**rest, "allOf": [alternative]}, depth + 1)
+            except NoExample as error:
+                problem = error
+                continue
+            if value is not None:
+                return value
+            has_null = True
+        if has_null:
             return None
+        raise problem
+
+    def _example_of_type(self, schema: Mapping[str, Any], depth: int) -> Any:
+        kinds = schema.get("type", _implied_type(schema))
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        kind = next((each for each in kinds if each != "null"), "null")
+        match kind:
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                return self._array(schema, depth)
+            case "string":
+                return _text(schema)
+            case "integer" | "number":
+                return _number(schema, whole=kind == "integer")
+            case "boolean":
+                return True
+            case _:
+                return None
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        properties = schema.get("properties", {})
+        required = schema.get("required", [])
+        names = required if depth >= _ONLY_REQUIRED_FROM else [*properties, *required]
+        made = {}
+        for name in dict.fromkeys(names):
+            try:
+                made[name] = self._example(properties.get(name, schema.get("additionalProperties", True)), depth + 1)
+            except NoExample:
+                if name in required:
+                    raise
+        return made
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        first = schema.get("prefixItems", [])
+        items = schema.get("items", True)
+        if isinstance(items, list):  # before draft 2020-12
+            first, items = items, schema.get("additionalItems", True)
+        made = [self._example(each, depth + 1) for each in first]
+        least = schema.get("minItems", 0)
+        wanted = least if first or depth >= _ONLY_REQUIRED_FROM or schema.get("maxItems") == 0 else max(1, least)
+        while len(made) < wanted:
+            made.append(self._example(items, depth + 1))
+        return made
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:
@@ -149,38 +187,13 @@ def _implied_type(schema: Mapping[str, Any]) -> str:
     return "object"
 
 
-def _object(schema: Mapping[str, Any], root: object, depth: int) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    required = schema.get("required", [])
-    names = required if depth >= _ONLY_REQUIRED_FROM else [*properties, *required]
-    made = {}
-    for name in dict.fromkeys(names):
-        try:
-            made[name] = _example(properties.get(name, schema.get("additionalProperties", True)), root, depth + 1)
-        except NoExample:
-            if name in required:
-                raise
-    return made
-
-
-def _array(schema: Mapping[str, Any], root: object, depth: int) -> list[Any]:
-    first = schema.get("prefixItems", [])
-    items = schema.get("items", True)
-    if isinstance(items, list):  # before draft 2020-12
-        first, items = items, schema.get("additionalItems", True)
-    made = [_example(each, root, depth + 1) for each in first]
-    least = schema.get("minItems", 0)
-    wanted = least if first or depth >= _ONLY_REQUIRED_FROM or schema.get("maxItems") == 0 else max(1, least)
-    while len(made) < wanted:
-        made.append(_example(items, root, depth + 1))
-    return made
-
-
 def _text(schema: Mapping[str, Any]) -> str:
     if "pattern" in schema:
         raise NoExample("`pattern` needs an example: add `examples` to the schema")
     text = _TEXTS.get(schema.get("format", ""), _WORD)
     least = schema.get("minLength", 0)
+    if least > _MOST_PARTS:
+        raise NoExample(f"`minLength` asks for more than {_MOST_PARTS:,} characters")
     longer = text if len(text) >= least else (text * (least // len(text) + 1))[:least]
     return longer[: schema.get("maxLength", len(longer))]
 

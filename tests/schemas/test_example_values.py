@@ -7,6 +7,10 @@ from jsonschema import Draft202012Validator
 
 from pytest_jsbench.schemas.example_values import NoExample, make_example
 
+#: Each definition needs the next one ten times: the last one a billion times.
+DOUBLING = {
+    str(level): {"prefixItems": [{"$ref": f"#/$defs/{level + 1}"}] * 10, "type": "array"} for level in range(9)
+} | {"9": {"const": 1}}
 TREE = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}}},
@@ -42,6 +46,7 @@ TREE = {
         ({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"const": 3}}}, {"a": 3}),
         ({"allOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 2}}}]}, {"b": 2, "a": 1}),
         ({"required": ["a"]}, {"a": {}}),
+        ({"$ref": "#here", "$defs": {"a": {"$anchor": "here", "const": 3}}}, 3),
     ],
 )
 def test_example_of_a_keyword(schema: Any, example: Any) -> None:
@@ -65,6 +70,9 @@ def test_example_can_omit_optional_properties() -> None:
         ({"$ref": "#/$defs/a"}, "cannot be resolved"),
         ({"$ref": "#"}, "without an end"),
         ({"required": ["a"], "properties": {"a": {"$ref": "#"}}}, "without an end"),
+        ({"type": "array", "minItems": 10**9}, "more than 10,000 schemas"),
+        ({"type": "string", "minLength": 10**9}, "more than 10,000 characters"),
+        ({"$ref": "#/$defs/0", "$defs": DOUBLING}, "more than 10,000 schemas"),
     ],
 )
 def test_schema_without_an_example_is_named(schema: Any, problem: str) -> None:
