@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from pytest_jsbench.run.reduction.candidate import Candidate, LabelledAnswer
+from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.vocabulary import OTHER_KEYWORDS, VOCABULARY, own_texts
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, DATA, KEYWORDS, NAMED
@@ -134,7 +134,7 @@ def neutral_forms(candidate: Candidate) -> Iterator[Candidate]:
         form = candidate.with_schema(_neutral_schema(candidate.schema, names))
         if candidate.answer is not None:
             value = _neutral_data(candidate.answer.value, names, in_list=False)
-            form = form.with_answer(LabelledAnswer(value=value).value)
+            form = form.with_answer(value)
         if not left_names(candidate, form):
             yield form
 

@@ -53,6 +53,12 @@ def find_target(run: Run, name: str, *, variant: str = "", instances: str | None
         message = "the run was written with --jsbench-redact, and has no schemas; expected a run with its schemas"
         raise ReductionError(message, where="run")
     assert record.schema is not None  # the judge excludes attempts without a schema, which `pattern` rejects
+    if record.offer is not None:
+        message = (
+            f"{record.key} offers tools, and only a single schema can be reduced; expected a case without tools, such "
+            "as one of the tool's schema, with --jsbench-response-format=tool"
+        )
+        raise ReductionError(message, where="case")
     pattern = FailurePattern.of(record)
     original = Candidate(schema=record.schema)
     if isinstance(record.generation, Decided):
