@@ -60,7 +60,7 @@ def test_reference_as_markdown_has_docstrings_and_comments_on_fields(site: Path)
     assert "::: " not in text
     assert ".html" not in text
     assert "\n### assert_conforms\n\n```python\nassert_conforms(\n" in text
-    assert "Fail with the judge's message unless the answer passes" in text
+    assert "Raise AssertionError unless the answer passes" in text
     shown = text.partition("\n#### timeout\n")[2].partition("\n#### ")[0]
     (comment,) = re.findall(r"#: (.*)\n    timeout: float", (PACKAGE / "verdicts" / "verdicts.py").read_text("utf-8"))
     assert comment in shown
