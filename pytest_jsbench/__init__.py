@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, Schema
     from pytest_jsbench.core.errors import JSBenchError
-    from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, Request, Timing, Usage
+    from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, Request, Usage
     from pytest_jsbench.core.generations import DeclineReason as DeclineReason
     from pytest_jsbench.core.generations import EngineInfo as EngineInfo
     from pytest_jsbench.core.generations import FaultKind as FaultKind
     from pytest_jsbench.core.generations import FinishReason as FinishReason
     from pytest_jsbench.core.generations import ResponseFormat as ResponseFormat
     from pytest_jsbench.core.generations import Sent as Sent
-    from pytest_jsbench.core.generations import Stopwatch as Stopwatch
     from pytest_jsbench.core.messages import Message, ToolCall
+    from pytest_jsbench.core.timing import Stopwatch as Stopwatch
+    from pytest_jsbench.core.timing import Timing
     from pytest_jsbench.core.version import __version__ as __version__
     from pytest_jsbench.engines.base import Engine as Engine
     from pytest_jsbench.engines.base import EngineConfig as EngineConfig
@@ -67,8 +68,9 @@ _HOMES = {
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (
         *("CallError", "Completion", "DeclineReason", "Declined", "EngineInfo", "Failed"),
-        *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Stopwatch", "Timing", "Usage"),
+        *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Usage"),
     ),
+    "core.timing": ("Stopwatch", "Timing"),
     "records.runs": ("Run",),
     "records.metadata": ("RunMetadata",),
     "records.records": ("Record",),

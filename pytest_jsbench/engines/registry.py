@@ -21,10 +21,10 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Request,
     ResponseFormat,
-    Stopwatch,
 )
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import describe_error, kind_of, plain_value
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.engine_secrets import public_options

@@ -38,10 +38,10 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     ResponseFormat,
     Sent,
-    Stopwatch,
     Usage,
 )
 from pytest_jsbench.core.secret_masking import one_line
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import FORWARDABLE_APIS, EngineFactory
 from pytest_jsbench.engines.engine_options import Options, choose_format
 

@@ -33,7 +33,8 @@ from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_
 from pytest_jsbench.library.evaluation_options import EvaluationOptions, argument_names_in_errors, with_argument_names
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.run.variants import Variant
-from pytest_jsbench.settings.options import Ask, RecordingOptions, readers
+from pytest_jsbench.settings.call_options import Ask
+from pytest_jsbench.settings.options import RecordingOptions, readers
 
 #: Name of an engine, a factory, or a function that answers requests.
 EngineLike = str | EngineFactory | AnswerFunction

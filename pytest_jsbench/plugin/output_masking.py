@@ -14,7 +14,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.engine_secrets import find_secrets, mask_generation
 from pytest_jsbench.plugin.pytest_options import value_of
-from pytest_jsbench.settings.options import Ask
+from pytest_jsbench.settings.call_options import Ask
 
 if TYPE_CHECKING:
     import warnings

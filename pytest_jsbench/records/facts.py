@@ -21,10 +21,10 @@ from pytest_jsbench.core.generations import (
     FaultKind,
     GenerationType,
     ServedBy,
-    Timing,
     Usage,
     type_of,
 )
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts

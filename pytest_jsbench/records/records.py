@@ -15,18 +15,11 @@ from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line
-from pytest_jsbench.core.generations import (
-    Completion,
-    Generation,
-    GenerationParams,
-    Sent,
-    ServedBy,
-    Timing,
-    Usage,
-)
+from pytest_jsbench.core.generations import Completion, Generation, GenerationParams, Sent, ServedBy, Usage
 from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, from_json, to_json, write_always
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import ToolMode, ToolOffer, question_digest
 from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.records.repairs import Repairs, written_generation

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from pytest_jsbench.core.generations import (
-    Completion,
-    Declined,
-    Failed,
-    Generation,
-    GenerationType,
-    Timing,
-    Usage,
-    type_of,
-)
+from pytest_jsbench.core.generations import Completion, Declined, Failed, Generation, GenerationType, Usage, type_of
 from pytest_jsbench.core.json_values import Digest, Times, write_always
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Verdict
 
 if TYPE_CHECKING:

@@ -7,14 +7,12 @@ and raises Refused.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
 from msgspec import structs
 
@@ -42,45 +40,18 @@ from pytest_jsbench.core.generations import (
     GenerationParams,
     Origin,
     Request,
-    Usage,
 )
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
-from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
+from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
-from pytest_jsbench.records.setting_differences import REMEMBERED
-from pytest_jsbench.run.limits import Admission, Estimate, Refused
-from pytest_jsbench.run.provider_state import CallEnd, Sign
+from pytest_jsbench.run.call_layers import Call, Layer, Limits, RecordedAnswers, Retries, Tries, failed_call
+from pytest_jsbench.run.limits import Admission, Refused
 from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict
-
-#: Faults after which the same call may succeed if it is retried.
-RETRIED = frozenset(
-    {
-        FaultKind.RATE_LIMITED,
-        FaultKind.TIMEOUT,
-        FaultKind.CONNECTION,
-        FaultKind.SERVER,
-        FaultKind.BAD_RESPONSE,
-    }
-)
-#: Faults of calls that the provider may have answered and charged for.
-_MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
-#: Minimum number of bytes per token in a prompt or a schema.
-_BYTES_PER_TOKEN = 2
-_ONE_AT_A_TIME = "if single calls succeed, set --jsbench-concurrency=1"
-#: Maximum number of seconds that a call may take beyond its own timeout.
-_GRACE = 10.0
-#: Maximum number of seconds before a retry, unless the provider asks for more.
-_LONGEST_BACK_OFF = 30.0
-#: Number of doublings after which the default first back-off exceeds the longest.
-_DOUBLINGS = 6
-_LONGEST_RETRY_AFTER = 120.0
-#: Seconds that count as waiting time if the provider refuses a call (429) without stating how long to wait.
-_SHORTEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,150 +81,6 @@ class AdaptedOffer:
 
     offer: ToolOffer | None
     changes: tuple[Change, ...] = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class Tries:
-    """The results of an attempt's earlier tries that affect the next try."""
-
-    #: Seconds spent waiting for the limits.
-    waited: float = 0.0
-    #: Total number of seconds that the provider asked this call to wait.
-    provider_wait: float = 0.0
-    #: Number of tries that ended because the provider is overloaded, or down for all calls; these tries do not count as
-    #: retries.
-    uncounted: int = 0
-    #: True if the latest try does not count: all calls then wait together for their next permit, and this call does not
-    #: back off by itself.
-    wait_together: bool = False
-    #: True once the engine has answered the latest try, even if the answer turns out to be unusable.
-    answered: bool = False
-    #: Outcome of the latest failed try.
-    fault: Failed | None = None
-    #: True once the run has given up on the provider.
-    given_up: bool = False
-    #: Source of an answer that was taken from recordings; None if the run's engine was called.
-    answered_by: AnsweredBy | None = None
-    #: Number of tries before the last one.
-    retries: int = 0
-
-    @property
-    def counted(self) -> int:
-        """The number of tries that count, including the last one."""
-        return self.retries + 1 - self.uncounted
-
-
-#: Makes one call, or passes it on to the layer below.
-Call = Callable[[Request, Tries], Completion | Declined]
-
-
-class Layer(Protocol):
-    """A layer around an engine."""
-
-    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Answer the request, or pass it on to the layer below."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedAnswers:
-    """Answers from the engine's recordings, which need no call and count towards no limit."""
-
-    engine: CachingEngine
-
-    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Return the recorded answer, if any."""
-        recorded = self.engine.remembered(request)
-        if recorded is None:
-            return below(request, tries)
-        tries.answered_by = AnsweredBy(engine=REMEMBERED, model=recorded.model)
-        return recorded.answer
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """Retries of a call after transient faults, each after a longer wait."""
-
-    #: Maximum number of retries.
-    most: int
-    #: Limits, whose patience applies and whose end ends a wait; None if there are no limits.
-    admission: Admission | None
-    #: Waits for a number of seconds if there are no limits.
-    sleep: Callable[[float], None]
-    #: Maximum number of seconds before the first retry.
-    first_back_off: float
-    #: Returns a random number between two numbers.
-    uniform: Callable[[float, float], float]
-
-    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Make the call, again after each transient fault; raise the fault of the last try."""
-        sleep = self.sleep if self.admission is None else self.admission.sleep
-        while True:
-            try:
-                return below(request, tries)
-            except CallError as error:
-                if not self._may_retry(request, error, tries):
-                    raise
-                wait = self._back_off(error, tries)
-            tries.retries += 1
-            sleep(wait)
-
-    def _may_retry(self, request: Request, error: CallError, tries: Tries) -> bool:
-        if request.origin.exchange is not None:  # an application retries its calls itself
-            return False
-        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
-        if error.kind not in RETRIED or (error.retry_after or 0.0) > patience or tries.provider_wait > patience:
-            return False
-        return not tries.given_up and tries.counted <= self.most
-
-    def _back_off(self, error: CallError, tries: Tries) -> float:
-        """
-        Return the seconds to wait before the next try; 0 if the admission makes all calls wait.
-
-        The wait has full jitter: it is a random part of a longest wait, which doubles with each try that counts. It is
-        at least the provider's `Retry-After`.
-        """
-        if tries.wait_together:
-            return 0.0
-        longest = min(self.first_back_off * 2.0 ** min(tries.counted - 1, _DOUBLINGS), _LONGEST_BACK_OFF)
-        return max(self.uniform(0.0, longest), error.retry_after or 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits that all processes of a run share; the maximum usage of a call is reserved before the call."""
-
-    admission: Admission
-
-    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Wait for a permit, make the call, and account for its usage."""
-        admission = self.admission
-        permit = admission.enter(lambda: maximum_usage(request))
-        tries.waited += permit.waited
-        in_flight = admission.in_flight
-        usage = None
-        end = CallEnd(sign=Sign.NOTHING)
-        try:
-            generation = below(request, tries)
-            usage = generation.usage
-            end = CallEnd()
-        except CallError as error:
-            usage = Usage() if error.kind in _MAY_COST else None
-            if error.was_truncated and (most := max(in_flight, admission.in_flight)) > 1:
-                error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
-            end = CallEnd.of(error)
-            tries.fault = _failure(error)
-            raise
-        finally:
-            if usage is None and tries.answered:
-                usage = Usage()
-            state = admission.leave(permit, end, usage=usage)
-            tries.given_up = bool(state.given_up)
-            if end.sign is Sign.REFUSED:
-                tries.provider_wait += end.retry_after or _SHORTEST_WAIT
-            shared = end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
-            tries.wait_together = shared and admission.patience > 0
-            tries.uncounted += tries.wait_together
-        return generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,7 +331,7 @@ class Runner:
                 raise
             return tries.fault  # an earlier try was made, and its fault is the outcome
         except CallError as error:
-            return _failure(error)
+            return failed_call(error)
         except THIRD_PARTY_ERRORS as error:  # an engine's bug fails one attempt, not the run
             why = describe_exhaustion(error)
             if why and self.admission is not None:
@@ -532,26 +359,6 @@ def inexpressible(problem: Inexpressible) -> Declined:
     """Return the outcome for a schema that cannot be expressed in the engine's subset of JSON Schema."""
     message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
-
-
-def _failure(error: CallError) -> Failed:
-    return Failed(kind=error.kind, message=error.message, status=error.status)
-
-
-def maximum_usage(request: Request) -> Estimate:
-    """
-    Estimate the maximum usage of a call; the schema counts in addition to the prompt, since most
-    engines send both.
-    """
-    texts = (text for message in request.prompt.messages for text in message.texts)
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    size += len(json.dumps(request.schema))
-    size += 0 if request.offer is None else len(json.dumps(to_json(request.offer.tools)))
-    return Estimate(
-        input_tokens=-(-size // _BYTES_PER_TOKEN),
-        output_tokens=request.params.max_tokens,
-        seconds=request.params.timeout + _GRACE,
-    )
 
 
 def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:

@@ -30,9 +30,9 @@ from pytest_jsbench.engines.engine_secrets import errors_without_secrets, mask_f
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
 from pytest_jsbench.records.records import MissingReason
-from pytest_jsbench.run.attempts import maximum_usage
 from pytest_jsbench.run.batch_answers import BatchAnswers, name_of
 from pytest_jsbench.run.batch_file import BatchFile, BatchPart, doubt
+from pytest_jsbench.run.call_layers import maximum_usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.secret_masking import Secrets

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Request, Usage
 from pytest_jsbench.core.text import dollars, format_count
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.run.attempts import maximum_usage
+from pytest_jsbench.run.call_layers import maximum_usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata

@@ -12,17 +12,9 @@ from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS
-from pytest_jsbench.core.generations import (
-    CallError,
-    Decided,
-    Declined,
-    Failed,
-    FaultKind,
-    Generation,
-    GrammarDecision,
-    Timing,
-)
+from pytest_jsbench.core.generations import CallError, Decided, Declined, Failed, FaultKind, Generation, GrammarDecision
 from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.base import GrammarMatcher
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import schema_problem, unmade_record

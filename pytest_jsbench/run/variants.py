@@ -28,6 +28,7 @@ from pytest_jsbench.engines.registry import find, require_batches, require_match
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.repairs import RepairPlan
+from pytest_jsbench.settings.call_options import Ask
 from pytest_jsbench.settings.layers import place
 from pytest_jsbench.settings.option import Option, Values
 from pytest_jsbench.settings.options import (
@@ -36,7 +37,6 @@ from pytest_jsbench.settings.options import (
     MULTIPLIED,
     SAMPLING_OPTIONS,
     SETTABLE,
-    Ask,
     RecordingOptions,
 )
 from pytest_jsbench.settings.parsers import assignment

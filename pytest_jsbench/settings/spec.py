@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_jsbench.settings.call_options import Ask
 from pytest_jsbench.settings.option import Values
 from pytest_jsbench.settings.options import (
-    Ask,
     CaseOptions,
     ExecutionOptions,
     GateOptions,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.core.generations import Stopwatch
+from pytest_jsbench.core.timing import Stopwatch
 from tests.support.clock import Clock
 
 

@@ -30,7 +30,8 @@ from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.http import sdk_client
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.run.attempts import RETRIED, Runner
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.call_layers import RETRIED
 from pytest_jsbench.verdicts import Judge
 from tests.support.api_servers import SPEAKERS, TEXT, THROUGH_SDKS, Speaker
 from tests.support.engine_calls import CITY, completion_of

@@ -23,8 +23,8 @@ from pytest_jsbench.core.generations import (
     GenerationParams,
     Request,
     ResponseFormat,
-    Stopwatch,
 )
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines import presets, registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import is_preset

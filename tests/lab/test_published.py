@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.generations import Timing
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.lab.published import (
     BesidePublished,
     compare_with_published,

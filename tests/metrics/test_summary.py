@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import FaultKind, Timing
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.metric_names import MetricName, read_metric
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import group_by_keyword, summarize

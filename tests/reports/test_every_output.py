@@ -14,7 +14,8 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench.core.cases import Expected
-from pytest_jsbench.core.generations import FaultKind, Timing
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics import figures
 from pytest_jsbench.metrics.figures import RATES
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import Expected
-from pytest_jsbench.core.generations import FaultKind, Timing
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.records import Record

@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ExportError, JSBenchError
-from pytest_jsbench.core.generations import Timing
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.facts import Place

@@ -28,18 +28,19 @@ from pytest_jsbench.core.generations import (
     Request,
     ResponseFormat,
     Sent,
-    Timing,
     Usage,
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.secret_masking import Secrets
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.engines.base import CachedAnswer
 from pytest_jsbench.engines.engine_secrets import RedactingEngine
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.run.attempts import RETRIED, Runner
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.call_layers import RETRIED
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note

@@ -28,7 +28,8 @@ from pytest_jsbench.run.question import CallSettings, ProjectCall, Question
 from pytest_jsbench.run.runners import provider_name
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
-from pytest_jsbench.settings.options import Ask, RecordingOptions
+from pytest_jsbench.settings.call_options import Ask
+from pytest_jsbench.settings.options import RecordingOptions
 from tests.support import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")

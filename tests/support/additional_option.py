@@ -28,7 +28,7 @@ ROW = """
 """
 #: For each module: a line of its source, and what is added before this line.
 ADDED = {
-    "pytest_jsbench.settings.options": ("    seed: Option[int | None] = Option(\n", ROW),
+    "pytest_jsbench.settings.call_options": ("    seed: Option[int | None] = Option(\n", ROW),
     "pytest_jsbench.core.generations": ("    #: Sampling seed.\n", "    top_k: int | None = None\n"),
 }
 #: Answers with the parameter that arrives at the engine.

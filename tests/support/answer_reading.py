@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat, Sent, Stopwatch
+from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat, Sent
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.http.answers import EventStream
 from pytest_jsbench.engines.http.calls import Deadline, check_body, convert_parsing_errors, settle

@@ -21,15 +21,8 @@ from typing import IO, Any
 from msgspec import structs
 
 from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
-from pytest_jsbench.core.generations import (
-    Declined,
-    DeclineReason,
-    FaultKind,
-    FinishReason,
-    ResponseFormat,
-    Sent,
-    Timing,
-)
+from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.base import Acceptance, EngineFactory
 
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'

@@ -21,10 +21,10 @@ from pytest_jsbench.core.generations import (
     GrammarDecision,
     ResponseFormat,
     Sent,
-    Timing,
     Usage,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize

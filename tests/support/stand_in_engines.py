@@ -7,15 +7,8 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import (
-    Completion,
-    EngineInfo,
-    FinishReason,
-    Request,
-    ResponseFormat,
-    Stopwatch,
-    Usage,
-)
+from pytest_jsbench.core.generations import Completion, EngineInfo, FinishReason, Request, ResponseFormat, Usage
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import Acceptance, EngineConfig, EngineFactory
 
 #: Answers to prompts that contain these words; any other prompt gets an empty object.

@@ -33,11 +33,11 @@ from pytest_jsbench.core.generations import (
     GrammarDecision,
     ResponseFormat,
     Sent,
-    Timing,
     Tools,
     Usage,
 )
 from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedCalls
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
 from pytest_jsbench.verdicts.judge import constants_of

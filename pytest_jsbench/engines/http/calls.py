@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Timing, Tools
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Tools
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secret_masking import one_line
+from pytest_jsbench.core.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

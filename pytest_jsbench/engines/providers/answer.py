@@ -30,7 +30,8 @@ from pytest_jsbench.verdicts.answer_text import NotJson, read_answer, start_of_a
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_jsbench.core.generations import Sent, Stopwatch
+    from pytest_jsbench.core.generations import Sent
+    from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.answers import ArrivingEvents
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
 

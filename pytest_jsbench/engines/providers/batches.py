@@ -12,18 +12,10 @@ from urllib.parse import quote
 from msgspec import structs
 from urllib3 import encode_multipart_formdata
 
-from pytest_jsbench.core.generations import (
-    CallError,
-    Completion,
-    Declined,
-    Failed,
-    FaultKind,
-    ResponseFormat,
-    Sent,
-    Stopwatch,
-)
+from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import format_count, kind_of, printable
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import (
     LONGEST_BODY,

@@ -19,7 +19,8 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import import_object
-from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.engine_options import (
     REASONING_OPTIONS,

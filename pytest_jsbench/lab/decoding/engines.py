@@ -39,9 +39,9 @@ from pytest_jsbench.core.generations import (
     Request,
     ResponseFormat,
     Sent,
-    Stopwatch,
     Usage,
 )
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_options import Options, choose_format, package_version, require_package

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Timing
+    from pytest_jsbench.core.timing import Timing
     from pytest_jsbench.engines.http.calls import Deadline
     from pytest_jsbench.lab.decoding.walks import Offered
 

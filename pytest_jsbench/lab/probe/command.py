@@ -131,7 +131,8 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
 
 def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.run.variants import Variant
-    from pytest_jsbench.settings.options import Ask, RecordingOptions
+    from pytest_jsbench.settings.call_options import Ask
+    from pytest_jsbench.settings.options import RecordingOptions
 
     with flag_names_in_errors(options):
         if options.demo:

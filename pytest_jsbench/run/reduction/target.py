@@ -26,7 +26,8 @@ from pytest_jsbench.run.reduction.candidate import Candidate, LabelledAnswer
 from pytest_jsbench.run.reduction.same_failure import ESCAPED, FailurePattern, ReductionError, wrong_decision
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME, Ask, RecordingOptions
+from pytest_jsbench.settings.call_options import Ask
+from pytest_jsbench.settings.options import BY_NAME, RecordingOptions
 from pytest_jsbench.verdicts import JudgePolicy
 
 #: Options of the judge that show nothing of a user's schema.

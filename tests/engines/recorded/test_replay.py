@@ -12,7 +12,8 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.run.attempts import RETRIED, Runner
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.call_layers import RETRIED
 from pytest_jsbench.verdicts import Judge
 from tests.support import examples
 from tests.support.engine_calls import request
