@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, key_of, write_selection
@@ -26,7 +27,7 @@ from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.run.record_keeper import record_dead_worker
 from pytest_jsbench.run.runners import prepare
 from pytest_jsbench.run.variants import errors_of
-from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, Dialect, find_dialect
 from pytest_jsbench.schemas.schema_warnings import schema_warnings
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
@@ -366,15 +367,32 @@ def _schema_warnings(context: RunContext) -> Iterator[str]:
     if not settings.targets.suite or settings.selection.skips_invalid or context.plan.spec.outputs.redact:
         return
     default = find_dialect(context.plan.policy.default_dialect) or DRAFT_2020_12
-    places: dict[str, list[str]] = {}
+    places: dict[str, dict[CaseKey, str]] = {}
+    of_tools: dict[str, Mapping[str, str]] = {}
     for key in context.plan.keys[:_MOST_READ]:
         case = context.plan.cases.case(key)
-        for schema in case.judging_schemas if isinstance(case, Case) else ():
-            for warning, place in schema_warnings(schema, default).items():
-                places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
+        for warning, place in _case_warnings(case, default, of_tools) if isinstance(case, Case) else ():
+            places.setdefault(warning, {}).setdefault(key, place)
     for warning, having in places.items():
+        first, place = next(iter(having.items()))
+        named = f"{first} at {place}" if place else str(first)
         more = f" and {format_count(len(having) - 1, 'more case')}" if len(having) > 1 else ""
-        yield f"{having[0]}{more}: {warning}"
+        yield f"{named}{more}: {warning}"
+
+
+def _case_warnings(case: Case, default: Dialect, of_tools: dict[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """
+    Yield the warnings about the schemas of a case, each with its place.
+
+    `of_tools` keeps the warnings about the schemas of tools, because the cases of an application offer the same tools.
+    """
+    if case.offer is None or case.schema is not True:
+        yield from schema_warnings(case.schema, default).items()
+    for tool in () if case.offer is None else case.offer.tools:
+        name = digest(tool.parameters)
+        if name not in of_tools:
+            of_tools[name] = schema_warnings(tool.parameters, default)
+        yield from of_tools[name].items()
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:

@@ -5,6 +5,7 @@ packages use only this module.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -82,6 +83,8 @@ class Judge:
         self._calls = GuardedCalls() if calls is None else calls
         self._owned = calls is None
         self._starting: threading.Thread | None = None
+        #: Digests of the schemas that were found usable: the cases of an application offer the same tools.
+        self._usable: set[bytes] = set()
 
     def start(self) -> None:
         """Start the child process in the background; if this fails, the first request reports the error."""
@@ -113,9 +116,14 @@ class Judge:
         text = write_schema(schema)
         if isinstance(text, Verdict):
             return text
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if digest in self._usable:
+            return None
         reply = self._call_child("inspect_schema", text)
         if reply.values:
             problem: Verdict | None = from_json(Verdict | None, reply.values[0])
+            if problem is None:
+                self._usable.add(digest)
             return problem
         return self._build_undecided_verdict(reply)
 

@@ -90,6 +90,17 @@ def test_a_run_judges_calls_and_reports_their_figures(agent: Bench) -> None:
     assert [called["name"] for called in record["generation"]["calls"]] == ["weather"]
 
 
+def test_a_likely_mistake_in_two_tools_of_a_case_counts_once(bench: Bench) -> None:
+    tools = [{"name": name, "parameters": {"type": "object", "propertes": {}}} for name in ("find", "erase")]
+    cases = [{"id": name, "ask": "?", "expect": "none"} for name in "ab"]
+    bench.write({"agent.json": json.dumps({"tools": tools, "cases": cases})})
+    bench.answers.update({name: {"text": "No."} for name in "ab"})
+
+    result = bench.run(DATASET)
+
+    result.stdout.fnmatch_lines(["*agent::a and 1 more case: unknown keyword 'propertes'*"])
+
+
 def test_the_choice_of_the_run_replaces_that_of_the_cases(agent: Bench) -> None:
     result = agent.run(DATASET, "--jsbench-tool-choice=none", "--jsbench-output=out")
     result.assert_outcomes(passed=1, failed=3)

@@ -236,6 +236,14 @@ def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: 
     assert len(sent) == 9
 
 
+def test_a_usable_schema_is_inspected_once(forgetful: Judge, sent: list[Mapping[str, Any]]) -> None:
+    wrong = {"type": "text"}
+    for schema in ({"const": 1}, wrong, {"const": 1}, wrong):
+        assert (forgetful.inspect(schema) is None) is (schema is not wrong)
+
+    assert len(sent) == 1 + 3  # the first message sets the child up
+
+
 def test_another_child_is_sent_the_schema_anew(forgetful: Judge) -> None:
     for _ in range(2):
         assert forgetful.judge({"const": 1}, "1").passed

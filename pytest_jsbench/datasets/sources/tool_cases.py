@@ -70,10 +70,11 @@ def list_cases(
     `find_tools` returns the tools if the document only names their source. `offered` are the tools that the user
     chose for the document, instead of its own.
     """
+    tools_of_document = _DocumentTools(find_tools, offered)
     for number, row in enumerate(document["cases"]):
         fields = row if isinstance(row, Mapping) else {}
         name = next((str(fields[field]) for field in ID_NAMES if fields.get(field)), _name_of(fields, number))
-        read = partial(_read_case, read_document, find_tools, offered, number)
+        read = partial(_read_case, read_document, tools_of_document, number)
         yield ListedCase(task=str(fields.get("task") or task), name=name, where=f"{where} case {number + 1}", read=read)
 
 
@@ -88,12 +89,33 @@ def _name_of(row: Mapping[str, Any], number: int) -> str:
     return "+".join(dict.fromkeys(call.name for call in expected)) or _NO_CALL
 
 
+class _DocumentTools:
+    """The tools of a document, which all its cases share; they are read again only if the document was."""
+
+    def __init__(self, find_tools: FindTools, chosen: tuple[OfferedTool, ...] | None) -> None:
+        #: Returns the tools of a source that the document names.
+        self.find_tools = find_tools
+        #: Tools that the user chose instead of the document's own; None if there are none.
+        self._chosen = chosen
+        #: The document that was read last, and its tools.
+        self._latest: tuple[object, tuple[OfferedTool, ...]] = (None, ())
+
+    def of(self, document: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
+        """Return the tools for the cases of a document; raise Unreadable if it has none."""
+        if self._chosen is not None:
+            return self._chosen
+        if "tools" not in document:
+            message = "the document has no tools; add them, or set --jsbench-dataset=DOCUMENT@TOOLS"
+            raise Unreadable(message, reason="bad_row")
+        known, shared = self._latest
+        if known is not document:
+            shared = read_tools(document["tools"], self.find_tools)
+            self._latest = (document, shared)
+        return shared
+
+
 def _read_case(
-    read_document: Callable[[], object],
-    find_tools: FindTools,
-    offered: tuple[OfferedTool, ...] | None,
-    number: int,
-    key: CaseKey,
+    read_document: Callable[[], object], tools_of_document: _DocumentTools, number: int, key: CaseKey
 ) -> Case:
     document = read_document()
     cases = document.get("cases") if isinstance(document, Mapping) else None
@@ -102,15 +124,11 @@ def _read_case(
     row = cases[number]
     if not isinstance(row, Mapping):
         raise Unreadable(f"the case is a JSON {json_type(row)}; expected an object", reason="bad_row")
-    if offered is None and "tools" not in document:
-        message = "the document has no tools; add them, or set --jsbench-dataset=DOCUMENT@TOOLS"
-        raise Unreadable(message, reason="bad_row")
-    if offered is None:
-        offered = read_tools(document["tools"], find_tools)
+    offered = tools_of_document.of(document)
     if isinstance(names := row.get("tools"), list) and names and all(isinstance(name, str) for name in names):
         offered = _choose_tools(offered, names)
     elif names is not None:
-        offered = read_tools(names, find_tools)
+        offered = read_tools(names, tools_of_document.find_tools)
     shared = {name: document[name] for name in _SHARED_FIELDS if name in document}
     return _build_case(key, {**shared, **row}, offered)
 

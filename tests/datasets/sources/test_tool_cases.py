@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
-from tests.support.dataset_reading import keys, problem, read, write
+from tests.support.dataset_reading import keys, opened, problem, read, write
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"name": "get_weather", "description": "Get the weather.", "parameters": CITY}
@@ -45,6 +45,19 @@ def test_a_case_offers_all_tools_of_the_document(tmp_path: Path) -> None:
     found = case(agent(tmp_path, {"ask": "Is it raining in Oslo?"}))
     assert found.offer == ToolOffer(tools=OFFERED)
     assert (found.schema, found.messages) == (True, (Message(role="user", content="Is it raining in Oslo?"),))
+
+
+def test_the_cases_of_a_document_share_its_tools(tmp_path: Path) -> None:
+    source = agent(tmp_path, {"id": "a", "ask": "?"}, {"id": "b", "ask": "?"})
+    dataset = opened(source)
+
+    first, second = (dataset.case(key) for key in dataset.keys())
+
+    assert isinstance(first, Case)
+    assert isinstance(second, Case)
+    assert first.offer is not None
+    assert second.offer is not None
+    assert first.offer.tools is second.offer.tools
 
 
 def test_a_yaml_document_with_a_sentence_for_each_tool_is_enough(tmp_path: Path) -> None:
