@@ -27,7 +27,8 @@ from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve
-from benchmarks.ten_thousand import QUIET, proportional_kb, tree
+from benchmarks.plain_pytest import PYTEST, pytest_environment
+from benchmarks.ten_thousand import proportional_kb, tree
 
 CASES = 9_557
 
@@ -43,13 +44,11 @@ class Peak:
     cpu: float
 
 
-def peak(folder: Path, arguments: Sequence[str], *, program: Sequence[str] = ("pytest", *QUIET)) -> Peak:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def peak(folder: Path, arguments: Sequence[str], *, program: Sequence[str] = PYTEST) -> Peak:
     command = [sys.executable, "-m", *program, *arguments]
     with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env={**environment, KEY_VARIABLE: "none"}, stdout=output, stderr=output
-        )
+        environment = pytest_environment(**{KEY_VARIABLE: "none"})
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
         most, each = 0, dict[int, int]()
         while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
             found = {pid: proportional_kb(pid) for pid in tree(process.pid)}

@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import concurrent.futures
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
+from benchmarks.plain_pytest import pytest_command, pytest_environment
 from benchmarks.process_times import wait_for_tree
 
 _FEW = 64
@@ -43,8 +43,7 @@ class Cost:
 def measure(command: list[str], folder: Path) -> Cost:
     """Run the command and return its cost."""
     start = time.monotonic()
-    environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # use compiled bytecode, as users do
+    environment = pytest_environment(**{KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])})
     log = folder / "log.txt"
     with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as child:
         tree = wait_for_tree(child)
@@ -56,7 +55,7 @@ def measure(command: list[str], folder: Path) -> Cost:
 def pytest_run(in_flight: int, workers: int, *arguments: str) -> list[str]:
     """Return the command for a run of the cases in `schemas`, with this many calls in flight over all its processes."""
     return [
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
+        *pytest_command(),
         "--jsbench-dataset=schemas",
         "--jsbench-output=out",
         f"--jsbench-concurrency={in_flight // max(1, workers)}",

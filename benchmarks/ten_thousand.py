@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +24,7 @@ from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.instances import find_answers
+from benchmarks.plain_pytest import pytest_command, pytest_environment
 from benchmarks.process_times import wait_for_tree
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import CaseSource, Selection
@@ -34,7 +33,6 @@ from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 #:  Deselects all collected items, in each process.
 NONE_RUN = ("-k", "no_such_case_at_all")
-QUIET = ("-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
 SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=kept.json", "--jsbench-split=all")
 
 
@@ -47,10 +45,8 @@ class Cost:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    #  use compiled bytecode, as users do
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    environment = pytest_environment()
+    return subprocess.Popen(pytest_command(*arguments), cwd=folder, env=environment, stdout=subprocess.DEVNULL)
 
 
 def cost(folder: Path, arguments: Sequence[str]) -> Cost:

@@ -12,10 +12,8 @@ answer to the process's exit. Each figure is the median of the rounds.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve
+from benchmarks.plain_pytest import pytest_command, pytest_environment
 from benchmarks.process_times import wait_for_tree
 
 
@@ -40,10 +39,9 @@ class Run:
 def run(server: Loopback, given: argparse.Namespace, checkout: Path) -> Run:
     """Make one run with the package in this checkout."""
     server.reset()
-    environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(checkout)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # use compiled bytecode, as users do
+    environment = pytest_environment(**{KEY_VARIABLE: "none", "PYTHONPATH": str(checkout)})
     command = [
-        *(sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
+        *pytest_command("--tb=no"),
         *engine_arguments(server.url, streaming=given.streaming),
         *(f"--jsbench-dataset={given.schemas}", "--jsbench-split=all", "--jsbench-output=runs"),
         *(f"--jsbench-concurrency={given.in_flight}", "--junitxml=junit.xml"),
