@@ -322,7 +322,7 @@ class Exchange(Protocol):
 
     @property
     def path(self) -> str:
-        """Path of the server's API that is called: `/chat/completions`, `/responses` or `/messages`."""
+        """Path of the API that is called, such as `/chat/completions` or `/generateContent`."""
 
     @property
     def sent(self) -> Sent:

@@ -134,8 +134,12 @@ def _without_texts(value: object) -> object:
     return "…"
 
 
-#: Paths of the APIs for which an engine can forward an application's calls.
-FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
+#: Paths of the APIs that llama.cpp's server has, among those for which an engine can forward an application's calls.
+OPENAI_AND_ANTHROPIC_APIS = ("/chat/completions", "/responses", "/messages")
+#: Names of Gemini's methods, as paths; the path of a call at the provider also contains the version and the model.
+GEMINI_APIS = ("/generateContent", "/streamGenerateContent")
+#: Paths of all APIs for which an engine can forward an application's calls.
+FORWARDABLE_APIS = (*OPENAI_AND_ANTHROPIC_APIS, *GEMINI_APIS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

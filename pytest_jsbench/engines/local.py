@@ -25,7 +25,7 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Completion, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address, EngineFactory
+from pytest_jsbench.engines.base import OPENAI_AND_ANTHROPIC_APIS, Address, EngineFactory
 from pytest_jsbench.engines.engine_options import (
     Key,
     Options,
@@ -370,7 +370,7 @@ class LocalFactory(EngineFactory):
     #: Low, because a small model that has not finished after this number of tokens usually repeats itself.
     max_tokens = 192
     #: APIs that llama.cpp provides.
-    passes_on = FORWARDABLE_APIS
+    passes_on = OPENAI_AND_ANTHROPIC_APIS
     #: Function that the server's process runs.
     server = _SERVER
     #: Minimum time after which the server is considered stuck, in seconds.

@@ -1,4 +1,4 @@
-"""Test the clients of OpenAI and Anthropic, as applications use them, through `jsbench.endpoint`."""
+"""Test the clients of OpenAI, Anthropic and Google, as applications use them, through `jsbench.endpoint`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.support import anthropic_wire, openai_wire
+from tests.support import anthropic_wire, gemini_wire, openai_wire
 from tests.support.anthropic_wire import typed
 from tests.support.applications import LOOKING
 from tests.support.bench import Bench
@@ -108,6 +108,47 @@ def test_it_tries_again_when_the_server_is_busy(jsbench, claude):
 def test_it_lists_the_models(claude):
     assert [model.id for model in claude.models.list()] == ["m"]
 """
+GEMINI = """
+import pytest
+from google import genai
+from pydantic import BaseModel
+
+class Number(BaseModel):
+    n: int
+
+@pytest.fixture
+def gemini(jsbench):
+    with genai.Client(api_key="any", http_options={"base_url": jsbench.endpoint.gemini_url}) as client:
+        yield client.models
+
+FORMAT = {"response_mime_type": "application/json", "response_schema": Number}
+
+def test_it_parses(jsbench, gemini):
+    answer = gemini.generate_content(model="m", contents="1", config=FORMAT)
+    assert answer.parsed == Number(n=1)
+    assert jsbench.endpoint.answers[0].verdict.passed
+
+def test_it_streams(jsbench, gemini):
+    texts = [one.text or "" for one in gemini.generate_content_stream(model="m", contents="2", config=FORMAT)]
+    assert "".join(texts) == '{"n": 2}'
+    assert jsbench.endpoint.answers[0].timing.ttft > 0
+
+def test_it_calls_a_tool(jsbench, gemini):
+    def number(n: int) -> None:
+        "Take a number."
+    config = {
+        "tools": [number],
+        "tool_config": {"function_calling_config": {"mode": "ANY"}},
+        "automatic_function_calling": {"disable": True},
+    }
+    answer = gemini.generate_content(model="m", contents="tool 3", config=config)
+    assert answer.function_calls[0].args == {"n": 3}
+    assert jsbench.endpoint.answers[0].instance == {"n": 3}
+
+def test_another_model_is_asked(jsbench, gemini):
+    answer = gemini.generate_content(model="other", contents="4", config=FORMAT)
+    assert answer.model_version == "other"
+"""
 REFUSED = """
 from calling import *
 
@@ -125,6 +166,8 @@ def test_openai_s_client_reads_what_breaks_off(gpt):
 
 def echo(provider: Provider, asked: Asked) -> Reply:
     """Answer with the requested number in the format of the API; report overload first if requested."""
+    if "contents" in asked.body:
+        return by_google(asked)
     last = asked.body["messages"][-1]["content"].split()
     claude = asked.path == "/v1/messages"
     if last[0] == "busy" and [one.body for one in provider.asked].count(asked.body) == 1:
@@ -136,6 +179,18 @@ def echo(provider: Provider, asked: Asked) -> Reply:
     if last[0] == "break":
         return stream_reply(chunk('{"n'), cut=True)
     return (by_anthropic if claude else by_openai)(asked, json.dumps({"n": int(last[-1])}), tool=last[0] == "tool")
+
+
+def by_google(asked: Asked) -> Reply:
+    """Answer with the requested number in the format of Gemini's API."""
+    last = asked.body["contents"][-1]["parts"][0]["text"].split()
+    text = json.dumps({"n": int(last[-1])})
+    if ":streamGenerateContent?" in asked.path:
+        return stream_reply(*map(gemini_wire.delta, text), gemini_wire.stop(), pause=0.02)
+    if last[0] != "tool":
+        model = asked.path.rpartition("/")[2].partition(":")[0]
+        return json_reply({**gemini_wire.whole(gemini_wire.part(text)), "modelVersion": model})
+    return json_reply(gemini_wire.whole({"functionCall": {"name": "number", "args": json.loads(text)}}))
 
 
 def by_openai(asked: Asked, text: str, *, tool: bool) -> Reply:
@@ -173,11 +228,14 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
+    ("engine", "url", "tests", "count"),
+    [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5), ("gemini", "{}", GEMINI, 4)],
 )
 def test_a_provider_s_own_client_is_answered_live_and_from_recordings(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str, url: str, tests: str, count: int
 ) -> None:
+    if engine == "gemini":
+        pytest.importorskip("google.genai", reason="needs the package google-genai")
     monkeypatch.setenv(f"{engine.upper()}_API_KEY", SECRET)
     bench.write({"test_one.py": tests})
     named = (f"--jsbench-engine={engine}", "--jsbench-model=m", f"--jsbench-base-url={url.format(provider.url)}")

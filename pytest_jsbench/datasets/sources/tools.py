@@ -13,8 +13,9 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import ListedCase, SkippedPart, as_schema, schema_case
+from pytest_jsbench.datasets.sources.gemini_notation import to_json_schema
 from pytest_jsbench.datasets.sources.mcp_messages import describe_message
-from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
+from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.schemas.references import follow
 
 Steps = tuple[str, ...]
@@ -222,7 +223,7 @@ def format_schema(value: object) -> object:
     (definition,) = definitions.schemas
     if definition.schema is None:
         raise Unreadable(definition.problem, reason="not_a_schema")
-    return _as_json_schema(follow(value, definition.schema))
+    return to_json_schema(follow(value, definition.schema))
 
 
 def defines_tools(document: object) -> bool:
@@ -250,7 +251,7 @@ def schema_of(document: object, definition: Definition) -> bool | dict[str, Any]
         raise Unreadable("has changed since it was first read")
     if definition.by_name:
         schema = _arguments_schema(schema)
-    return as_schema(_as_json_schema(schema))
+    return as_schema(to_json_schema(schema))
 
 
 def _describe_purpose(tool: Mapping[str, Any], part: Part) -> str:
@@ -509,39 +510,3 @@ def _arguments_schema(arguments: object) -> object:
         properties[name] = convert(schema, unused=None)
     required = [name for name, part in arguments.items() if part.get("nullable") is not True]
     return {"type": "object", "properties": properties, "required": required}
-
-
-#: Type names in Gemini's notation; a tuple, since the type of a schema can be a list, which a set cannot look up.
-_GEMINI_TYPES = tuple(name.upper() for name in _JSON_TYPES)
-_GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-_GEMINI_SPELLING = {
-    "any_of": "anyOf", "min_items": "minItems", "max_items": "maxItems", "min_length": "minLength",
-    "max_length": "maxLength", "min_properties": "minProperties", "max_properties": "maxProperties",
-    "additional_properties": "additionalProperties", "defs": "$defs", "ref": "$ref",
-}  # fmt: skip
-_GEMINI_ONLY = ("propertyOrdering", "property_ordering")
-
-
-def _as_json_schema(schema: object) -> object:
-    """Convert a schema in Gemini's notation to JSON Schema; return other schemas unchanged."""
-    if not isinstance(schema, Mapping) or schema.get("type") not in _GEMINI_TYPES:
-        return schema
-    from pytest_jsbench.datasets.sources.openapi import convert
-
-    return convert(rebuild(schema, _convert_gemini_object), unused=None)
-
-
-def _convert_gemini_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Convert one object of a schema in Gemini's notation; null fields are ignored."""
-    members = {name: value for name, value in schema.items() if value is not None and name not in _GEMINI_ONLY}
-    converted = {_GEMINI_SPELLING.get(name, name): value for name, value in members.items()}
-    kind = converted.get("type")
-    if kind in _GEMINI_TYPES:
-        converted["type"] = str(kind).lower()
-    elif kind == "TYPE_UNSPECIFIED":
-        del converted["type"]
-    for name in _GEMINI_COUNTS:
-        count = converted.get(name)
-        if isinstance(count, str) and count.isdecimal():
-            converted[name] = int(count)
-    return converted

@@ -123,7 +123,9 @@ DEEPEST = 500
 #: Maximum token count; some JSON parsers round larger numbers.
 _MAX_COUNT = 2**53
 _DECODER = json.JSONDecoder()
-_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema")
+#: Fields of a function's schema in Gemini's API; google-genai 3.6 sends the second spelling.
+_GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
+_SCHEMAS = ("parameters", "input_schema", *_GEMINI_SCHEMAS)
 _REQUIRED = ("required", "any", "tool", "function")
 
 
@@ -212,7 +214,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         if name == own:
             schemas[name] = None
         else:  # the arguments of a tool without a schema must still be an object
-            schemas[name] = schema if isinstance(schema, dict) else {"type": "object"}
+            schemas[name] = _as_json_schema(schema) if isinstance(schema, dict) else {"type": "object"}
     if not schemas:
         return None
     choice = body.get("tool_choice") or get(body, "toolConfig", "functionCallingConfig")
@@ -232,6 +234,15 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         required=functions and mode in _REQUIRED,
         single=at_most_one,
     )
+
+
+def _as_json_schema(schema: dict[str, Any]) -> Any:
+    """Return the schema of a tool's arguments, converted from Gemini's notation if it is in that."""
+    if not str(schema.get("type")).isupper():
+        return schema
+    from pytest_jsbench.datasets.sources.gemini_notation import from_gemini
+
+    return from_gemini(schema)
 
 
 def tools_of_offer(offer: ToolOffer) -> Tools:

@@ -14,7 +14,7 @@ from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.core.tool_offers import ToolMode
-from pytest_jsbench.engines.base import Address
+from pytest_jsbench.engines.base import GEMINI_APIS, Address
 from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or_default
 from pytest_jsbench.engines.presets import KEYS
@@ -212,9 +212,7 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
     # v1 is the SDK's default; aliases such as gemini-flash-latest exist only in v1beta.
     version = options.identifier("api_version", default="v1")
-    # The name of a tuned model contains its prefix.
-    named = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
-    path = f"/{version}/{quote(named)}"
+    path = _model_path(version, model)
     reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)
     settings = read_settings(
         config, options, address, model=model, wire=GENERATE_CONTENT, path=path, reasoning=reasoning
@@ -229,6 +227,7 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     return replace(
         settings,
         path=f"{path}:{method}",
+        place=partial(_place, version),
         limit_field="maxOutputTokens",
         seed_field="seed",
         extra_body=generation,
@@ -240,10 +239,29 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     )
 
 
+def _model_path(version: str, model: str) -> str:
+    # the name of a tuned model contains its prefix
+    named = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+    return f"/{version}/{quote(named)}"
+
+
+def _place(version: str, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the path of a call; the path of an application's call is only the method."""
+    if path not in GEMINI_APIS:
+        return path, body
+    method = path.removeprefix("/")
+    return f"{_model_path(version, model)}:{method}{'?alt=sse' if method.startswith('stream') else ''}", body
+
+
 def _authorization(key: Key) -> dict[str, str]:
     return {"x-goog-api-key": key.value}
 
 
 FACTORY = ProviderBatchFactory(
-    settings=gemini_settings, options=OPTIONS, extra="gemini", default_model=DEFAULT_MODEL, batches="GeminiBatches"
+    settings=gemini_settings,
+    options=OPTIONS,
+    extra="gemini",
+    default_model=DEFAULT_MODEL,
+    batches="GeminiBatches",
+    passes_on=GEMINI_APIS,
 )
