@@ -11,6 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.datasets.registry import is_published
+from pytest_jsbench.settings.layers import place_path
 from tests.support.dataset_reading import keys, problem, read, write
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -115,3 +116,8 @@ def test_a_file_without_the_word_still_defines_the_tools_of_its_requests(tmp_pat
     source = requests(tmp_path, REQUEST).removesuffix("@requests")
     assert keys(source) == ["samples::weather"]
     assert not is_published(source)
+
+
+def test_the_word_stays_when_a_configuration_file_places_the_file(tmp_path: Path) -> None:
+    requests(tmp_path, REQUEST)
+    assert place_path("samples.jsonl@requests", tmp_path, tmp_path.parent) == f"{tmp_path.name}/samples.jsonl@requests"
