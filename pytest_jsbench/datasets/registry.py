@@ -185,7 +185,7 @@ def is_published(source: str) -> bool:
     if may_be_bfcl(path) or (parts is not None and parts[1] == REQUESTS):
         return True
     if path.is_dir():
-        return _has_tables(path) or any(map(may_be_bfcl, path.iterdir()))
+        return _has_tables(path) or any(may_be_bfcl(file) for file in files_below(path) if file.parent == path)
     if source.startswith(SERVER) or path.is_file() or parts is not None or glob.has_magic(source):
         return False
     return not _is_python(source) or source in _installed_datasets()
