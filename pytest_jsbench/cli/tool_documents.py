@@ -15,6 +15,7 @@ from pytest_jsbench.core.files import inside
 from pytest_jsbench.core.text import format_count, printable, sentence
 from pytest_jsbench.core.tool_offers import OfferedTool, ToolMode
 from pytest_jsbench.datasets.source_names import SERVER
+from pytest_jsbench.datasets.sources.tool_cases import ANY_CALL
 from pytest_jsbench.datasets.sources.tool_sources import read_source
 
 DOCUMENT = "agent.yaml"
@@ -83,7 +84,7 @@ def _request_for(tool: OfferedTool) -> str:
 
 
 def _expectation(name: str) -> str:
-    """Return the name of the tool as YAML; the tool `none` as a call, since the word means that no call is right."""
-    if name == ToolMode.NONE:
+    """Return the name of the tool as YAML; the tools `none` and `any` as calls, since the words have other meanings."""
+    if name in (ToolMode.NONE, ANY_CALL):
         return f"{{{name}: {{}}}}"
     return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)

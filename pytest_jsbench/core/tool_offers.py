@@ -53,6 +53,9 @@ class ExpectedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     #: Schema to which the arguments must conform, in addition to that of the tool.
     arguments: _Schema = True
+    #: Names of arguments whose texts are compared without case, spaces and some punctuation: `arguments` has them in
+    #: the form that `loose_text.loosen` returns.
+    loose: tuple[str, ...] = ()
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +67,8 @@ class ToolOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     choice: str = ToolMode.AUTO.value
     #: Calls that a correct answer contains, and no others; empty if no tool must be called; None if this is not known.
     expected: tuple[ExpectedCall, ...] | None = None
+    #: Whether a correct answer contains at least one call, of any tool; only if `expected` is None.
+    some_call: bool = False
     #: Whether the expected calls must come in this order.
     in_order: bool = False
     #: Names of tools that must not be called.
@@ -77,6 +82,8 @@ class ToolOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name, count = counts.most_common(1)[0]
         if count > 1:
             raise ValueError(f"tools contains '{printable(name, _LONGEST_SHOWN)}' {count} times; expected unique names")
+        if self.some_call and self.expected is not None:
+            raise ValueError("the case expects both certain calls and any call; expected one of them")
         self._check_known("expected", (call.name for call in self.expected or ()))
         self._check_known("forbidden", self.forbidden)
         if self.choice not in list(ToolMode):
@@ -116,9 +123,14 @@ class ToolOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.mode in (ToolMode.REQUIRED, None)
 
     @property
-    def decisive(self) -> bool:
-        """Whether the model decides if it calls a tool, and the case says what is right."""
-        return self.mode is ToolMode.AUTO and self.expected is not None
+    def expects_call(self) -> bool | None:
+        """Whether the case expects a call if the model decides; None if the case does not say."""
+        return True if self.some_call else None if self.expected is None else bool(self.expected)
+
+    @property
+    def wants_call(self) -> bool:
+        """Whether an answer without a call is wrong."""
+        return self.required or bool(self.demanded) or (self.some_call and self.mode is ToolMode.AUTO)
 
     @property
     def demanded(self) -> tuple[ExpectedCall, ...] | None:

@@ -22,7 +22,7 @@ from pytest_jsbench.core.extensions import find_entry_points, is_reference, load
 from pytest_jsbench.core.text import describe_error, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, Selection, SkippedPart
 from pytest_jsbench.datasets.folders import files_below, is_user_file
-from pytest_jsbench.datasets.source_names import SERVER, split_document
+from pytest_jsbench.datasets.source_names import REQUESTS, SERVER, may_be_bfcl, split_document
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -43,7 +43,7 @@ QUICK: Mapping[str, frozenset[str]] = {
 _KINDS = (
     "builtin, builtin-quick, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
     "an OpenAPI document, tool definitions, package.module:name, optionally with @serialization, mcp:COMMAND or "
-    "mcp:URL, a document of cases, optionally with @ and the source of its tools, "
+    "mcp:URL, a document of cases, optionally with @ and the source of its tools, rows of requests with @requests, "
     "a directory in the layout of the Hugging Face Hub, or a Hub name such as epfl-dlab/JSONSchemaBench, optionally "
     "with @REVISION"
 )
@@ -128,6 +128,10 @@ def _open(selection: Selection) -> Listing:
         return _open_files(selection, [path], root=path.parent)
     if "@" in source and (parts := split_document(source)) is not None:
         _reject_split(selection)
+        if parts[1] == REQUESTS:
+            from pytest_jsbench.datasets.sources.chat_requests import open_requests
+
+            return open_requests(selection, Path(parts[0]).expanduser())
         from pytest_jsbench.datasets.sources.tool_sources import open_document
 
         return open_document(selection, Path(parts[0]).expanduser(), parts[1])
@@ -173,13 +177,16 @@ def load_builtin(key: CaseKey) -> Mapping[str, Any]:
 
 def is_published(source: str) -> bool:
     """
-    Return whether the dataset is published, and not the user's own: built in, in the hub's layout, or
-    from an installed package.
+    Return whether the dataset is published, and not the user's own: built in, in the hub's layout, a suite of tool
+    calls, or from an installed package.
     """
     path = Path(source).expanduser()
+    parts = split_document(source)
+    if may_be_bfcl(path) or (parts is not None and parts[1] == REQUESTS):
+        return True
     if path.is_dir():
-        return _has_tables(path)
-    if source.startswith(SERVER) or path.is_file() or split_document(source) is not None or glob.has_magic(source):
+        return _has_tables(path) or any(may_be_bfcl(file) for file in files_below(path) if file.parent == path)
+    if source.startswith(SERVER) or path.is_file() or parts is not None or glob.has_magic(source):
         return False
     return not _is_python(source) or source in _installed_datasets()
 

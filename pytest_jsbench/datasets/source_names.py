@@ -1,4 +1,4 @@
-"""Recognize the sources that consist of two parts: MCP servers, and documents with the source of their tools."""
+"""Recognize sources of two parts: MCP servers, documents with the source of their tools, and files of requests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 #: Prefix of the command or URL of an MCP server.
 SERVER = "mcp:"
+#: Word after a file's name and an @, if each line of the file is a request with tools.
+REQUESTS = "requests"
 
 
 def split_document(source: str, folder: Path = Path()) -> tuple[str, str] | None:
@@ -18,3 +20,8 @@ def split_document(source: str, folder: Path = Path()) -> tuple[str, str] | None
             return source[:at], source[at + 1 :]
         at = source.find("@", at + 1)
     return None
+
+
+def may_be_bfcl(path: Path) -> bool:
+    """Return whether the file's name begins as those of the Berkeley Function Calling Leaderboard (BFCL) do."""
+    return path.name.startswith("BFCL_v")

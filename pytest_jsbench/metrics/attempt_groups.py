@@ -144,7 +144,11 @@ class AttemptGroups:
         For each answer where the model decided if it calls a tool, its case, whether it called one, and whether that is
         expected.
         """
-        return [(key, bool(calls.called), bool(calls.expected)) for key, calls in self.tool_calls if calls.decisive]
+        return [
+            (key, bool(calls.called), calls.expects_call)
+            for key, calls in self.tool_calls
+            if calls.decided and calls.expects_call is not None
+        ]
 
     @cached_property
     def _tests(self) -> list[tuple[CaseKey, bool | None, Cause | None]]:

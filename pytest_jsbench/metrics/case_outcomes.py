@@ -15,6 +15,7 @@ from pytest_jsbench.core.generations import tpot_ms
 from pytest_jsbench.core.json_values import from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
+from pytest_jsbench.metrics.trigger_comparison import Triggers
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
@@ -67,6 +68,9 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: For each attempt, whether an answer passed at once or after a second try; null if unknown; absent without second
     #: tries.
     repaired: Ends = ()
+    #: For each attempt, whether the answer calls a tool, if the model decided; null without an answer; absent if the
+    #: case offers no tools.
+    triggers: Triggers = ()
     #: For each attempt, the measurements by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens,
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
@@ -108,7 +112,13 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         measures = {name: values[:count] for name, values in self.measures.items()}
         repaired = self.repaired[:count]
         return structs.replace(
-            self, attempts=attempts, matches=matches, tests=tests, repaired=repaired, measures=measures
+            self,
+            attempts=attempts,
+            matches=matches,
+            tests=tests,
+            repaired=repaired,
+            triggers=self.triggers[:count],
+            measures=measures,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +138,13 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if unknown := [end for end in outcome.attempts if end not in _ENDS]:
             message = f"unknown outcome of an attempt: {printable(repr(unknown[0]), 40)}; expected passed, missing or a"
             raise RecordError(f"{message} failure type", found=unknown[0], expected=list(_ENDS))
-        lists = {"values": outcome.matches, "tests": outcome.tests, "repaired": outcome.repaired, **outcome.measures}
+        lists = {
+            "values": outcome.matches,
+            "tests": outcome.tests,
+            "repaired": outcome.repaired,
+            "triggers": outcome.triggers,
+            **outcome.measures,
+        }
         for name, each in lists.items():
             if len(each) not in {0, len(outcome.attempts)}:
                 found = f"{printable(name, 40)} of a case: found {len(each)}"
@@ -177,6 +193,7 @@ def _outcome(
     values = (*matches, *[None] * missing) if any(each is not None for each in matches) else ()
     tests = [None if each.test_outcome is None or each.failed else each.test_outcome.passed for each in ordered]
     ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
+    triggers = [_triggered(attempt) for attempt in ordered]
     measures = [{} if costs is None else _measure(attempt, costs) for attempt in ordered]
     return CaseOutcome(
         schema=schema,
@@ -184,6 +201,7 @@ def _outcome(
         matches=values,
         tests=ended,
         repaired=(*map(_repaired, ordered), *[None] * missing) if has_tries else (),
+        triggers=(*triggers, *[None] * missing) if any(each is not None for each in triggers) else (),
         measures={
             name: (*(measure.get(name) for measure in measures), *[None] * missing)
             for name in MEASURED
@@ -197,6 +215,12 @@ def _repaired(attempt: AttemptFacts) -> bool | None:
     if attempt.repairs is not None:
         return None if attempt.repairs.passed_at is None else attempt.repairs.passed_at > 0
     return None if attempt.failure_type in NOT_THE_MODELS else attempt.passed
+
+
+def _triggered(attempt: AttemptFacts) -> bool | None:
+    """Return whether the answer calls a tool; None without an answer, or if the model did not decide."""
+    calls = attempt.tool_calls
+    return bool(calls.called) if calls is not None and calls.decided else None
 
 
 def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float | None]:

@@ -24,6 +24,7 @@ from pytest_jsbench.metrics.statistics import (
     paired_difference,
     paired_ratio,
 )
+from pytest_jsbench.metrics.trigger_comparison import TriggerComparison, TriggerFigures, compare_triggers
 from pytest_jsbench.records.setting_differences import SettingDifference, differences
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class ComparisonFigures(DifferenceFigures):
     #: Comparison of the share of answers that pass at once or after a second try, over the cases in which this is known
     #: in both runs; absent unless both runs made second tries.
     repairs: NotRequired[EndsFigures]
+    #: Comparison of the decisions to call a tool; absent unless both runs have answers for which the model decided.
+    triggers: NotRequired[TriggerFigures]
     #: Ratio of this run to the other run for each quantity that both runs measured, as a median over cases.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
@@ -202,6 +205,8 @@ class Comparison:
     tests: ComparisonOfEnds | None = None
     #: Comparison of second tries; None unless both runs made some.
     repairs: ComparisonOfEnds | None = None
+    #: Comparison of the decisions to call a tool; None unless the model decided in both runs.
+    triggers: TriggerComparison | None = None
     #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
     #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
@@ -279,6 +284,7 @@ class Comparison:
             **({} if self.values is None else {"values": self.values.to_dict()}),
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
             **({} if self.repairs is None else {"repairs": self.repairs.to_dict()}),
+            **({} if self.triggers is None else {"triggers": self.triggers.to_dict()}),
             **({"ratios": to_json(self.ratios)} if self.ratios else {}),
         }
 
@@ -395,6 +401,7 @@ def compare(
             does="pass at once or after a second try",
             same="the same result of the second tries in each",
         ),
+        triggers=compare_triggers((was.triggers, now.triggers) for was, now in pairs.values()),
         ratios={
             name: ratio
             for name in MEASURES

@@ -20,6 +20,7 @@ from pytest_jsbench.schemas.keywords import KEYWORDS
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfEnds, ValueComparison
+    from pytest_jsbench.metrics.trigger_comparison import TriggerComparison
 
 #: Names of the metrics of a run or a task.
 METRICS = frozenset({*FIGURES, "n"})
@@ -33,6 +34,7 @@ _BASELINE_METRICS = frozenset(
         *("difference", "p_value", "newly_failing", "newly_passing", "n"),
         *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
         *("tests.difference", "tests.p_value", "tests.worse", "tests.n"),
+        *("triggers.f1", "triggers.precision", "triggers.recall", "triggers.n"),
         *(f"{figure}.ratio" for figure in MEASURES.values()),
     }
 )
@@ -45,6 +47,9 @@ _TASKS = "tasks."
 _GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
 _RATIO = ".ratio"
+#: Prefix of the metrics that compare the decisions to call a tool with those of a baseline.
+_TRIGGERS = "triggers."
+_TRIGGER_RATES = frozenset({"triggers.f1", "triggers.precision", "triggers.recall"})
 #: Minimum number of values for each quantile, so that at least one value is expected above the quantile.
 _FEWEST = {"p90": 10, "p95": 20, "p99": 100}
 
@@ -128,7 +133,7 @@ class MetricName:
         """Whether the metric is a rate, or a difference between rates, with an interval."""
         if (row := find_figure(self.metric)) is not None:
             return row.is_rate
-        return self.metric in {"difference", "values.difference", "tests.difference", *RATES_OF_FIELD}
+        return self.metric in {"difference", "values.difference", "tests.difference", *_TRIGGER_RATES, *RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -351,6 +356,8 @@ def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
         return _no_value("nothing to compare")
     if name.metric.endswith(_RATIO):
         return _read_ratio(name, comparison)
+    if name.metric.startswith(_TRIGGERS):
+        return _read_triggers(name, comparison.triggers)
     group, _, metric = name.metric.rpartition(".")
     part: Comparison | ValueComparison | ComparisonOfEnds | None = comparison
     if group:
@@ -372,6 +379,22 @@ def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
         low = -1.0 if group else getattr(comparison.worst, bound)
         high = 1.0
     return Reading(value=value, low=low, high=high, shown=f"{value:+.4g}")
+
+
+def _read_triggers(name: MetricName, triggers: TriggerComparison | None) -> Reading:
+    """Return the reading of the agreement with the baseline's decisions; a missing answer may change it in any way."""
+    if triggers is None:
+        return _no_value("no decisions to call a tool to compare")
+    metric = name.metric.removeprefix(_TRIGGERS)
+    if metric == "n":
+        return _read_count(triggers.n, more=triggers.undecided_now)
+    rate: Proportion = getattr(triggers, metric)
+    value: float | None = getattr(rate, name.bound or "value")
+    if value is None:
+        return _no_value("no answer calls a tool")
+    low, high = (0.0, 1.0) if triggers.undecided_now else (value, value)
+    shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}"
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} ({shown})" if name.bound else shown)
 
 
 def _read_ratio(name: MetricName, comparison: Comparison) -> Reading:

@@ -25,6 +25,7 @@ from pytest_jsbench.core.generations import (
     type_of,
 )
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.tool_offers import ToolMode
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts
@@ -88,8 +89,10 @@ class ToolCalls(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     conforming: int
     #: Names of the tools of the expected calls, as far as the tool choice allows them; None if any call is right.
     expected: tuple[str, ...] | None
-    #: Whether the model decided if it calls a tool, and the case says what is right.
-    decisive: bool
+    #: Whether the model decided if it calls a tool.
+    decided: bool
+    #: Whether the case expects a call; None if the case does not say.
+    expects_call: bool | None
     #: Whether the answer has neither text nor calls, but reasoning.
     only_reasoning: bool
 
@@ -111,7 +114,8 @@ class ToolCalls(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
             called=tuple(call.name for call in generation.calls),
             conforming=record.verdict.conforming_calls or 0,
             expected=None if demanded is None else tuple(call.name for call in demanded),
-            decisive=offer.decisive,
+            decided=offer.mode is ToolMode.AUTO,
+            expects_call=offer.expects_call,
             only_reasoning=bool(generation.reasoning) and not (generation.text.strip() or generation.calls),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
+from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import Completion, FinishReason
+from pytest_jsbench.core.loose_text import loosen
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SyntaxReason, Verdict, no_instance
 
@@ -38,6 +41,8 @@ _KEYWORDS_WITHOUT_PARAMETERS = frozenset(
 )
 #: Maximum length of a tool's name in a message.
 _LONGEST_NAME = 60
+#: Addition to a message about texts that are shown in the form in which they are compared.
+_LOOSELY = " (texts are compared in lower case, without spaces and punctuation)"
 
 
 class ArgumentsJudge(Protocol):
@@ -95,9 +100,9 @@ def decide_without_call(completion: Completion, offer: ToolOffer) -> Verdict | N
     Judge an answer without tool calls to a case that offers tools; return None if a call is not missing, so that the
     text is to be judged.
     """
-    demanded = offer.demanded
-    if not (offer.required or demanded):
+    if not offer.wants_call:
         return None
+    demanded = offer.demanded
     names = offer.allowed if not demanded else tuple(dict.fromkeys(call.name for call in demanded))
     if (leaked := _find_call_in_text(completion.text, offer)) is not None:
         message = f"the text contains a call of '{printable(leaked, _LONGEST_NAME)}' that the server did not return"
@@ -242,9 +247,23 @@ def _judge_expected(call: CalledTool, expected: ExpectedCall, judge: ArgumentsJu
     """Judge the arguments by the expected arguments, which need not name all arguments."""
     if expected.arguments is True:
         return Verdict(failure_type=None, valid=True)
-    verdict = judge.judge(expected.arguments, call.arguments.strip() or "{}")
+    text = call.arguments.strip() or "{}"
+    verdict = judge.judge(expected.arguments, _loosen_arguments(text, expected.loose) if expected.loose else text)
     # arguments that the case does not mention are right, so they are not extra fields
-    return Verdict(failure_type=None, valid=True) if verdict.valid else verdict
+    if verdict.valid:
+        return Verdict(failure_type=None, valid=True)
+    return structs.replace(verdict, message=f"{verdict.message}{_LOOSELY}") if expected.loose else verdict
+
+
+def _loosen_arguments(text: str, names: Sequence[str]) -> str:
+    """Return the arguments with the texts of the named ones in the form in which they are compared."""
+    try:
+        arguments = parse_json(text)
+    except Unreadable:
+        return text  # the judge reports what is wrong
+    if not isinstance(arguments, Mapping):
+        return text
+    return json.dumps({name: loosen(value) if name in names else value for name, value in arguments.items()})
 
 
 def _find_wrong_in_order(rows: Sequence[Sequence[Verdict]]) -> Verdict | None:

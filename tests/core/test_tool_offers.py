@@ -16,6 +16,7 @@ EXPECTED = (ExpectedCall(name="find"),)
         ({"tools": (FIND, COUNT, FIND)}, "tools contains 'find' 2 times; expected unique names"),
         ({"forbidden": ("drop",)}, "forbidden names the tool 'drop'; offered are find, count"),
         ({"expected": (ExpectedCall(name="drop"),)}, "expected names the tool 'drop'; offered are find, count"),
+        ({"expected": (), "some_call": True}, "expects both certain calls and any call; expected one of them"),
         ({"choice": "drop"}, "tool_choice names the tool 'drop'; offered are find, count"),
     ],
 )
@@ -30,13 +31,13 @@ def test_a_run_cannot_choose_a_tool_that_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "allowed", "required", "demanded", "decisive"),
+    ("choice", "allowed", "required", "demanded", "wants_call"),
     [
         ("auto", ("find", "count"), False, EXPECTED, True),
-        ("required", ("find", "count"), True, EXPECTED, False),
+        ("required", ("find", "count"), True, EXPECTED, True),
         ("none", (), False, (), False),
-        ("find", ("find",), True, EXPECTED, False),
-        ("count", ("count",), True, None, False),
+        ("find", ("find",), True, EXPECTED, True),
+        ("count", ("count",), True, None, True),
         (None, ("find", "count"), False, EXPECTED, True),
     ],
 )
@@ -45,10 +46,11 @@ def test_the_choice_decides_which_calls_are_demanded(
     allowed: tuple[str, ...],
     required: bool,
     demanded: tuple[ExpectedCall, ...] | None,
-    decisive: bool,
+    wants_call: bool,
 ) -> None:
     offer = ToolOffer(tools=(FIND, COUNT), expected=EXPECTED).with_choice(choice)
-    assert (offer.allowed, offer.required, offer.demanded, offer.decisive) == (allowed, required, demanded, decisive)
+    assert (offer.allowed, offer.required, offer.demanded) == (allowed, required, demanded)
+    assert offer.wants_call is wants_call
 
 
 def test_a_required_call_is_right_although_the_case_expects_none() -> None:
@@ -58,3 +60,24 @@ def test_a_required_call_is_right_although_the_case_expects_none() -> None:
 def test_the_digest_of_a_case_covers_its_tools_and_what_it_expects() -> None:
     offers = [None, ToolOffer(tools=(FIND,)), ToolOffer(tools=(COUNT,)), ToolOffer(tools=(FIND,), expected=())]
     assert len({question_digest(True, offer) for offer in offers}) == 4
+
+
+@pytest.mark.parametrize(
+    ("expected", "some_call", "expects_call"),
+    [(None, False, None), ((), False, False), (EXPECTED, False, True), (None, True, True)],
+)
+def test_a_case_may_say_whether_it_expects_a_call(
+    expected: tuple[ExpectedCall, ...] | None, some_call: bool, expects_call: bool | None
+) -> None:
+    offer = ToolOffer(tools=(FIND,), expected=expected, some_call=some_call)
+    assert offer.expects_call is expects_call
+
+
+def test_some_call_is_wanted_only_if_the_choice_allows_one() -> None:
+    offer = ToolOffer(tools=(FIND,), some_call=True)
+    assert [offer.with_choice(choice).wants_call for choice in ("auto", "required", "find", "none")] == [
+        True,
+        True,
+        True,
+        False,
+    ]

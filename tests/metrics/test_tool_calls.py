@@ -24,6 +24,7 @@ def answer(
     conforming: int | None = None,
     choice: str | None = None,
     reasoning: str = "",
+    some_call: bool = False,
 ) -> Record:
     """Return the record of an answer with these calls; all of them conform unless `conforming` is set."""
     calls = tuple(CalledTool(name=name, arguments="{}") for name in called)
@@ -32,7 +33,7 @@ def answer(
     verdict = Verdict(failure_type=None, valid=True, conforming_calls=len(calls) if conforming is None else conforming)
     record = examples.record(case_id, generation=generation, verdict=verdict)
     expects = None if expected is None else tuple(ExpectedCall(name=name) for name in expected)
-    offer = examples.offer("find", "count", "drop", expected=expects)
+    offer = structs.replace(examples.offer("find", "count", "drop", expected=expects), some_call=some_call)
     return structs.replace(record, offer=offer, params=GenerationParams(max_tokens=9, tool_choice=choice))
 
 
@@ -54,11 +55,13 @@ def test_a_trigger_is_right_if_the_case_expects_a_call() -> None:
         answer("e", [], []),
         answer("f", ["find"], None),
         answer("g", ["find"], ["find"], choice="required"),
+        answer("h", ["count"], None, some_call=True),
+        answer("i", [], None, some_call=True),
     )
     precision, recall, f1 = found.trigger_precision, found.trigger_recall, found.trigger_f1
-    assert (precision.successes, precision.n) == (2, 3)
-    assert (recall.successes, recall.n) == (2, 3)
-    assert (f1.successes, f1.n) == (4, 6)
+    assert (precision.successes, precision.n) == (3, 4)
+    assert (recall.successes, recall.n) == (3, 5)
+    assert (f1.successes, f1.n) == (6, 9)
     assert f1.value == pytest.approx(2 / 3)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.generations import CalledTool, Completion, FinishReason
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
-from pytest_jsbench.verdicts import Judge, Verdict, decide
+from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = (
@@ -241,3 +241,48 @@ def test_the_token_limit_before_a_call_is_not_a_missing_call(judge: Judge) -> No
 def test_a_content_filter_is_no_missing_call_and_no_pass(judge: Judge, offer: ToolOffer) -> None:
     verdict = decided(judge, offer, text="It ra", finish=FinishReason.CONTENT_FILTER)
     assert (verdict.failure_type, verdict.reason) == ("refusal", "content_filter")
+
+
+def expecting_loosely(*cities: str) -> ToolOffer:
+    schema = {"type": "object", "properties": {"city": {"enum": list(cities)}}, "required": ["city"]}
+    return ToolOffer(tools=TOOLS, expected=(ExpectedCall(name="weather", arguments=schema, loose=("city",)),))
+
+
+@pytest.mark.parametrize("city", ["Oslo, NO", "oslo no", "OSLO-NO."])
+def test_a_loose_argument_is_compared_without_case_and_punctuation(judge: Judge, city: str) -> None:
+    assert decided(judge, expecting_loosely("oslono"), *weather(city)).passed
+
+
+def test_a_loose_argument_with_another_text_is_wrong(judge: Judge) -> None:
+    verdict = decided(judge, expecting_loosely("oslono"), *weather("Oslo, N"))
+    assert verdict.failure_type is FailureType.WRONG_ARGUMENTS
+    assert "oslon" in verdict.message
+    assert "compared in lower case, without spaces and punctuation" in verdict.message
+
+
+def test_other_arguments_than_the_loose_ones_are_compared_exactly(judge: Judge) -> None:
+    schema = {"type": "object", "properties": {"city": {"const": "Oslo"}, "unit": {"const": "c"}}}
+    text = {"type": "string"}
+    tool = OfferedTool(name="weather", parameters={"type": "object", "properties": {"city": text, "unit": text}})
+    offer = ToolOffer(tools=(tool,), expected=(ExpectedCall(name="weather", arguments=schema, loose=("unit",)),))
+    right = CalledTool(name="weather", arguments='{"city": "Oslo", "unit": "C"}')
+    wrong = CalledTool(name="weather", arguments='{"city": "oslo", "unit": "C"}')
+    assert decided(judge, offer, right).passed
+    assert decided(judge, offer, wrong).failure_type is FailureType.WRONG_ARGUMENTS
+
+
+def test_any_call_is_right_if_some_call_is_expected(judge: Judge) -> None:
+    offer = ToolOffer(tools=TOOLS, some_call=True)
+    assert decided(judge, offer, *calls("time")).passed
+    assert decided(judge, offer, *calls("time", "weather")).passed
+    missing = decided(judge, offer, text="Hello.")
+    assert (missing.failure_type, missing.reason) == (FailureType.NO_CALL, None)
+    assert "expected a call of 'weather' or 'time' or 'erase'" in missing.message
+    wrong = decided(judge, offer, *calls("time", arguments='{"city": 3}'))
+    assert wrong.failure_type is FailureType.SCHEMA_VIOLATION
+
+
+def test_some_call_is_not_expected_if_the_run_forbids_calls(judge: Judge) -> None:
+    offer = ToolOffer(tools=TOOLS, some_call=True, choice="none")
+    assert decided(judge, offer, text="Hello.").passed
+    assert decided(judge, offer, *calls("time")).failure_type is FailureType.WRONG_TOOL

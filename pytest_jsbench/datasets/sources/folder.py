@@ -17,6 +17,7 @@ from pytest_jsbench.datasets.documents import (
     YAML_SUFFIXES,
     DocumentFolder,
 )
+from pytest_jsbench.datasets.source_names import may_be_bfcl
 from pytest_jsbench.datasets.sources.tool_pages import ToolPages
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ def open_files(
     selection: Selection, paths: Sequence[Path], *, root: Path, documents: type[DocumentFolder] = DocumentFolder
 ) -> Listing:
     """Open the selected cases of these files, which `documents` reads; the task of a schema file is its directory."""
-    ordered = sorted(set(paths) - _expectations(paths), key=lambda path: path.relative_to(root).parts)
+    skipped = _expectations(paths)
+    if any(map(may_be_bfcl, paths)):
+        from pytest_jsbench.datasets.sources import bfcl
+
+        skipped |= bfcl.find_other_files(paths)
+    ordered = sorted(set(paths) - skipped, key=lambda path: path.relative_to(root).parts)
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
         from pytest_jsbench.datasets.yaml_text import require_yaml
 
@@ -71,6 +77,11 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
 
 
 def _find(folder: DocumentFolder, path: Path, pages: ToolPages) -> Iterator[ListedCase | SkippedPart]:
+    if may_be_bfcl(path):
+        from pytest_jsbench.datasets.sources import bfcl
+
+        if bfcl.is_suite_file(path):
+            return bfcl.find_cases(folder.reader, path)
     inner = path.relative_to(folder.root)
     # test ids must not depend on the location of the directory
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"

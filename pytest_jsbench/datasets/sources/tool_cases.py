@@ -15,6 +15,7 @@ from typing import Any
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.loose_text import loosen
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolMode, ToolOffer
@@ -33,10 +34,12 @@ _FIELDS = frozenset(
 )  # fmt: skip
 #: Word for an answer without a call.
 _NO_CALL = "none"
+#: Word for an answer with at least one call, of any tool.
+ANY_CALL = "any"
 #: Fields of a call in the form of an API.
 _CALL_FIELDS = frozenset({"name", "arguments"})
 #: Fields of an object that states the acceptable values of an argument.
-_VALUE_FIELDS = frozenset({"any_of", "schema", "optional"})
+_VALUE_FIELDS = frozenset({"any_of", "schema", "optional", "loose"})
 #: Function that returns the tools of the source that a document names instead of containing definitions.
 FindTools = Callable[[str], tuple[OfferedTool, ...]]
 
@@ -80,6 +83,8 @@ def list_cases(
 
 def _name_of(row: Mapping[str, Any], number: int) -> str:
     """Return the name of a case without an id: the names of its expected calls, or its number."""
+    if row.get("expect") == ANY_CALL:
+        return ANY_CALL
     try:
         expected = _read_expected(row)
     except Unreadable:
@@ -160,8 +165,9 @@ def _build_case(key: CaseKey, row: Mapping[str, Any], offered: tuple[OfferedTool
     try:
         offer = ToolOffer(
             tools=offered,
-            choice=_read_choice(row.get("tool_choice")),
+            choice=read_choice(row.get("tool_choice")),
             expected=_read_expected(row),
+            some_call=row.get("expect") == ANY_CALL,
             in_order=row.get("in_order") is True,
             forbidden=_read_names(row.get("forbid"), "forbid"),
         )
@@ -217,8 +223,8 @@ def _offer(document: object, definition: tools.Definition) -> OfferedTool:
     )
 
 
-def _read_choice(value: object) -> str:
-    """Return the tool choice of a row, which may have the form of OpenAI's or Anthropic's API."""
+def read_choice(value: object) -> str:
+    """Return a tool choice, also in the form of OpenAI's or Anthropic's API; raise ValueError for other forms."""
     if value is None:
         return ToolMode.AUTO.value
     if isinstance(value, Mapping):
@@ -234,7 +240,7 @@ def _read_choice(value: object) -> str:
 
 def _read_expected(row: Mapping[str, Any]) -> tuple[ExpectedCall, ...] | None:
     """Return the expected calls of a row; None if the row does not say which calls are right."""
-    if "expect" not in row:
+    if "expect" not in row or row["expect"] == ANY_CALL:
         return None
     value = row["expect"]
     if value is None or value == _NO_CALL:
@@ -251,44 +257,51 @@ def _calls_in(value: object) -> Iterator[ExpectedCall]:
             for part in value:
                 yield from _calls_in(part)
         case Mapping() if value.keys() <= _CALL_FIELDS and isinstance(value.get("name"), str):
-            yield ExpectedCall(name=value["name"], arguments=_schema_of_arguments(value.get("arguments")))
+            yield _expect_call(value["name"], value.get("arguments"))
         case Mapping():
             for name, arguments in value.items():
-                yield ExpectedCall(name=str(name), arguments=_schema_of_arguments(arguments))
+                yield _expect_call(str(name), arguments)
         case _:
-            message = (
-                f"expect contains a JSON {json_type(value)}; expected a tool's name, a call, none, or a list of them"
-            )
+            right = "a tool's name, a call, none, any, or a list of calls"
+            message = f"expect contains a JSON {json_type(value)}; expected {right}"
             raise Unreadable(message, reason="bad_row")
 
 
-def _schema_of_arguments(arguments: object) -> bool | dict[str, Any]:
-    """Return the schema of arguments with these values; each may be an object that states which are acceptable."""
+def _expect_call(name: str, arguments: object) -> ExpectedCall:
+    """Return the call of a tool with these arguments; each may be an object that states which values are acceptable."""
     if arguments is None or arguments == {}:
-        return True
+        return ExpectedCall(name=name)
     if not isinstance(arguments, Mapping):
         message = f"the arguments of an expected call are a JSON {json_type(arguments)}; expected an object"
         raise Unreadable(message, reason="bad_row")
-    required = []
-    properties: dict[str, Any] = {}
-    for name, value in arguments.items():
-        properties[str(name)] = _schema_of_value(value)
-        if not (_states_values(value) and value.get("optional") is True):
-            required.append(str(name))
-    return {"type": "object", "properties": properties, "required": required}
+    stated = {str(argument): value for argument, value in arguments.items() if _states_values(value)}
+    schema = {
+        "type": "object",
+        "properties": {str(argument): _schema_of_value(value) for argument, value in arguments.items()},
+        "required": [
+            str(argument) for argument in arguments if stated.get(str(argument), {}).get("optional") is not True
+        ],
+    }
+    loose = tuple(argument for argument, value in stated.items() if value.get("loose") is True)
+    return ExpectedCall(name=name, arguments=schema, loose=loose)
 
 
 def _schema_of_value(value: Any) -> Any:
     if not _states_values(value):
         return {"const": value}
-    return {"enum": list(value["any_of"])} if "any_of" in value else as_schema(value["schema"])
+    if "schema" in value:
+        return as_schema(value["schema"])
+    values = list(value["any_of"])
+    return {"enum": loosen(values) if value.get("loose") is True else values}
 
 
 def _states_values(value: Any) -> bool:
     """Return whether an argument is an object such as `{any_of: [1, 2]}` or `{schema: {type: integer}}`."""
     if not isinstance(value, Mapping) or not value.keys() <= _VALUE_FIELDS:
         return False
-    return isinstance(value.get("any_of"), list) != isinstance(value.get("schema"), Mapping | bool)
+    if isinstance(value.get("schema"), Mapping | bool):
+        return not value.keys() & {"any_of", "loose"}
+    return isinstance(value.get("any_of"), list)
 
 
 def _read_names(value: object, field: str) -> tuple[str, ...]:

@@ -198,7 +198,10 @@ def test_a_row_offers_its_own_tools_and_a_schema_for_an_answer_in_text(tmp_path:
         ({"ask": "?", "prompt": "?"}, "expected one of ask, prompt and messages; found ask and prompt"),
         ({"ask": ""}, "ask is empty; expected text"),
         ({"ask": ["?"]}, "ask is a JSON array; expected text"),
-        ({"ask": "?", "expect": 3}, "expect contains a JSON number; expected a tool's name, a call, none, or a list"),
+        (
+            {"ask": "?", "expect": 3},
+            "expect contains a JSON number; expected a tool's name, a call, none, any, or a list",
+        ),
         (
             {"ask": "?", "expect": {"now": [1]}},
             "the arguments of an expected call are a JSON array; expected an object",
@@ -229,3 +232,25 @@ def test_tools_are_read_only_inside_the_folder(tmp_path: Path) -> None:
 
 def test_duplicate_tools_are_reported(tmp_path: Path) -> None:
     assert "tools contains 'get_weather' 2 times" in problem(agent(tmp_path, {"ask": "?"}, tools=[WEATHER, WEATHER]))
+
+
+def test_any_expects_a_call_of_any_tool(tmp_path: Path) -> None:
+    path = agent(tmp_path, {"ask": "Oslo?", "expect": "any"})
+    assert keys(path) == ["agent::any"]
+    assert offer(path) == ToolOffer(tools=OFFERED, some_call=True)
+
+
+def test_a_loose_value_is_kept_in_the_form_in_which_it_is_compared(tmp_path: Path) -> None:
+    expect = {"get_weather": {"city": {"any_of": ["San Francisco, CA", "SF"], "loose": True}, "day": 1}}
+    (call,) = offer(agent(tmp_path, {"ask": "?", "expect": expect})).expected or ()
+    assert call.loose == ("city",)
+    assert isinstance(call.arguments, dict)
+    assert call.arguments["properties"] == {"city": {"enum": ["sanfranciscoca", "sf"]}, "day": {"const": 1}}
+
+
+def test_a_loose_schema_is_a_value(tmp_path: Path) -> None:
+    value = {"schema": {"type": "string"}, "loose": True}
+    (call,) = offer(agent(tmp_path, {"ask": "?", "expect": {"get_weather": {"city": value}}})).expected or ()
+    assert isinstance(call.arguments, dict)
+    assert call.arguments["properties"] == {"city": {"const": value}}
+    assert call.loose == ()
