@@ -303,7 +303,7 @@ class Runner:
         for tool in offer.tools:
             adapted = self._adapt(tool.parameters)
             if isinstance(adapted, Declined):
-                return structs.replace(adapted, message=f"tool {printable(tool.name, 60)}: {adapted.message}")
+                return name_tool_in_refusal(adapted, tool.name)
             if isinstance(adapted, Failed):
                 return adapted
             tools.append(structs.replace(tool, parameters=copy_of(adapted.schema)))
@@ -359,6 +359,11 @@ def inexpressible(problem: Inexpressible) -> Declined:
     """Return the outcome for a schema that cannot be expressed in the engine's subset of JSON Schema."""
     message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
+
+
+def name_tool_in_refusal(refusal: Declined, tool: str) -> Declined:
+    """Return the refusal of a tool's schema with the name of the tool in its message."""
+    return structs.replace(refusal, message=f"tool {printable(tool, 60)}: {refusal.message}")
 
 
 def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:

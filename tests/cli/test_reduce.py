@@ -228,24 +228,6 @@ def test_case_that_cannot_be_reduced_is_an_error(
     assert words in failed(capsys, "reduce", folder, case)
 
 
-def test_case_with_tools_cannot_be_reduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tool = {"name": "find", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}
-    document = {"tools": [tool], "cases": [{"id": "a", "ask": "Find it.", "expect": "find"}]}
-    (tmp_path / "agent.json").write_text(json.dumps(document))
-    (tmp_path / "answers.json").write_text(json.dumps({"agent::a": "No."}))
-    run = evaluate(
-        "scripted",
-        str(tmp_path / "agent.json"),
-        engine_option={"answers": str(tmp_path / "answers.json")},
-        output=tmp_path / "runs",
-    )
-    assert run.folder is not None
-
-    error = failed(capsys, "reduce", run.folder, "a")
-
-    assert "agent::a offers tools, and only a single schema can be reduced; expected a case without tools" in error
-
-
 def test_directory_of_another_reduction_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fault = "ignore_min_length_below_depth_3"
     folder = run_of(tmp_path, fault, ORDER)
