@@ -48,6 +48,7 @@ from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.run.call_layers import Call, Layer, Limits, RecordedAnswers, Retries, Tries, failed_call
+from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.limits import Admission, Refused
 from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.values import Comparer
@@ -109,6 +110,8 @@ class Runner:
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     #: Limits that determine when a call may be made; None if there are no limits.
     admission: Admission | None = None
+    #: Repeats the calls of a broken server one at a time; None if the user does not allow it.
+    isolation: Isolation | None = None
     #: Waits before a retry; an admission waits by itself, so that it can be stopped.
     sleep: Callable[[float], None] = time.sleep
     #: Maximum number of seconds before the first retry; it doubles with each retry.
@@ -316,6 +319,8 @@ class Runner:
         if isinstance(self.engine, CachingEngine):
             yield RecordedAnswers(self.engine)
         yield Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform)
+        if self.isolation is not None:
+            yield self.isolation
         if self.admission is not None:
             yield Limits(self.admission)
 

@@ -213,6 +213,15 @@ class LimitOptions(OptionGroup, heading="Limits"):
         check=number("seconds, at least 0", least=0),
     )
 
+    isolate_crashes: Option[bool] = Option(
+        "If a server breaks, wait until it answers again, and repeat each request that was in flight alone: the "
+        "request that breaks it again is named, and the others are answered. The server must have a supervisor that "
+        "restarts it (default: off; the `local` engine always does this).",
+        choices=ON_OFF,
+        bare="on",
+        default=False,
+    )
+
 
 class RecordingOptions(OptionGroup, heading="Recordings"):
     """Where answers are recorded, and from where they are replayed."""

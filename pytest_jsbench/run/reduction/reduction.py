@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.datasets.base import ListedCase, Listing
@@ -375,8 +376,7 @@ def _open_session(
         ),
         policy=policy,
         limits=RateLimits(max_cost=options.max_cost),
-        # a retry would hide from which request a server died
-        spec=RunSpec(limits=LimitOptions({"retries": 0} if target.pattern.is_death else {})),
+        spec=RunSpec(limits=_limits(target)),
     )
     metadata = describe_run(plan, Entry.LIBRARY)
     if options.max_cost is not None:
@@ -392,6 +392,16 @@ def _open_session(
             session.begin(())
             session.open(cases=())
             yield session
+
+
+def _limits(target: ReductionTarget) -> LimitOptions:
+    """Return the limits of the calls: a retry would hide from which request a server died."""
+    if not target.pattern.is_death:
+        return LimitOptions({})
+    generation = target.record.generation
+    # a server that one request breaks is found broken in the same way
+    broke = isinstance(generation, Failed) and generation.broke_server
+    return LimitOptions({"retries": 0, "isolate_crashes": broke})
 
 
 def _take_over(folder: Path, metadata: RunMetadata, *, keeps_faults: bool) -> Path | None:
