@@ -72,6 +72,7 @@ EXAMPLES: Mapping[str, str] = {
     "timeout": "60",
     "retries": "4",
     "isolate_crashes": "on",
+    "reduce": "3",
     "patience": "900",
     "repeats": "5",
     "dry_run": "on",

@@ -392,6 +392,14 @@ class OutputOptions(OptionGroup, heading="Output"):
         bare="on",
         default=False,
     )
+    reduce: Option[int | None] = Option(
+        "At the end of the run, reduce the first N distinct failures like `jsbench reduce`, with at most 100 calls "
+        "each, within --jsbench-max-cost. The results are in the run's directory, and the summary has a line for each "
+        "(default: none).",
+        "N",
+        check=whole(1),
+        keyword="",
+    )
     export: Option[Sequence[tuple[str, Path]]] = Option(
         "Also write the run with an exporter: every_eval_ever, an installed package's exporter, or "
         "package.module:function. Repeatable.",

@@ -80,6 +80,8 @@ class ReductionOptions:
     max_calls: int = MOST_CALLS
     #: Maximum cost in US dollars; None for no limit.
     max_cost: float | None = None
+    #: Further limits of the calls, such as requests per minute.
+    limits: RateLimits = field(default_factory=RateLimits)
     #: Number of concurrent calls; None for the engine's default.
     concurrency: int | None = None
     #: Seconds to wait until a server that died answers again.
@@ -375,7 +377,7 @@ def _open_session(
             labelled=listing if is_labelled else None,
         ),
         policy=policy,
-        limits=RateLimits(max_cost=options.max_cost),
+        limits=replace(options.limits, max_cost=options.max_cost),
         spec=RunSpec(limits=_limits(target)),
     )
     metadata = describe_run(plan, Entry.LIBRARY)

@@ -94,6 +94,11 @@ class FailurePattern:
         parts = [part for part in (self.keyword, self.reason) if part]
         return f"{self.failure_type.value} ({', '.join(parts)})" if parts else self.failure_type.value
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What distinguishes this failure from others: two failures of different schemas may have the same identity."""
+        return self.failure_type, self.reason, self.keyword, self.is_escaped, mask_names(self.message, ())
+
     def matches(self, record: Record, hidden: Collection[str], *, tool: str | None = None) -> bool:
         """
         Return whether the record has the same failure; the hidden names make no difference in messages.
