@@ -153,6 +153,17 @@ def test_death_of_a_server_is_checked_after_each_failure(tmp_path: Path) -> None
     assert len(controls) == len(failures) > 0
 
 
+def test_request_that_breaks_the_server_is_reduced_in_the_same_way(tmp_path: Path) -> None:
+    schema = {**ORDER, "properties": {**ORDER["properties"], "pair": {"prefixItems": [{"type": "string"}, {}]}}}
+    folder = run_of(tmp_path, "die_of_tuples", schema, isolate_crashes=True)
+
+    result = reduce_order(folder, "die_of_tuples")
+
+    assert (result["failure_type"], result["reason"]) == ("api_error", "crash")
+    assert result["evidence"]["others"] == 0
+    assert result["schema"] == {"$schema": ORDER["$schema"], "prefixItems": [{}]}
+
+
 def test_adaptation_needs_no_engine(tmp_path: Path) -> None:
     schema = {
         **ORDER,
