@@ -71,6 +71,8 @@ EXAMPLES: Mapping[str, str] = {
     "shard": "2/5",
     "timeout": "60",
     "retries": "4",
+    "isolate_crashes": "on",
+    "reduce": "3",
     "patience": "900",
     "repeats": "5",
     "dry_run": "on",

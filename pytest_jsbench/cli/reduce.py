@@ -26,10 +26,12 @@ def add_reduce(commands: Any) -> None:
         "reduce",
         help="find the smallest schema that still fails like a case of a run",
         description="Remove and simplify parts of a failing case's schema as long as it fails in the same way: with "
-        "the same failure type and keyword, the same refusal, or the same fault. A model is called several times for "
-        "each step, until a sequential test decides; a grammar or an adaptation is called once. Then replace names "
-        "and texts by neutral ones, and check that the result still fails. Calls are recorded in the output directory: "
-        "the same command continues an interrupted reduction. Exit with 0 if the result can be shared.",
+        "the same failure type and keyword, the same refusal, or the same fault. If the case offers tools, find the "
+        "smallest set of tools that fails for the same tool, and reduce their schemas and the messages. A model is "
+        "called several times for each step, until a sequential test decides; a grammar or an adaptation is called "
+        "once. Then replace names and texts by neutral ones, and check that the result still fails. Calls are recorded "
+        "in the output directory: the same command continues an interrupted reduction. "
+        "Exit with 0 if the result can be shared.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's directory or records.jsonl")
     parser.add_argument("case", metavar="CASE", help="a failing case of the run: task::id, or its id")
@@ -80,12 +82,11 @@ def _reduce(options: argparse.Namespace, out: Output) -> bool:
     prepare_folder(folder)
     given = {name: getattr(options, name) for name in (*_ENGINE_OPTIONS, "engine_option") if getattr(options, name)}
     if not options.json:
-        size = format_count(target.original.schema_size, "byte")
-        out.lines([f"{target.record.key}: {printable(target.pattern.text)}, {size}"])
+        out.lines([f"{target.record.key}: {printable(target.pattern.text)}, {target.original.size_text}"])
 
     def show(candidate: Candidate, calls: int) -> None:
         if not options.json:
-            out.lines([f"  {format_count(candidate.schema_size, 'byte')} after {format_count(calls, 'call')}"])
+            out.lines([f"  {candidate.size_text} after {format_count(calls, 'call')}"])
 
     with flag_names_in_errors(options), handle_sigterm():
         reduction = reduce_target(
@@ -109,17 +110,21 @@ def _reduce(options: argparse.Namespace, out: Output) -> bool:
 
 def _lines(reduction: Reduction, folder: Path) -> list[str]:
     """Return the lines about a result: the schema, its failure, and how it can be shown to others."""
-    from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, reproducing_command
+    from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, document_of, reproducing_command
 
     form = reduction.smallest if reduction.shareable is None else reduction.shareable
     evidence = reduction.shareable_evidence or reduction.evidence
     before, after = reduction.original.schema_size, reduction.smallest.schema_size
-    lines = ["", *json_text(form.schema, indent=2).splitlines()]
+    messages = reduction.messages if reduction.shareable is None else ()
+    lines = ["", *json_text(document_of(form, messages), indent=2).splitlines()]
     if form.answer is not None:
         lines += ["", "answer:", *json_text(form.answer.value, indent=2).splitlines()]
     message = f": {printable(evidence.message)}" if evidence.message else ""
+    lines.append("")
+    offers = reduction.original.offer, reduction.smallest.offer
+    if offers[0] is not None and offers[1] is not None:
+        lines.append(f"tools    {len(offers[0].tools)} -> {len(offers[1].tools)}")
     lines += [
-        "",
         f"size     {before:,} -> {after:,} bytes, {format_count(reduction.calls, 'call')}",
         f"failure  {printable(reduction.failure.text)}, {evidence.text}{message}",
     ]

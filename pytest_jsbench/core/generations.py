@@ -407,6 +407,8 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
     message: str
     #: HTTP status; None if there was no response.
     status: int | None = write_always(None)
+    #: Whether the server broke while this was the only call in flight, so that this request is the cause.
+    broke_server: bool = False
 
     # A failed call has none of these parts of other generations; they are not written.
     timing = usage = sent = None
@@ -459,6 +461,7 @@ class CallError(JSBenchError):
         retry_after: float | None = None,
         was_truncated: bool = False,
         closed: bool = False,
+        broke_server: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -470,6 +473,8 @@ class CallError(JSBenchError):
         self.was_truncated = was_truncated
         #: Whether the server accepted the connection and then closed it, possibly because of the request.
         self.closed = closed
+        #: Whether the server broke while this was the only call in flight.
+        self.broke_server = broke_server
 
     def with_message(self, message: str) -> CallError:
         """Return the same error with another message."""
@@ -480,6 +485,7 @@ class CallError(JSBenchError):
             retry_after=self.retry_after,
             was_truncated=self.was_truncated,
             closed=self.closed,
+            broke_server=self.broke_server,
         )
 
 

@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import tempfile
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_jsbench.core.call_lock import CallLock
 from pytest_jsbench.core.files import private, write_atomically
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http.calls import Deadline, EnclosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
 
+    from pytest_jsbench.core.call_lock import InFlight
     from pytest_jsbench.engines.http.client import Client
 
 T = TypeVar("T")
@@ -48,8 +50,6 @@ _PROBE = 2.0
 _PAUSE = 0.1
 #: Time allowed for a restart in addition to the server's start timeout, in seconds.
 _RESTART_GRACE = 30.0
-#: Maximum time that a call waits for the other calls, in seconds; each of them reaches its own timeout long before.
-_LONGEST_WAIT = 24 * 3600.0
 #: Maximum number of attempts to restart the server, because its port may still be in use for a moment.
 _ATTEMPTS = 3
 
@@ -66,38 +66,18 @@ class ServerState:
     failure: str = ""
 
 
-class InFlight:
-    """A call in flight, registered until its SQLite connection is closed."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def is_only(self) -> bool:
-        """Return whether no other call is in flight; if so, no further call can start until this call has ended."""
-        try:
-            # a commit succeeds only while no other process has a shared lock
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            # the commit keeps its lock, so that no call reaches a stopped server before it is restarted
-            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._connection.execute("INSERT INTO calls VALUES (0)")
-            self._connection.execute("COMMIT")
-        except sqlite3.OperationalError:
-            return False
-        return True
-
-
 class SharedState:
     """State of one server, shared by all processes of a run in a private directory named after the server's key."""
 
     def __init__(self, key: str) -> None:
         name = hashlib.sha256(f"state of {key}".encode()).hexdigest()[:24]
         self.folder = Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"
+        self._calls = CallLock(self.folder / "calls.db")
 
     def create(self) -> None:
         """Create the directory for a server that has just started."""
         self.folder.mkdir(mode=0o700)
-        with closing(self._connect()) as connection:
-            connection.execute("CREATE TABLE calls (call)")
+        self._calls.create()
         self.write(ServerState(starts=1, ready=True))
 
     def write(self, state: ServerState) -> None:
@@ -119,21 +99,12 @@ class SharedState:
     def _report(self, starts: int) -> Path:
         return self.folder / f"stuck-{starts}"
 
-    @contextmanager
-    def register_call(self, *, alone: bool) -> Iterator[InFlight]:
+    def register_call(self, *, alone: bool) -> AbstractContextManager[InFlight]:
         """
         Count a call as in flight during the block; if `alone`, make sure that no other call is in flight at the same
         time.
         """
-        with closing(self._connect()) as connection:
-            connection.execute("BEGIN EXCLUSIVE" if alone else "BEGIN")
-            # SQLite takes the shared lock at the first read in a transaction.
-            connection.execute("SELECT call FROM calls LIMIT 1").fetchall()
-            yield InFlight(connection)
-
-    def _connect(self) -> sqlite3.Connection:
-        path = private(self.folder / "calls.db")
-        return sqlite3.connect(path, timeout=_LONGEST_WAIT, isolation_level=None)
+        return self._calls.register(alone=alone)
 
 
 class Supervisor:
@@ -293,5 +264,7 @@ class RestartGuard:
         """Return the error for a call that stopped the server while no other call was in flight."""
         cause = f"{self._subject} ({error.message}, with no other call in flight); the server was restarted"
         if error.kind is FaultKind.TIMEOUT:
-            return CallError(FaultKind.HANG, f"the local server stopped answering while processing {cause}")
-        return CallError(FaultKind.CRASH, f"the process of the local server ended while processing {cause}")
+            message = f"the local server stopped answering while processing {cause}"
+            return CallError(FaultKind.HANG, message, broke_server=True)
+        message = f"the process of the local server ended while processing {cause}"
+        return CallError(FaultKind.CRASH, message, broke_server=True)

@@ -40,6 +40,8 @@ class EvaluationOptions(TypedDict, total=False):
     concurrency: int | None
     repeats: int
     retries: int
+    #: Whether to repeat the requests that a broken server interrupted one at a time, to find the cause.
+    isolate_crashes: bool
     shard: str
     #: Whether to wait for a provider's batch (`wait`, or True), or to check it only once (`leave`).
     batch: Literal["wait", "leave", True]

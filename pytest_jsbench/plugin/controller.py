@@ -88,6 +88,8 @@ class Controller:
         self.decision = GateDecision()
         #: Number of recordings that no test used; 0 unless the run included all tests.
         self.unasked = 0
+        #: Labels and lines about the failures that were reduced.
+        self.reductions: list[tuple[str, str]] = []
         #: Lines about content of the dataset without tests, and about likely mistakes in its schemas.
         self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
@@ -266,6 +268,10 @@ class Controller:
         session.exitstatus = verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
+        if self._context.plan.spec.outputs.reduce is not None and session.exitstatus in _ENDS:
+            from pytest_jsbench.plugin.failure_reductions import reduce_failures
+
+            self.reductions += reduce_failures(self._context, run, self._context.plan.spec.outputs.reduce)
         if (self._context.plan.spec.recordings.record or self._context.plan.spec.recordings.replay) is not None:
             from pytest_jsbench.plugin.unused_recordings import note_unused
 

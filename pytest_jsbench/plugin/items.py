@@ -368,6 +368,7 @@ def _properties(attempt: AttemptFacts) -> dict[str, object]:
         "attempt": attempt.attempt.name(several=True),
         "failure_type": attempt.failure_type and attempt.failure_type.value,
         "reason": attempt.reason,
+        "broke_server": attempt.broke_server or None,
         "codes": ", ".join(attempt.codes) or None,
         "keyword": attempt.broken[0] if attempt.broken else None,
         "notes": ", ".join(note.value for note in attempt.notes) or None,

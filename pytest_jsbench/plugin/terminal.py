@@ -136,7 +136,7 @@ class Terminal:
         most_pairs = None if is_verbose else _MOST_PAIRS
         lines = report_lines(report(run, summary, keywords=is_verbose, most_pairs=most_pairs), width)
         lines += fact_lines(decision.facts(), width)
-        facts = [*self._facts(summary), *_other_drafts(run)]
+        facts = [*self._controller.reductions, *self._facts(summary), *_other_drafts(run)]
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
             facts += self._next_steps(run, summary)
         for fact in facts:

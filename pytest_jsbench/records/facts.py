@@ -184,6 +184,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     scores: Mapping[str, tuple[int, int]] = {}
     #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
     tool_calls: ToolCalls | None = None
+    #: Whether the server broke while this was the only call in flight.
+    broke_server: bool = False
 
     def __post_init__(self) -> None:
         """Intern names, so that equal names in many facts take memory only once."""
@@ -282,6 +284,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
             keywords=record.used_keywords,
             asked_otherwise=None if record.sent is None else record.sent.asked_otherwise,
             tool_calls=ToolCalls.of(record),
+            broke_server=isinstance(generation, Failed) and generation.broke_server,
         )
 
 

@@ -183,6 +183,13 @@ class Run:
         """Return the attempt's name as in its node id, with its number if the case has several attempts."""
         return attempt.name(several=self.metadata.repeats > 1 or attempt.repeat > 0)
 
+    @property
+    def broke_server(self) -> tuple[str, ...]:
+        """Names of the attempts whose request broke the server while it was the only one in flight."""
+        return tuple(
+            outcome.attempt.name(several=self.metadata.repeats > 1) for outcome in self.outcomes if outcome.broke_server
+        )
+
     def unrecorded(self) -> dict[Attempt, Missing | None]:
         """Return the planned attempts that have no record, in order, each with the reason if known."""
         reasons = {attempt.attempt: attempt for attempt in self.missing}

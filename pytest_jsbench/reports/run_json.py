@@ -86,6 +86,8 @@ class FinishedRun(TypedDict):
     complete: bool
     #: Number of records that were reused from an interrupted run.
     resumed: Natural
+    #: Attempts whose request broke the server while it was the only one in flight; absent if there are none.
+    broke_server: NotRequired[list[str]]
 
 
 class RunFile(EvaluationHead, VariantFigures):
@@ -139,6 +141,7 @@ def run_to_dict(
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": summary.total.complete,
             "resumed": run.resumed,
+            **({"broke_server": list(run.broke_server)} if run.broke_server else {}),
             "dataset": {**run.metadata.dataset, "digest": digest(sorted(cases))},
         },
         "verdict": None if run.verdict is None else to_json(run.verdict),

@@ -28,6 +28,7 @@ from pytest_jsbench.reports.blocks import (
     share_text,
     table_of_figures,
 )
+from pytest_jsbench.reports.crash_facts import facts_of_crashes
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
 from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
@@ -297,6 +298,7 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
     yield from _facts_of_recordings(run)
     yield from _facts_of_grammars(summary.total)
     yield from _facts_of_failures(run.metadata, summary.total)
+    yield from facts_of_crashes(run)
     yield from _facts_of_usage(run.metadata, summary)
 
 

@@ -48,6 +48,7 @@ from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.run.call_layers import Call, Layer, Limits, RecordedAnswers, Retries, Tries, failed_call
+from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.limits import Admission, Refused
 from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.values import Comparer
@@ -109,6 +110,8 @@ class Runner:
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     #: Limits that determine when a call may be made; None if there are no limits.
     admission: Admission | None = None
+    #: Repeats the calls of a broken server one at a time; None if the user does not allow it.
+    isolation: Isolation | None = None
     #: Waits before a retry; an admission waits by itself, so that it can be stopped.
     sleep: Callable[[float], None] = time.sleep
     #: Maximum number of seconds before the first retry; it doubles with each retry.
@@ -303,7 +306,7 @@ class Runner:
         for tool in offer.tools:
             adapted = self._adapt(tool.parameters)
             if isinstance(adapted, Declined):
-                return structs.replace(adapted, message=f"tool {printable(tool.name, 60)}: {adapted.message}")
+                return name_tool_in_refusal(adapted, tool.name)
             if isinstance(adapted, Failed):
                 return adapted
             tools.append(structs.replace(tool, parameters=copy_of(adapted.schema)))
@@ -316,6 +319,8 @@ class Runner:
         if isinstance(self.engine, CachingEngine):
             yield RecordedAnswers(self.engine)
         yield Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform)
+        if self.isolation is not None:
+            yield self.isolation
         if self.admission is not None:
             yield Limits(self.admission)
 
@@ -359,6 +364,11 @@ def inexpressible(problem: Inexpressible) -> Declined:
     """Return the outcome for a schema that cannot be expressed in the engine's subset of JSON Schema."""
     message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
+
+
+def name_tool_in_refusal(refusal: Declined, tool: str) -> Declined:
+    """Return the refusal of a tool's schema with the name of the tool in its message."""
+    return structs.replace(refusal, message=f"tool {printable(tool, 60)}: {refusal.message}")
 
 
 def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:

@@ -203,4 +203,4 @@ def maximum_usage(request: Request) -> Estimate:
 
 def failed_call(error: CallError) -> Failed:
     """Return the outcome of a call that raised this error."""
-    return Failed(kind=error.kind, message=error.message, status=error.status)
+    return Failed(kind=error.kind, message=error.message, status=error.status, broke_server=error.broke_server)

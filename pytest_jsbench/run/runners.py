@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.call_lock import CallLock
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
@@ -22,6 +24,8 @@ from pytest_jsbench.engines.registry import find, require_forwarding
 from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.call_layers import Limits
+from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.project_runner import ProjectRunner
@@ -224,9 +228,11 @@ class Runners:
 
         info = replace(describe(variant.factory, variant.engine), streaming=False)
         runner = self._new_runner(variant, BatchedEngine(self._handover.answers, info))
-        return replace(runner, retries=0, admission=None)
+        return replace(runner, retries=0, admission=None, isolation=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
+        who = self._handover.metadata.of_variant(variant.name).engine_asked
+        admission = self.admission(variant.name, who, variant.engine)
         return Runner(
             engine=self._recording(variant, engine),
             judge=self._judge(),
@@ -237,9 +243,22 @@ class Runners:
             origin=Origin(run=variant.user_settings),
             context=variant.context or engine.info.context,
             comparers=self._plan.comparers,
-            admission=self.admission(
-                variant.name, self._handover.metadata.of_variant(variant.name).engine_asked, variant.engine
-            ),
+            admission=admission,
+            isolation=self._isolation(variant, engine, admission),
+        )
+
+    def _isolation(self, variant: Variant, engine: Engine, admission: Admission) -> Isolation | None:
+        """Return the layer that finds the request that breaks the variant's server; None if the user does not ask."""
+        if not self._plan.spec.limits.isolate_crashes:
+            return None
+        server = f"{variant.engine.name}{_address_suffix(variant.engine)}"
+        lock = CallLock(self._handover.shared / f"in-flight-{digest(server).removeprefix('sha256:')[:24]}.db")
+        lock.create()
+        return Isolation(
+            lock=lock,
+            check=partial(Limits(admission).call, lambda request, _: engine.generate(request)),
+            patience=admission.patience,
+            sleep=admission.sleep,
         )
 
     def _build(self, variant: Variant, make: Callable[[EngineConfig], T]) -> T:
@@ -259,6 +278,7 @@ class Runners:
             engine=engine,
             context=variant.context or engine.info.context,
             admission=self.admission(variant.name, _answered_by(engine), config),
+            isolation=None,
             adapter=runner.adapter if mode == "verbatim" or subset is None else adapter(f"{mode}:{subset}"),
         )
 

@@ -213,6 +213,15 @@ class LimitOptions(OptionGroup, heading="Limits"):
         check=number("seconds, at least 0", least=0),
     )
 
+    isolate_crashes: Option[bool] = Option(
+        "If a server breaks, wait until it answers again, and repeat each request that was in flight alone: the "
+        "request that breaks it again is named, and the others are answered. The server must have a supervisor that "
+        "restarts it (default: off; the `local` engine always does this).",
+        choices=ON_OFF,
+        bare="on",
+        default=False,
+    )
+
 
 class RecordingOptions(OptionGroup, heading="Recordings"):
     """Where answers are recorded, and from where they are replayed."""
@@ -382,6 +391,14 @@ class OutputOptions(OptionGroup, heading="Output"):
         choices=ON_OFF,
         bare="on",
         default=False,
+    )
+    reduce: Option[int | None] = Option(
+        "At the end of the run, reduce the first N distinct failures like `jsbench reduce`, with at most 100 calls "
+        "each, within --jsbench-max-cost. The results are in the run's directory, and the summary has a line for each "
+        "(default: none).",
+        "N",
+        check=whole(1),
+        keyword="",
     )
     export: Option[Sequence[tuple[str, Path]]] = Option(
         "Also write the run with an exporter: every_eval_ever, an installed package's exporter, or "

@@ -153,6 +153,17 @@ def test_death_of_a_server_is_checked_after_each_failure(tmp_path: Path) -> None
     assert len(controls) == len(failures) > 0
 
 
+def test_request_that_breaks_the_server_is_reduced_in_the_same_way(tmp_path: Path) -> None:
+    schema = {**ORDER, "properties": {**ORDER["properties"], "pair": {"prefixItems": [{"type": "string"}, {}]}}}
+    folder = run_of(tmp_path, "die_of_tuples", schema, isolate_crashes=True)
+
+    result = reduce_order(folder, "die_of_tuples")
+
+    assert (result["failure_type"], result["reason"]) == ("api_error", "crash")
+    assert result["evidence"]["others"] == 0
+    assert result["schema"] == {"$schema": ORDER["$schema"], "prefixItems": [{}]}
+
+
 def test_adaptation_needs_no_engine(tmp_path: Path) -> None:
     schema = {
         **ORDER,
@@ -226,24 +237,6 @@ def test_case_that_cannot_be_reduced_is_an_error(
     folder = run_of(tmp_path, "never_fail", ORDER)
 
     assert words in failed(capsys, "reduce", folder, case)
-
-
-def test_case_with_tools_cannot_be_reduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tool = {"name": "find", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}
-    document = {"tools": [tool], "cases": [{"id": "a", "ask": "Find it.", "expect": "find"}]}
-    (tmp_path / "agent.json").write_text(json.dumps(document))
-    (tmp_path / "answers.json").write_text(json.dumps({"agent::a": "No."}))
-    run = evaluate(
-        "scripted",
-        str(tmp_path / "agent.json"),
-        engine_option={"answers": str(tmp_path / "answers.json")},
-        output=tmp_path / "runs",
-    )
-    assert run.folder is not None
-
-    error = failed(capsys, "reduce", run.folder, "a")
-
-    assert "agent::a offers tools, and only a single schema can be reduced; expected a case without tools" in error
 
 
 def test_directory_of_another_reduction_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,7 @@ def test_only_call_that_stops_the_server_is_blamed_at_once(guard: RestartGuard, 
         call(guard, server.stop)
 
     assert caught.value.kind is FaultKind.HANG
+    assert caught.value.broke_server
     assert server.restarts == 1
 
 
@@ -87,6 +88,7 @@ def test_only_call_that_ends_the_server_is_blamed_at_once(guard: RestartGuard, s
         call(guard, server.end)
 
     assert caught.value.kind is FaultKind.CRASH
+    assert caught.value.broke_server
     assert server.restarts == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -71,6 +72,40 @@ def die_of_tuples(request: Request) -> object:
     if any("prefixItems" in part for _, part in _levels(request.schema)):
         raise CallError(FaultKind.CONNECTION, "the server closed the connection")
     return {"text": "{}"}
+
+
+def refuse_a_tool_with_unique_items(request: Request) -> object:
+    """Refuse all tools if one has `uniqueItems`, in words that name no tool."""
+    assert request.offer is not None
+    if any("uniqueItems" in part for tool in request.offer.tools for _, part in _levels(tool.parameters)):
+        return {"decline": "unsupported_schema", "message": "uniqueItems is not supported"}
+    return {"calls": []}
+
+
+def call_with_short_texts(request: Request) -> object:
+    """Call the tool that the last message names, with empty texts for `minLength`."""
+    assert request.offer is not None
+    text = request.prompt.messages[-1].content
+    tool = next((tool for tool in request.offer.tools if re.search(rf"\b{tool.name}\b", text)), None)
+    if tool is None:
+        return "No."
+    return {"calls": [{"name": tool.name, "arguments": json.loads(_deep_value(tool.parameters))}]}
+
+
+def confuse_tools_with_the_same_parameter(request: Request) -> object:
+    """Call the last tool with a parameter that the expected tool has too, if the first message is a system message."""
+    assert request.offer is not None
+    tools = request.offer.tools
+    names = {tool.name: set(_properties(tool.parameters)) for tool in tools}
+    asked = next((name for name in names if name in request.prompt.messages[-1].content), "")
+    others = [name for name in names if name != asked and names[name] & names.get(asked, set())]
+    instructed = request.prompt.messages[0].role == "system"
+    return {"calls": [{"name": others[-1] if others and instructed else asked, "arguments": {}}]}
+
+
+def _properties(schema: Any) -> dict[str, Any]:
+    properties: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    return properties
 
 
 def never_fail(request: Request) -> object:

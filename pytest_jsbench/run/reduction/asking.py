@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_jsbench.adaptation import Inexpressible
 from pytest_jsbench.core.cases import Case, CaseKey
-from pytest_jsbench.core.generations import Failed, FaultKind
+from pytest_jsbench.core.generations import Declined, Failed, FaultKind
+from pytest_jsbench.core.messages import Message, check_calls
 from pytest_jsbench.datasets.base import Instance, ListedCase
 from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records.records import Attempt, Missing, Record
-from pytest_jsbench.run.attempts import inexpressible
+from pytest_jsbench.run.attempts import inexpressible, name_tool_in_refusal
 from pytest_jsbench.run.question import Question
 from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.same_failure import FailurePattern
+from pytest_jsbench.run.reduction.tool_parts import default_request
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
 from pytest_jsbench.verdicts.verdicts import SecondOpinion
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Adapted
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
-    from pytest_jsbench.core.messages import Message
     from pytest_jsbench.run.session import RunSession
 
 #: Task of the candidates' keys in the records of a reduction.
@@ -106,13 +107,30 @@ class AdaptationAsker:
 
     def ask(self, candidate: Candidate, number: int) -> CandidateReply:  # noqa: ARG002  each time has the same result
         """Adapt the candidate's schema, and compare the refusal."""
-        if (problem := self._judge.inspect(candidate.schema)) is not None:
+        problem = find_invalid_schema(candidate, self._judge)
+        if problem is not None:
             return CandidateReply(fails=False, message=problem.message)
-        adapted = self._adapt(candidate.schema)
-        if not isinstance(adapted, Inexpressible):
+        refused = first_refused(candidate, self._adapt)
+        if refused is None:
             return CandidateReply(fails=False)
-        record = refusal_record(inexpressible(adapted), candidate.schema, self._judge)
+        record = refusal_record(refused, candidate.schema, self._judge)
         return CandidateReply(fails=self._pattern.matches(record, self._hidden), message=record.verdict.message)
+
+
+def find_invalid_schema(candidate: Candidate, judge: Judge) -> Verdict | None:
+    """Return the problem of the first schema that is invalid; None if all are valid."""
+    schemas = map(candidate.document_at, candidate.schema_places)
+    return next((problem for schema in schemas if (problem := judge.inspect(schema)) is not None), None)
+
+
+def first_refused(candidate: Candidate, adapt: Callable[[Schema], Adapted | Inexpressible]) -> Declined | None:
+    """Return the refusal of the first schema that cannot be adapted, as an attempt has it; None if there is none."""
+    for place in candidate.schema_places:
+        adapted = adapt(candidate.document_at(place))
+        if isinstance(adapted, Inexpressible):
+            refusal = inexpressible(adapted)
+            return name_tool_in_refusal(refusal, place.tool) if place.tool else refusal
+    return None
 
 
 def refusal_record(generation: Generation, schema: Schema, judge: Judge) -> Record:
@@ -168,13 +186,16 @@ class SessionAsker:
 
     def ask(self, candidate: Candidate, number: int) -> CandidateReply:
         """Ask about the candidate; if a server may have died of it, check that the server still works."""
-        if (problem := self._session.judge().inspect(candidate.schema)) is not None:
+        problem = find_invalid_schema(candidate, self._session.judge())
+        if problem is not None:
             return CandidateReply(fails=False, message=problem.message)
         key = CaseKey(task=TASK, id=candidate.digest.removeprefix("sha256:")[:_DIGITS])
+        if not self._are_messages_valid(candidate):
+            return CandidateReply(fails=False, message="a tool's result does not follow its call")
         if not self._register(key, candidate):
             return CandidateReply(fails=False, message="the validators do not agree whether the answer is valid")
         record = self._make(Attempt(key, number))
-        reply = self._read(record)
+        reply = self._read(record, candidate)
         if reply.fails and self._pattern.is_death:
             self._check_server()
         return reply
@@ -188,7 +209,7 @@ class SessionAsker:
             if verdict.valid is None or verdict.second_opinion is SecondOpinion.DISAGREES:
                 return False
             instances = [Instance(id=ANSWER, valid=verdict.valid, text=text)]
-        case = Case(key=key, schema=candidate.schema, messages=self._messages(candidate))
+        case = Case(key=key, schema=candidate.schema, messages=self._messages(candidate), offer=candidate.offer)
         with self._lock:
             self._entries[key] = ListedCase(
                 task=TASK, name=key.id, where=str(key), read=partial(_return_case, case), instances=instances
@@ -197,11 +218,22 @@ class SessionAsker:
 
     def _messages(self, candidate: Candidate) -> tuple[Message, ...]:
         """Return the messages to send verbatim; empty if the run's prompt renders the schema."""
+        if candidate.is_prompt_default and candidate.offer is not None:
+            return (Message(role="user", content=default_request(candidate)),)
         if candidate.is_prompt_default:
             return schema_prompt(replace(self._original, schema=candidate.schema, about="")).messages
         return tuple(
-            _with_other_schema(each, self._original.schema, candidate.schema) for each in self._original.messages
+            _with_other_schema(self._original.messages[at], self._original.schema, candidate.schema)
+            for at in candidate.messages
         )
+
+    def _are_messages_valid(self, candidate: Candidate) -> bool:
+        """Return whether the messages that are left are a conversation."""
+        try:
+            check_calls([self._original.messages[at] for at in candidate.messages])
+        except ValueError:
+            return False
+        return True
 
     def _make(self, attempt: Attempt) -> Record:
         """Make the attempt, or return its record from an earlier reduction; raise ReductionStopped if this fails."""
@@ -220,9 +252,9 @@ class SessionAsker:
             raise ReductionStopped(f"{record.generation.kind.value}: {record.generation.message}")
         return record
 
-    def _read(self, record: Record) -> CandidateReply:
+    def _read(self, record: Record, candidate: Candidate) -> CandidateReply:
         message = record.verdict.message
-        if self._pattern.matches(record, self._hidden):
+        if self._pattern.matches(record, self._hidden, tool=candidate.tool):
             return CandidateReply(fails=True, message=message)
         undecided = isinstance(record.generation, Failed) or record.verdict.failure_type is FailureType.UNJUDGED
         undecided = undecided and not self.deterministic

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from pytest_jsbench.run.reduction.candidate import Candidate
+from pytest_jsbench.run.reduction.candidate import SCHEMA, Candidate, DocumentKind, DocumentPlace
 from pytest_jsbench.run.reduction.schema_parts import (
     DEFINITIONS,
     PartKind,
@@ -16,6 +17,7 @@ from pytest_jsbench.run.reduction.schema_parts import (
     replace_part,
     walk_parts,
 )
+from pytest_jsbench.run.reduction.tool_parts import simpler_offers
 from pytest_jsbench.schemas.keywords import NAMED
 from pytest_jsbench.schemas.references import follow, tokens_of
 
@@ -33,26 +35,27 @@ def simpler_forms(candidate: Candidate) -> Iterator[Candidate]:
             yield form
 
 
-def forms_at(candidate: Candidate, pointer: str) -> Iterator[Candidate]:
+def forms_at(candidate: Candidate, pointer: str, place: DocumentPlace = SCHEMA) -> Iterator[Candidate]:
     """
     Yield smaller candidates with the schema at this pointer, which has the violated keyword: this schema alone, and the
     whole schema without the siblings on the way to it.
     """
-    path = _path_of(candidate.schema, tokens_of(pointer)[:-1])
-    if not path or not isinstance(candidate.schema, Mapping):
+    schema = candidate.document_at(place)
+    path = _path_of(schema, tokens_of(pointer)[:-1])
+    if not path or not isinstance(schema, Mapping):
         return
     limit = candidate.size
-    child = part_at(candidate.schema, path)
+    child = part_at(schema, path)
     siblings = [
         (*path[:at], name)
         for at in range(len(path))
         if at and path[at - 1] in NAMED
-        for name in part_at(candidate.schema, path[:at])
+        for name in part_at(schema, path[:at])
         if name != path[at]
     ]
-    schemas = [_as_root(candidate.schema, child, ()), _as_root(candidate.schema, child, DEFINITIONS)]
-    schemas.append(_without_unused(remove_paths(candidate.schema, siblings)))
-    yield from (form for form in map(candidate.with_schema, schemas) if form.size < limit)
+    schemas = [_as_root(schema, child, ()), _as_root(schema, child, DEFINITIONS)]
+    schemas.append(_without_unused(remove_paths(schema, siblings)))
+    yield from (form for form in (candidate.with_document(place, each) for each in schemas) if form.size < limit)
 
 
 def _path_of(schema: Any, tokens: Sequence[str]) -> Path:
@@ -72,10 +75,13 @@ def _path_of(schema: Any, tokens: Sequence[str]) -> Path:
 def _all_forms(candidate: Candidate) -> Iterator[Candidate]:
     if candidate.answer is not None:
         yield from _narrow_both(candidate)
-    schema = candidate.schema
-    if isinstance(schema, Mapping):
+    yield from simpler_offers(candidate)
+    for place in candidate.schema_places:
+        schema = candidate.document_at(place)
+        if not isinstance(schema, Mapping):
+            continue
         for edit in (_promote_subschemas, _merge_branches, _inline_references, _simplify_values):
-            yield from map(candidate.with_schema, edit(schema))
+            yield from map(partial(candidate.with_document, place), edit(schema))
     if candidate.answer is not None:
         yield from map(candidate.with_answer, _simpler_answers(candidate.answer.value))
 
@@ -230,10 +236,14 @@ def _described_parts(schema: Any, answer: Any) -> Iterator[tuple[Path, Path]]:
             pending += [((*schema_path, "items"), items, (*answer_path, at), member) for at, member in enumerate(value)]
 
 
-def removable_groups(candidate: Candidate) -> Iterator[tuple[bool, int]]:
-    """Yield the levels of removable parts, outer levels first: whether they are in the schema, and their depth."""
-    deepest = max(map(len, removable_paths(candidate.schema)), default=0)
-    yield from ((True, depth) for depth in range(1, deepest + 1))
-    if candidate.answer is not None:
-        deepest = max(map(len, removable_paths(candidate.answer.value, PartKind.DATA)), default=0)
-        yield from ((False, depth) for depth in range(1, deepest + 1))
+def removable_groups(candidate: Candidate) -> Iterator[tuple[DocumentPlace, int]]:
+    """Yield the levels of removable parts, outer levels first: the place of their document, and their depth in it."""
+    for place in candidate.places:
+        deepest = max(map(len, removable_paths_at(candidate, place)), default=0)
+        yield from ((place, depth) for depth in range(1, deepest + 1))
+
+
+def removable_paths_at(candidate: Candidate, place: DocumentPlace) -> list[Path]:
+    """Return the paths of the parts of a document that can be removed."""
+    kind = PartKind.DATA if place.kind is DocumentKind.ANSWER else PartKind.SCHEMA
+    return removable_paths(candidate.document_at(place), kind)

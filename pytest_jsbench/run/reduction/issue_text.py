@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.files import make_private_folder, private, try_writing
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import format_count, json_text, printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.reduction import Reduction
 from pytest_jsbench.run.reduction.same_failure import ReductionError
+from pytest_jsbench.run.reduction.tool_parts import tool_document
 
 #: Names of the files in the directory of a reduction.
 SCHEMA, PRIVATE, ISSUE, LABELLED = "reduced.json", "private.json", "issue.md", "labelled"
@@ -51,14 +53,15 @@ def issue_text(reduction: Reduction) -> str:
     seen = "" if reduction.refused_by or form.answer is not None else f" (in {evidence.text})"
     before = format_count(reduction.original.schema_size, "byte")
     smallest = "" if reduction.stopped else ", and no smaller form of it was found to fail"
-    summary = f"This schema fails{seen}{smallest}. Its names are made up."
+    what = "schema" if form.offer is None else "case with tools"
+    summary = f"This {what} fails{seen}{smallest}. Its names are made up."
     summary += f" pytest-jsbench {__version__} reduced it from {before}."
     lines = [
         f"### {printable(reduction.failure.text)} with {printable(engine)}",
         "",
         summary,
         "",
-        *_block(json_text(form.schema, indent=2)),
+        *_block(json_text(document_of(form), indent=2)),
     ]
     if form.answer is not None:
         rejects = reduction.failure.reason == "over_constraint"
@@ -108,6 +111,11 @@ def prepare_folder(folder: Path) -> None:
         raise ReductionError(message, found=folder, where="output") from error
 
 
+def document_of(form: Candidate, messages: Sequence[Message] = ()) -> Any:
+    """Return the schema of a form, or its tools with a request, as a file of a dataset has it."""
+    return form.schema if form.offer is None else tool_document(form, messages)
+
+
 def write_files(reduction: Reduction, folder: Path) -> None:
     """
     Write the shareable schema and the text for an issue; without a shareable form, write the schema with the user's
@@ -117,9 +125,10 @@ def write_files(reduction: Reduction, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     form = reduction.shareable
     if form is None:
-        private(folder / PRIVATE).write_text(json_text(reduction.smallest.schema, indent=2) + "\n", encoding="utf-8")
+        document = document_of(reduction.smallest, reduction.messages)
+        private(folder / PRIVATE).write_text(json_text(document, indent=2) + "\n", encoding="utf-8")
         return
-    private(folder / SCHEMA).write_text(json_text(form.schema, indent=2) + "\n", encoding="utf-8")
+    private(folder / SCHEMA).write_text(json_text(document_of(form), indent=2) + "\n", encoding="utf-8")
     private(folder / ISSUE).write_text(issue_text(reduction), encoding="utf-8")
     if form.answer is not None:
         (folder / LABELLED).mkdir(exist_ok=True)
@@ -128,7 +137,10 @@ def write_files(reduction: Reduction, folder: Path) -> None:
 
 
 def reduction_to_dict(reduction: Reduction) -> dict[str, Any]:
-    """Return the result as JSON values; `schema` has neutral names if `shareable` is true, and else the user's own."""
+    """
+    Return the result as JSON values; `schema`, or `document` if the case offers tools, has neutral names if `shareable`
+    is true, and else the user's own.
+    """
     form = reduction.smallest if reduction.shareable is None else reduction.shareable
     evidence = reduction.shareable_evidence or reduction.evidence
     return {
@@ -147,8 +159,22 @@ def reduction_to_dict(reduction: Reduction) -> dict[str, Any]:
         "message": evidence.message,
         "shareable": reduction.shareable is not None,
         "schema": form.schema,
+        **_tools_to_dict(reduction, form),
         **({} if form.answer is None else {"answer": form.answer.value}),
         "stopped": reduction.stopped,
         "difference": reduction.difference,
         "again": reproducing_command(reduction),
+    }
+
+
+def _tools_to_dict(reduction: Reduction, form: Candidate) -> dict[str, Any]:
+    """Return the numbers of tools and the document of a case with tools; empty for other cases."""
+    before, after = reduction.original.offer, reduction.smallest.offer
+    if before is None or after is None:
+        return {}
+    messages = () if reduction.shareable is not None else reduction.messages
+    return {
+        "tools_before": len(before.tools),
+        "tools_after": len(after.tools),
+        "document": document_of(form, messages),
     }

@@ -1,7 +1,7 @@
 """
 Replace a user's names and texts in a candidate by neutral ones, so that it can be shown to others.
 
-Names of properties and definitions, texts, members of enumerations, identifiers, letters in patterns and unknown
+Names of tools, properties and definitions, texts, members of enumerations, identifiers, letters in patterns and unknown
 keywords are replaced, each by the same neutral name wherever it occurs. Words of JSON Schema and bounds stay.
 """
 
@@ -10,9 +10,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from msgspec import structs
+
+from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.vocabulary import OTHER_KEYWORDS, VOCABULARY, own_texts
 from pytest_jsbench.schemas.dialects import find_dialect
@@ -127,14 +131,21 @@ def _same_kind(character: str) -> str:
     return "abcdefghijklmnopqrstuvwxyz" if character.islower() else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+def names_in(candidate: Candidate) -> frozenset[str]:
+    """Return all names and texts in a candidate that are not words of JSON Schema."""
+    return own_texts(_parts_of(candidate))
+
+
 def neutral_forms(candidate: Candidate) -> Iterator[Candidate]:
     """Yield neutral forms of a candidate, the simplest first, as far as none of the original names is left."""
     for style in NameStyle:
-        names = NeutralNames(style, own_texts(_parts_of(candidate)))
+        names = NeutralNames(style, names_in(candidate))
         form = candidate.with_schema(_neutral_schema(candidate.schema, names))
         if candidate.answer is not None:
             value = _neutral_data(candidate.answer.value, names, in_list=False)
             form = form.with_answer(value)
+        if candidate.offer is not None:
+            form = _with_neutral_tools(form, candidate.offer, names)
         if not left_names(candidate, form):
             yield form
 
@@ -142,7 +153,7 @@ def neutral_forms(candidate: Candidate) -> Iterator[Candidate]:
 def left_names(original: Candidate, form: Candidate) -> frozenset[str]:
     """Return the names and texts of the original that are left in a neutral form."""
     samples = {sample for _, sample in _SAMPLES} | {_TEXT}
-    both = own_texts(_parts_of(original)) & own_texts(_parts_of(form))
+    both = names_in(original) & names_in(form)
     return frozenset(text for text in both - samples if any(map(_shows_something, _SYNTAX.sub("", text))))
 
 
@@ -152,7 +163,40 @@ def _shows_something(character: str) -> bool:
 
 
 def _parts_of(candidate: Candidate) -> list[Any]:
-    return [candidate.schema] if candidate.answer is None else [candidate.schema, candidate.answer.value]
+    """Return all values in a candidate that may contain a user's own names and texts."""
+    parts = [candidate.document_at(place) for place in candidate.places]
+    offer = candidate.offer
+    if offer is not None:
+        parts += [[tool.name, tool.description] for tool in offer.tools]
+        parts += [call.arguments for call in offer.expected or ()]
+    return parts
+
+
+def _with_neutral_tools(form: Candidate, offer: ToolOffer, names: NeutralNames) -> Candidate:
+    """Return the candidate with these tools under neutral names."""
+    expected = offer.expected
+    if expected is not None:
+        expected = tuple(
+            structs.replace(call, name=names.name_for(call.name), arguments=_neutral_schema(call.arguments, names))
+            for call in expected
+        )
+    neutral = ToolOffer(
+        tools=tuple(_neutral_tool(tool, names) for tool in offer.tools),
+        choice=names.name_for(offer.choice) if offer.mode is None else offer.choice,
+        expected=expected,
+        in_order=offer.in_order,
+        forbidden=tuple(map(names.name_for, offer.forbidden)),
+    )
+    return replace(form, offer=neutral, tool=None if form.tool is None else names.name_for(form.tool))
+
+
+def _neutral_tool(tool: OfferedTool, names: NeutralNames) -> OfferedTool:
+    return structs.replace(
+        tool,
+        name=names.name_for(tool.name),
+        description=_TEXT if tool.description else "",
+        parameters=_neutral_schema(tool.parameters, names),
+    )
 
 
 def _neutral_schema(value: Any, names: NeutralNames) -> Any:

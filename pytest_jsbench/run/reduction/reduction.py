@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.adaptation import Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.datasets.base import ListedCase, Listing
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
@@ -36,10 +37,11 @@ from pytest_jsbench.run.reduction.asking import (
     Asker,
     ReductionStopped,
     SessionAsker,
+    first_refused,
 )
-from pytest_jsbench.run.reduction.candidate import Candidate
+from pytest_jsbench.run.reduction.candidate import SCHEMA, Candidate, DocumentKind, DocumentPlace
 from pytest_jsbench.run.reduction.edits import forms_at
-from pytest_jsbench.run.reduction.neutral_names import neutral_forms
+from pytest_jsbench.run.reduction.neutral_names import names_in, neutral_forms
 from pytest_jsbench.run.reduction.reducer import reduce_candidate
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
 from pytest_jsbench.run.reduction.search import CandidateTest, Search
@@ -51,7 +53,7 @@ from pytest_jsbench.run.reduction.target import (
     prompt_flags,
     reproducing_flags,
 )
-from pytest_jsbench.run.reduction.vocabulary import own_texts
+from pytest_jsbench.run.reduction.tool_parts import can_be_requested, find_suspect, first_forms
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.options import LimitOptions
@@ -78,6 +80,8 @@ class ReductionOptions:
     max_calls: int = MOST_CALLS
     #: Maximum cost in US dollars; None for no limit.
     max_cost: float | None = None
+    #: Further limits of the calls, such as requests per minute.
+    limits: RateLimits = field(default_factory=RateLimits)
     #: Number of concurrent calls; None for the engine's default.
     concurrency: int | None = None
     #: Seconds to wait until a server that died answers again.
@@ -136,6 +140,8 @@ class Reduction:
     prompt_flags: tuple[str, ...] = ()
     #: Whether the smallest candidate fails only with the messages of the case itself.
     needs_messages: bool = False
+    #: The case's own messages with which the smallest candidate fails; empty if a prompt template renders them.
+    messages: tuple[Message, ...] = ()
     #: First setting that differs from the run's, as a phrase; empty if there is none.
     difference: str = ""
 
@@ -152,10 +158,7 @@ def reduce_target(
     Raise ReductionError if the case does not fail again.
     """
     policy = recorded_policy(target.metadata.policy, {})
-    hidden = own_texts(
-        [target.original.schema, *([] if target.original.answer is None else [target.original.answer.value])]
-    )
-    hidden |= {text for form in neutral_forms(target.original) for text in own_texts(form.schema)}
+    hidden = names_in(target.original).union(*map(names_in, neutral_forms(target.original)))
     with _open_asker(target, options, policy, hidden) as opened:
         result = _Steps(target, opened.asker, opened.concurrency, accepted).run()
     return replace(
@@ -232,7 +235,8 @@ class _Steps:
             stopped=stopped,
             flags=(),
             prompt_flags=prompt_flags(self._target.metadata),
-            needs_messages=bool(self._target.case.messages) and not smallest.is_prompt_default,
+            needs_messages=bool(smallest.messages),
+            messages=tuple(self._target.case.messages[at] for at in smallest.messages),
         )
 
     def _search(self, search: Search, rule: Rule) -> str:
@@ -263,15 +267,18 @@ class _Steps:
 
     def _start(self, search: Search, rule: Rule) -> Candidate:
         """
-        Return the candidate with which the search starts: the case with the default prompt if it fails with it too,
-        since the messages may be private; then only the place of the violation, if this is enough.
+        Return the candidate with which the search starts: one tool if this is enough; the case with the default prompt
+        if it fails with it too, since the messages may be private; then only the place of the violation.
         """
         start = self._target.original
-        if self._target.case.messages:
-            start = search.find_failing([replace(start, is_prompt_default=True)], rule) or start
-        violations = self._target.record.verdict.violations
+        record = self._target.record
+        start = search.find_failing(first_forms(start, find_suspect(record)), rule) or start
+        if self._target.case.messages and (start.offer is None or can_be_requested(start.offer)):
+            start = search.find_failing([start.with_default_prompt()], rule) or start
+        violations = record.verdict.violations
         if violations:
-            start = search.find_failing(forms_at(start, violations[0].schema_path), rule) or start
+            place = SCHEMA if start.tool is None else DocumentPlace(DocumentKind.PARAMETERS, start.tool)
+            start = search.find_failing(forms_at(start, violations[0].schema_path, place), rule) or start
         return start
 
     def _add(self, candidate: Candidate) -> None:
@@ -291,10 +298,10 @@ class _Steps:
 
     def _find_neutral(self, smallest: Candidate, search: Search, rule: Rule) -> Candidate | None:
         """Return the first neutral form that fails too; None if there is none."""
-        is_built_in = smallest.is_prompt_default or (
-            not self._target.case.messages and self._target.metadata.prompt in PROMPTS
-        )
-        for form in neutral_forms(replace(smallest, is_prompt_default=not is_built_in or smallest.is_prompt_default)):
+        is_built_in = not self._target.case.messages and self._target.metadata.prompt in PROMPTS
+        if smallest.offer is not None and not can_be_requested(smallest.offer):
+            return None
+        for form in neutral_forms(smallest if is_built_in else smallest.with_default_prompt()):
             found, test = search.ask_until(form, confirming(rule).decide)
             if found:
                 self._evidence[form.digest] = Evidence.of(test)
@@ -309,7 +316,7 @@ def _open_asker(
     """Open the asker for a case: an adaptation that refuses it, or its engine."""
     by = target.record.answered_by or target.metadata.engine_asked
     adapt = adapter(target.metadata.adapt)
-    refuses = adapt is not None and isinstance(adapt(target.original.schema), Inexpressible)
+    refuses = adapt is not None and first_refused(target.original, adapt) is not None
     if adapt is not None and refuses and not options.engine:
         with Judge(policy) as judge:
             asker: Asker = AdaptationAsker(adapt, judge, target.pattern, hidden)
@@ -370,9 +377,8 @@ def _open_session(
             labelled=listing if is_labelled else None,
         ),
         policy=policy,
-        limits=RateLimits(max_cost=options.max_cost),
-        # a retry would hide from which request a server died
-        spec=RunSpec(limits=LimitOptions({"retries": 0} if target.pattern.is_death else {})),
+        limits=replace(options.limits, max_cost=options.max_cost),
+        spec=RunSpec(limits=_limits(target)),
     )
     metadata = describe_run(plan, Entry.LIBRARY)
     if options.max_cost is not None:
@@ -388,6 +394,16 @@ def _open_session(
             session.begin(())
             session.open(cases=())
             yield session
+
+
+def _limits(target: ReductionTarget) -> LimitOptions:
+    """Return the limits of the calls: a retry would hide from which request a server died."""
+    if not target.pattern.is_death:
+        return LimitOptions({})
+    generation = target.record.generation
+    # a server that one request breaks is found broken in the same way
+    broke = isinstance(generation, Failed) and generation.broke_server
+    return LimitOptions({"retries": 0, "isolate_crashes": broke})
 
 
 def _take_over(folder: Path, metadata: RunMetadata, *, keeps_faults: bool) -> Path | None:

@@ -50,6 +50,8 @@ class FailurePattern:
     is_escaped: bool = False
     #: Message of a refusal or a failed call, in which names are masked when messages are compared.
     message: str = ""
+    #: Name of the offered tool to which the failure belongs; None if it belongs to no tool or the case offers none.
+    tool: str | None = None
 
     @classmethod
     def of(cls, record: Record) -> FailurePattern:
@@ -78,6 +80,7 @@ class FailurePattern:
             reason=verdict.reason,
             keyword=next((violation.keyword for violation in verdict.violations), None),
             message=_message_of(record) if kind in _EXPLAINED and not is_death else "",
+            tool=None if record.offer is None or record.offer.find(verdict.tool or "") is None else verdict.tool,
         )
 
     @property
@@ -91,8 +94,17 @@ class FailurePattern:
         parts = [part for part in (self.keyword, self.reason) if part]
         return f"{self.failure_type.value} ({', '.join(parts)})" if parts else self.failure_type.value
 
-    def matches(self, record: Record, hidden: Collection[str]) -> bool:
-        """Return whether the record has the same failure; the hidden names make no difference in messages."""
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What distinguishes this failure from others: two failures of different schemas may have the same identity."""
+        return self.failure_type, self.reason, self.keyword, self.is_escaped, mask_names(self.message, ())
+
+    def matches(self, record: Record, hidden: Collection[str], *, tool: str | None = None) -> bool:
+        """
+        Return whether the record has the same failure; the hidden names make no difference in messages.
+
+        `tool` is the name that the failing tool has in the record, if the failure belongs to one.
+        """
         verdict = record.verdict
         if verdict.failure_type is not self.failure_type:
             return False
@@ -102,7 +114,7 @@ class FailurePattern:
                 each.wrong and _reason_of(each) == self.reason and self.keyword in (None, *each.keywords)
                 for each in decisions
             )
-        if verdict.reason != self.reason:
+        if verdict.reason != self.reason or (self.tool is not None and verdict.tool != (tool or self.tool)):
             return False
         if self.keyword is not None and self.keyword not in {violation.keyword for violation in verdict.violations}:
             return False

@@ -22,7 +22,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.runs import Run
 from pytest_jsbench.records.setting_differences import RECORDED
-from pytest_jsbench.run.reduction.candidate import Candidate, LabelledAnswer
+from pytest_jsbench.run.reduction.candidate import Candidate
 from pytest_jsbench.run.reduction.same_failure import ESCAPED, FailurePattern, ReductionError, wrong_decision
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.schemas.dialects import NAMES
@@ -54,20 +54,18 @@ def find_target(run: Run, name: str, *, variant: str = "", instances: str | None
         message = "the run was written with --jsbench-redact, and has no schemas; expected a run with its schemas"
         raise ReductionError(message, where="run")
     assert record.schema is not None  # the judge excludes attempts without a schema, which `pattern` rejects
-    if record.offer is not None:
-        message = (
-            f"{record.key} offers tools, and only a single schema can be reduced; expected a case without tools, such "
-            "as one of the tool's schema, with --jsbench-response-format=tool"
-        )
-        raise ReductionError(message, where="case")
     pattern = FailurePattern.of(record)
-    original = Candidate(schema=record.schema)
+    case = _sent_case(metadata, record)
+    original = Candidate(
+        schema=record.schema,
+        offer=record.offered,
+        tool=pattern.tool,
+        messages=tuple(range(len(case.messages))),
+    )
     if isinstance(record.generation, Decided):
         instance = _find_instance(metadata, record, instances)
-        original = Candidate(schema=record.schema, answer=LabelledAnswer(value=json.loads(instance.text)))
-    return ReductionTarget(
-        metadata=metadata, record=record, pattern=pattern, case=_sent_case(metadata, record), original=original
-    )
+        original = original.with_answer(json.loads(instance.text))
+    return ReductionTarget(metadata=metadata, record=record, pattern=pattern, case=case, original=original)
 
 
 def _find_record(run: Run, name: str, variant: str) -> Record:
@@ -146,6 +144,7 @@ def build_variant(target: ReductionTarget, given: Mapping[str, Any], factory: En
         values |= metadata.asked_params or metadata.params
     else:
         values |= {name: getattr(record.params, name) for name in ("max_tokens", "temperature", "seed", "timeout")}
+    values.pop("tool_choice", None)  # the offered tools have the choice of the run
     values["response_format"] = ResponseFormat(metadata.response_format)
     if not target.case.messages:
         values |= {"prompt": metadata.prompt, "shots": metadata.shots}

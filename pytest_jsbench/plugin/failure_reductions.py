@@ -1,0 +1,137 @@
+"""Reduce the first distinct failures of a run at its end (--jsbench-reduce)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.plugin.progress import from_here, write_line
+from pytest_jsbench.records.setting_differences import RECORDED
+from pytest_jsbench.run.plan import RateLimits
+from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, prepare_folder, write_files
+from pytest_jsbench.run.reduction.reduction import INTERRUPTED, Reduction, ReductionOptions, reduce_target
+from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
+from pytest_jsbench.run.reduction.target import default_folder, find_target
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.context import RunContext
+    from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.runs import Run
+
+#: Maximum number of calls for each failure.
+MOST_CALLS = 100
+#: Options of a variant that a run does not record completely.
+_ENGINE_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format", "engine_option")
+
+
+def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
+    """Reduce the first distinct failures of the run, and yield for each a label and its line for the summary."""
+    problem = _why_impossible(context)
+    if problem:
+        yield "reduced", f"none: {problem}"
+        return
+    try:
+        limits = _share_of_limits(context, most)
+    except ReductionError as error:
+        yield "reduced", f"none: {error}"
+        return
+    found = False
+    for record, pattern in _distinct_failures(run, most):
+        found = True
+        name = str(record.key)
+        write_line(context.config, f"jsbench: reducing {name} ({pattern.text}), at most {MOST_CALLS} calls")
+        try:
+            reduction, line = _reduce(context, run, record, limits)
+        except JSBenchError as error:
+            yield "reduced", f"{name} not: {context.secrecy.mask(str(error))}"
+            continue
+        yield "reduced", line
+        if reduction.stopped == INTERRUPTED:
+            return
+    if not found:
+        yield "reduced", "none: no attempt has a failure that a schema causes"
+
+
+def _why_impossible(context: RunContext) -> str:
+    """Return why no failure of the run can be reduced; empty if it can."""
+    plan = context.plan
+    if plan.spec.outputs.redact:
+        return "the run is redacted (--jsbench-redact), and keeps no schemas"
+    if context.handover.metadata.engine in RECORDED:
+        return "recorded answers are replayed, and new schemas need an engine"
+    if plan.spec.execution.batch is not None:
+        return "the cases were submitted as a batch; use jsbench reduce, which makes single calls"
+    return ""
+
+
+def _share_of_limits(context: RunContext, most: int) -> RateLimits:
+    """Return the limits of each reduction, which together keep those of the run; raise ReductionError if spent."""
+    limits = context.plan.limits
+    if limits.max_cost is None:
+        return limits
+    with closing(context.session.runners.limits_file()) as file:
+        left = limits.max_cost - file.spent()
+    if left <= 0:
+        raise ReductionError(f"--jsbench-max-cost={limits.max_cost:g} is spent")
+    return replace(limits, max_cost=left / most)
+
+
+def _distinct_failures(run: Run, most: int) -> Iterator[tuple[Record, FailurePattern]]:
+    """Yield the first attempts whose failures have different identities, and may have a schema as cause."""
+    seen: set[tuple[object, ...]] = set()
+    for outcome in run.outcomes:
+        if not outcome.failing:
+            continue
+        record = outcome.read()
+        try:
+            pattern = FailurePattern.of(record)
+        except ReductionError:
+            continue
+        # without the evidence that the request is the cause, a broken call is a fault of the network or the server
+        if (pattern.is_death and not outcome.broke_server) or pattern.identity in seen:
+            continue
+        seen.add(pattern.identity)
+        yield record, pattern
+        if len(seen) == most:
+            return
+
+
+def _reduce(context: RunContext, run: Run, record: Record, limits: RateLimits) -> tuple[Reduction, str]:
+    """Reduce the failure of one attempt; return the result, and its line for the summary."""
+    target = find_target(run, str(record.key), variant=record.variant)
+    folder = None if context.handover.folder is None else default_folder(context.handover.folder, target.record)
+    if folder is not None:
+        prepare_folder(folder)
+    options = ReductionOptions(
+        engine=_options_of(context, record),
+        max_calls=MOST_CALLS,
+        max_cost=limits.max_cost,
+        limits=limits,
+        folder=folder,
+    )
+    reduction = reduce_target(target, options)
+    if folder is not None:
+        write_files(reduction, folder)
+    before, after = reduction.original, reduction.smallest
+    size = f"{before.schema_size:,} -> {after.schema_size:,} bytes"
+    if before.offer is not None and after.offer is not None:
+        size = f"{len(before.offer.tools)} -> {len(after.offer.tools)} tools, {size}"
+    parts = [f"{record.key}: {reduction.failure.text}, {size}, {format_count(reduction.calls, 'call')}"]
+    if reduction.stopped:
+        parts.append(f"stopped: {reduction.stopped}")
+    if folder is not None:
+        parts.append(str(from_here(folder / (PRIVATE if reduction.shareable is None else ISSUE))))
+    return reduction, printable("; ".join(parts), None)
+
+
+def _options_of(context: RunContext, record: Record) -> Mapping[str, Any]:
+    """Return the engine options of the attempt's variant; empty if a project's test names another engine."""
+    if record.answered_by is not None:
+        return {}
+    ask = context.plan.spec.asks[record.variant]
+    values = {name: getattr(ask, name) for name in _ENGINE_OPTIONS}
+    return {name: value for name, value in values.items() if value is not None}

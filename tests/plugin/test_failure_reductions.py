@@ -1,0 +1,84 @@
+"""Tests of --jsbench-reduce, which reduces the first distinct failures at the end of a run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.bench import Bench
+
+TEXT = {"type": "object", "properties": {"acme": {"type": "string"}, "n": {"type": "integer"}}, "required": ["acme"]}
+ANSWERS = '''
+def empty(request):
+    """Answer with an empty text, or 1, for each property; add nothing that is required."""
+    schema = request.schema if isinstance(request.schema, dict) else {}
+    properties = schema.get("properties", {}).items()
+    return {"instance": {name: 1 if part.get("type") == "integer" else "" for name, part in properties}}
+'''
+
+
+def long_text(length: int) -> dict[str, Any]:
+    return {**TEXT, "properties": {"acme": {"type": "string", "minLength": length}, "n": {"type": "integer"}}}
+
+
+@pytest.fixture
+def failing(bench: Bench) -> Bench:
+    """Write two cases with the same failure, and one with another."""
+    for name, schema in {"a": long_text(7), "b": long_text(9), "c": {"minProperties": 1}}.items():
+        bench.case(name, schema=json.dumps(schema))
+    bench.write({"empties.py": ANSWERS})
+    return bench
+
+
+ENGINE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=empties:empty", "--jsbench-output=out")
+
+
+def test_first_distinct_failures_are_reduced(failing: Bench) -> None:
+    result = failing.run(*ENGINE, "--jsbench-reduce=3")
+
+    folder = failing.run_in() / "reduced"
+    assert sorted(path.name for path in folder.iterdir()) == ["orders.a", "orders.c"]
+    assert json.loads((folder / "orders.a" / "reduced.json").read_text("utf-8")) == {
+        "properties": {"a": {"minLength": 1}}
+    }
+    reduced = [line for line in result.outlines if line.startswith("reduced")]
+    assert [line.split()[1] for line in reduced] == ["orders::a:", "orders::c:"]
+    assert "schema_violation (minLength), " in reduced[0]
+    result.assert_outcomes(failed=3)
+
+
+def test_number_of_reductions_is_limited(failing: Bench) -> None:
+    result = failing.run(*ENGINE, "--jsbench-reduce=1")
+
+    assert sum(line.startswith("reduced") for line in result.outlines) == 1
+    assert [path.name for path in (failing.run_in() / "reduced").iterdir()] == ["orders.a"]
+
+
+def test_failures_of_other_processes_are_reduced(failing: Bench) -> None:
+    result = failing.run(*ENGINE, "--jsbench-reduce=1", "-n2")
+
+    assert sum(line.startswith("reduced") for line in result.outlines) == 1
+
+
+def test_without_the_option_nothing_is_reduced(failing: Bench) -> None:
+    result = failing.run(*ENGINE)
+
+    assert not any(line.startswith("reduced") for line in result.outlines)
+    assert not (failing.run_in() / "reduced").exists()
+
+
+def test_redacted_run_is_not_reduced(failing: Bench) -> None:
+    result = failing.run(*ENGINE, "--jsbench-reduce=1", "--jsbench-redact")
+
+    result.stdout.fnmatch_lines(["reduced * none: the run is redacted (--jsbench-redact), and keeps no schemas"])
+    assert not (failing.run_in() / "reduced").exists()
+
+
+def test_network_fault_is_not_reduced(bench: Bench) -> None:
+    bench.case("a", {"fault": "connection"})
+
+    result = bench.run("--jsbench-reduce=1", "--jsbench-retries=0")
+
+    result.stdout.fnmatch_lines(["reduced * none: no attempt has a failure that a schema causes"])
