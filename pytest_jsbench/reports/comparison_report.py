@@ -282,7 +282,7 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
 
 
 def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """Yield the comparison of all but verdicts: own tests, second tries, values, times, tokens and costs."""
+    """Yield the comparison of all but verdicts: own tests, second tries, repeats, values, times, tokens and costs."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
@@ -291,6 +291,10 @@ def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -
         yield "repairs", comparison.repairs.sentence
         if comparison.repairs.worse:
             yield "worse", f"second tries no longer help in {_list_cases(comparison.repairs.worse, most, 'case')}"
+    if comparison.agreement is not None:
+        yield "agreement", comparison.agreement.sentence
+        if comparison.agreement.worse:
+            yield "worse", f"answers differ more often in {_list_cases(comparison.agreement.worse, most, 'case')}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences

@@ -133,6 +133,11 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"
         message = f"{name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
         raise GateError(message, found=ending, expected=sorted(metrics), where=name.text)
-    if group in {"pass_at", "pass_hat"} and repeats is not None and repeats < (fewest := max(2, int(ending))):
+    fewest = 1
+    if group in {"pass_at", "pass_hat"}:
+        fewest = max(2, int(ending))
+    elif group in {"agreement", "field_agreement"}:
+        fewest = 2
+    if repeats is not None and repeats < fewest:
         message = f"{name.text!r} needs {fewest} attempts per case: found {repeats}; use --jsbench-repeats={fewest}"
         raise GateError(message, found=repeats, expected=fewest, where=name.text)

@@ -23,6 +23,7 @@ from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.html.pictures import pictures_of_run
 from pytest_jsbench.reports.overview import SPREAD_TIMES, table_of_failures, table_of_spread
+from pytest_jsbench.reports.repeats import table_of_agreement
 from pytest_jsbench.reports.run_report import (
     differing_cases,
     distinguishing_settings,
@@ -107,6 +108,7 @@ def render(
         kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
         tools=table_of_tools(summary.total),
+        agreement=table_of_agreement(summary.total),
         charts=charts(summary.total),
         spreads=[table_of_spread(time, summary) for time in SPREAD_TIMES if getattr(summary.total, time).count],
         cases=pack_cases(run, compared),
