@@ -15,6 +15,7 @@ from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: 
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.difference_sentences import difference_sentence
+from pytest_jsbench.metrics.ratchet import Ratchet
 from pytest_jsbench.metrics.statistics import (
     DifferenceFigures,
     DifferenceOfSeveral,
@@ -68,6 +69,13 @@ class ComparisonFigures(DifferenceFigures):
     newly_failing: list[str]
     #: Names of the cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
+    #: Names of the baseline's cases that this run does not have, or whose schema is invalid in this run; absent if the
+    #: runs were not compared as a run and its baseline.
+    vanished: NotRequired[list[str]]
+    #: Names of the cases that fail in this run, and that the baseline does not have with the same schema.
+    arrived_failing: NotRequired[list[str]]
+    #: Names of the cases in which every attempt passed in the baseline, and some attempt failed in this run.
+    broken: NotRequired[list[str]]
     #: Names of the common cases that are undecided in at least one of the runs.
     undecided: NotRequired[list[str]]
     #: Names of the common cases whose schemas differ between the runs.
@@ -210,6 +218,8 @@ class Comparison:
     repairs: ComparisonOfEnds | None = None
     #: Comparison of repeated answers; None unless both runs have cases with two conforming answers.
     agreement: ComparisonOfEnds | None = None
+    #: Cases that are worse than in the first run, one by one; None if the first run is not a baseline.
+    ratchet: Ratchet | None = None
     #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
     #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
@@ -280,6 +290,7 @@ class Comparison:
             **self.difference.to_dict(),
             "newly_failing": [str(key) for key in self.newly_failing],
             "newly_passing": [str(key) for key in self.newly_passing],
+            **({} if self.ratchet is None else self.ratchet.to_dict()),
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
             "settings": to_json(self.settings),

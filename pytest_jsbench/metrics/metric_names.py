@@ -14,6 +14,7 @@ from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
 from pytest_jsbench.metrics.figures import FIELD_AGREEMENT, FIGURES, OPEN_GROUPS, SCORES, find_figure
 from pytest_jsbench.metrics.metrics import MOST_K, Metrics
+from pytest_jsbench.metrics.ratchet import RATCHET
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS
@@ -33,6 +34,7 @@ _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", 
 _BASELINE_METRICS = frozenset(
     {
         *("difference", "p_value", "newly_failing", "newly_passing", "n"),
+        *RATCHET,
         *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
         *("tests.difference", "tests.p_value", "tests.worse", "tests.n"),
         *("agreement.difference", "agreement.p_value", "agreement.worse", "agreement.n"),
@@ -121,6 +123,9 @@ class MetricName:
         elif metric:
             prefix = path.removesuffix(metric).removesuffix(".")
             name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix(_TASKS) or None)
+        elif (count := path.rpartition(".")[2]) in RATCHET:  # a short name of `baseline.vanished`
+            prefix = path.removesuffix(count).removesuffix(".").removeprefix(_VARIANTS)
+            name = cls(text=text, metric=count, bound=bound, baseline=True, variant=prefix or None)
         else:
             raise _no_metric(path, text, own)
         if bound and not (name.is_rate or name.metric.endswith(_RATIO)):
@@ -358,6 +363,11 @@ def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
         return _no_value("nothing to compare")
     if name.metric.endswith(_RATIO):
         return _read_ratio(name, comparison)
+    if name.metric in RATCHET:
+        ratchet = comparison.ratchet
+        if ratchet is None:
+            return _no_value("nothing to compare")
+        return _read_count(len(getattr(ratchet, name.metric)), more=ratchet.open_cases(name.metric))
     group, _, metric = name.metric.rpartition(".")
     part: Comparison | ValueComparison | ComparisonOfEnds | None = comparison
     if group:

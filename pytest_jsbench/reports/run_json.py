@@ -23,6 +23,7 @@ from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, find_figure, names_with_bounds
 from pytest_jsbench.metrics.gates import GateResult
+from pytest_jsbench.metrics.ratchet import Ratchet
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
 from pytest_jsbench.records import journal
@@ -580,7 +581,8 @@ def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> di
         before = run.outcomes or {}
         now = summary.variants.get(name, summary).outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
-        comparisons[name] = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
+        compared = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
+        comparisons[name] = replace(compared, ratchet=Ratchet.of(before, now))
     return comparisons
 
 

@@ -117,9 +117,10 @@ def render(
 
 def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
     """Return the facts of the comparison with a baseline."""
-    from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
+    from pytest_jsbench.reports.comparison_report import apart, facts_of_ratchet, facts_of_tests_and_values
 
-    return [*facts_of_tests_and_values(comparison), *apart(comparison.settings)]
+    changes = facts_of_ratchet(comparison)
+    return [*changes, *facts_of_tests_and_values(comparison), *apart(comparison.settings)]
 
 
 #: Package with the templates that pages of other packages use too.
