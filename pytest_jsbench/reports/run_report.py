@@ -165,8 +165,10 @@ def summary_markdown(
     summary: Summary,
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    *,
+    more: Sequence[Fact] = (),
 ) -> str:
-    """Return the summary of a run as Markdown, with untrusted text in code spans."""
+    """Return the summary of a run as Markdown, with untrusted text in code spans, and with `more` facts."""
     from pytest_jsbench.reports import markdown
 
     names = [run.metadata.engine, run.metadata.model]
@@ -186,6 +188,7 @@ def summary_markdown(
 
         source = f"variant {printable(variant)}" if variant else ""
         items += markdown.fact_lines(facts_of_comparison(comparison, source))
+    items += markdown.fact_lines(more)
     items += [f"- gate: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
     return "\n".join([*lines, above, *items, "", markdown.report(_folded_tables(run, summary))]).rstrip("\n") + "\n"

@@ -57,9 +57,10 @@ def write(
     summary: Summary,
     gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    more: Sequence[Fact] = (),
 ) -> None:
     """Render the page and write it atomically; raise JSBenchError if this fails."""
-    write_atomically(path, render(run, summary, gates, comparisons))
+    write_atomically(path, render(run, summary, gates, comparisons, more))
 
 
 def render(
@@ -67,11 +68,13 @@ def render(
     summary: Summary,
     gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    more: Sequence[Fact] = (),
 ) -> Iterator[str]:
     """
     Yield the page in parts; untrusted text is escaped.
 
-    `comparisons` with the baseline are by variant, with an empty key in a run without variants.
+    `comparisons` with the baseline are by variant, with an empty key in a run without variants; `more` are further
+    facts.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -103,7 +106,7 @@ def render(
         pictures=pictures_of_run(run, summary, compared),
         differing=differing_cases(summary) if summary.differing else None,
         failures=table_of_failures(summary.total),
-        facts=facts(run, summary),
+        facts=[*facts(run, summary), *more],
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
