@@ -21,7 +21,8 @@ def add_digest(record: Record, *, is_repeated: bool) -> Record:
     """
     Return the record of an answer that was just judged with the digest of its value.
 
-    There is no digest if the case has a single attempt (`is_repeated` is false), or if the answer does not conform. A
+    There is no digest if the case has a single attempt (`is_repeated` is false), if the answer does not conform, or if
+    it is too large. A
     redacted record, whose answer cannot be read, is returned unchanged.
     """
     if record.redacted is not None:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 #: Maximum number of fields of a value that have a digest of their own.
 MOST_FIELDS = 50
-#: Maximum number of leaves of a value whose fields have digests; a larger value only has a digest as a whole.
-_MOST_LEAVES = 20_000
+#: Maximum number of scalars, empty lists and empty objects in a value with a digest, to limit the time for an answer.
+MOST_LEAVES = 20_000
+#: Maximum total length in characters of the leaves with their paths, since a long name is in the path of each leaf.
+_MOST_CHARACTERS = 30_000_000
 #: Number of hex digits in the digest of a whole value, and in that of a field.
 WHOLE_DIGITS = 16
 FIELD_DIGITS = 8
@@ -87,17 +89,18 @@ def _share_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(sys.intern, names))
 
 
-def digest_value(value: object) -> ValueDigest:
-    """Return the digests of a JSON value."""
+def digest_value(value: object) -> ValueDigest | None:
+    """Return the digests of a JSON value; None for a value that is too large."""
     whole: list[str] = []
     by_field: dict[str, list[str]] = {}
+    room = _MOST_CHARACTERS
     for path, leaf in _leaves(value):
         line = json.dumps([path, leaf])
+        room -= len(line)
+        if len(whole) == MOST_LEAVES or room < 0:
+            return None
         whole.append(line)
-        if len(whole) <= _MOST_LEAVES:
-            by_field.setdefault(field_name(path), []).append(line)
-    if len(whole) > _MOST_LEAVES:
-        return ValueDigest(whole=_digest(whole, WHOLE_DIGITS), is_cut=True)
+        by_field.setdefault(field_name(path), []).append(line)
     names = sorted(by_field)[:MOST_FIELDS]
     return ValueDigest(
         whole=_digest(whole, WHOLE_DIGITS),
@@ -107,18 +110,23 @@ def digest_value(value: object) -> ValueDigest:
 
 
 def _leaves(value: object) -> Iterator[tuple[Path, object]]:
-    """Yield each scalar and each empty list or object with its path, without recursion."""
-    pending: list[tuple[Path, object]] = [((), value)]
+    """Yield each scalar and each empty list or object with its path, without recursion and without copies of lists."""
+    pending: list[Iterator[tuple[Path, object]]] = [iter([((), value)])]
     while pending:
-        path, inner = pending.pop()
-        if isinstance(inner, dict) and inner:
-            pending += [((*path, name), member) for name, member in inner.items()]
-        elif isinstance(inner, list) and inner:
-            pending += [((*path, number), member) for number, member in enumerate(inner)]
+        path, inner = next(pending[-1], (None, None))
+        if path is None:
+            pending.pop()
+        elif isinstance(inner, dict | list) and inner:
+            pending.append(_members(path, inner))
         elif isinstance(inner, float) and inner.is_integer():
             yield path, int(inner)
         else:
             yield path, inner
+
+
+def _members(path: Path, value: dict[str, object] | list[object]) -> Iterator[tuple[Path, object]]:
+    for step, member in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, step), member
 
 
 def _digest(lines: Iterable[str], digits: int) -> str:

@@ -10,6 +10,8 @@ from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.values import match
 from pytest_jsbench.values.value_digests import (
     MOST_FIELDS,
+    MOST_LEAVES,
+    ValueDigest,
     ValueDigestFacts,
     count_equal_pairs,
     count_equal_pairs_by_field,
@@ -33,7 +35,13 @@ EQUAL: tuple[tuple[Any, Any], ...] = (
 
 
 def facts(*values: Any) -> list[ValueDigestFacts]:
-    return [digest_value(value).facts() for value in values]
+    return [digest(value).facts() for value in values]
+
+
+def digest(value: Any) -> ValueDigest:
+    found = digest_value(value)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(("first", "second"), EQUAL)
@@ -43,7 +51,7 @@ def test_values_that_are_equal_as_json_have_equal_digests(first: Any, second: An
 
 
 def test_values_that_differ_as_json_have_different_digests() -> None:
-    digests = [digest_value(value).whole for value in DIFFERENT]
+    digests = [digest(value).whole for value in DIFFERENT]
 
     assert len(set(digests)) == len(DIFFERENT)
     for first in DIFFERENT:
@@ -91,13 +99,17 @@ def test_fields_beyond_the_most_are_left_out_and_never_count_as_different() -> N
     assert count_equal_pairs(answers) == (0, 3)
 
 
-def test_large_value_has_a_digest_as_a_whole_only() -> None:
-    first, second = facts([1] * 20_001, [1] * 20_000 + [2])
+def test_value_with_too_many_leaves_has_no_digest() -> None:
+    assert digest_value([1] * MOST_LEAVES) is not None
+    assert digest_value([1] * (MOST_LEAVES + 1)) is None
+    assert digest_value([[{}] * MOST_LEAVES, {"a": 1}]) is None
 
-    assert first.names == second.names == ()
-    assert count_equal_pairs([first, second]) == (0, 1)
-    assert count_equal_pairs([first, first]) == (1, 1)
-    assert count_equal_pairs_by_field([first, second]) == {}
+
+def test_long_name_above_many_values_has_no_digest() -> None:
+    name = "n" * 4_000_000
+
+    assert digest_value({name: [1] * MOST_LEAVES}) is None
+    assert digest_value({name: 1}) is not None
 
 
 def test_deep_value_has_a_digest() -> None:
