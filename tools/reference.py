@@ -90,6 +90,7 @@ EXAMPLES: Mapping[str, str] = {
     "min_pass_rate": "0.9",
     "gate": "ttft_p95<=2",
     "baseline": "baseline.json",
+    "quarantine": "quarantine.txt",
     "max_regression": "0.02",
     "redact": "on",
     "output": "runs",

@@ -22,6 +22,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.answer_digests import add_digest
 from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again, recorded_policy
@@ -65,12 +66,14 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
     policy = recorded_policy(run.metadata.policy, policy_changes(JudgingOptions(vars(options))))
     every, missing = restore_comparers(run.metadata.comparers, comparers)
     again: list[AttemptFacts] = []
+    repeated = before.find_repeated()
 
     def records(judge: Judge) -> Iterator[Record]:
         for outcome, record in zip(before.outcomes, before.records, strict=True):
             # if False (no comparers, or one is not loaded), values are compared again only if the verdict changes
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
+            judged = add_digest(judged, is_repeated=record.key in repeated)
             again.append(AttemptFacts.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
             if options.json:
                 names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
@@ -90,18 +93,20 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
     if output is not None:
         write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
     if not options.json:
-        notes = [f"warning: {printable(warning)}" for warning in run.warnings]
-        if missing and any(outcome.match is not None for outcome in run.outcomes):
-            wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
-            notes.append(
-                f"warning: values were not compared again, since the run's comparison functions "
-                f"are not loaded: add {wanted}"
-            )
-        out.lines([*notes, *_list_changes(before, run)])
+        out.lines([*_warnings(run, missing), *_list_changes(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
             out.lines(detail("written", str(output)))
     return summary.total.pass_rate.successes == summary.total.planned
+
+
+def _warnings(run: Run, missing: Mapping[str, str]) -> Iterator[str]:
+    """Yield the warnings about the run, and about comparison functions that are missing."""
+    yield from (f"warning: {printable(warning)}" for warning in run.warnings)
+    if missing and any(outcome.match is not None for outcome in run.outcomes):
+        wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
+        reason = "since the run's comparison functions are not loaded"
+        yield f"warning: values were not compared again, {reason}: add {wanted}"
 
 
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:

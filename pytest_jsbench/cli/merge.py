@@ -49,6 +49,7 @@ def add_merge(commands: Any) -> None:
     for name in GATES:
         add_option(merge, name)
     add_option(merge, "baseline", type=Path)
+    add_option(merge, "quarantine", type=Path)
     merge.add_argument(
         "--json", action="store_true", help="print only the merged run.json, with notes on the shards, as JSON"
     )
@@ -60,7 +61,15 @@ def _merge(options: argparse.Namespace, out: Output) -> bool:
         gates = gates_of(GateOptions(vars(options)))
         with fetch_runs(options.runs) as (paths, originals):
             form: dict[str, Any] = {"as_json": options.json, "originals": originals}
-            return merge_runs(paths, options.output, out, gates=gates, baseline=options.baseline, **form)
+            return merge_runs(
+                paths,
+                options.output,
+                out,
+                gates=gates,
+                baseline=options.baseline,
+                quarantine=options.quarantine,
+                **form,
+            )
 
 
 def merge_runs(
@@ -70,6 +79,7 @@ def merge_runs(
     *,
     gates: Sequence[Gate] = (),
     baseline: Path | None = None,
+    quarantine: Path | None = None,
     as_json: bool = False,
     originals: Mapping[str, str] | None = None,
 ) -> bool:
@@ -89,9 +99,12 @@ def merge_runs(
         variants=run.variants,
         metrics=run.metadata.metrics,
         repeats=None if own_tests else run.metadata.repeats,
+        quarantine=quarantine,
     )
-    decision = expectations.decide(run.metadata, summary)
-    verdict = decide(_build_ending(merged, summary), summary.total, decision.gates)
+    decision = expectations.decide(run, summary)
+    deciding = decision.deciding or summary
+    ending = replace(_build_ending(merged, deciding), quarantined=decision.quarantined)
+    verdict = decide(ending, deciding.total, decision.gates)
     run = replace(run, verdict=verdict)
     make_folder(output, merged.parts, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))

@@ -189,10 +189,10 @@ class CaseEvaluation:
             run = replace(run, outcomes=tuple(structs.replace(outcome, source=record) for outcome, record in records))
         evaluated = EvaluatedRun.of_run(replace(run, warnings=tuple(state.warnings)), folder)
         summary = evaluated.summary
-        decision = self._expectations.decide(run.metadata, summary)
+        decision = self._expectations.decide(run, summary)
         if decision.gates:
-            ending = Ending(failures=tuple(state.failures))
-            evaluated = replace(evaluated, verdict=decide(ending, summary.total, decision.gates))
+            ending = Ending(failures=tuple(state.failures), quarantined=decision.quarantined)
+            evaluated = replace(evaluated, verdict=decide(ending, (decision.deciding or summary).total, decision.gates))
         else:  # without gates, there is no verdict, and failures are warnings
             evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]

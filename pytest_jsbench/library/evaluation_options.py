@@ -73,6 +73,7 @@ class EvaluationOptions(TypedDict, total=False):
     min_pass_rate: float
     max_regression: float
     baseline: Text
+    quarantine: Text
     #: Directory in which each answer is recorded as a readable file.
     record: Text | None
     record_mode: Literal["all", "new"]

@@ -17,6 +17,7 @@ from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.records.repairs import REPAIRABLE, RepairFacts, TryFacts
 from pytest_jsbench.values import Match
+from pytest_jsbench.values.value_digests import ValueDigestFacts
 from pytest_jsbench.verdicts import FailureType
 
 
@@ -184,6 +185,15 @@ class AttemptGroups:
     def test_causes(self) -> Counter[Cause | None]:
         """Number of the project's own tests by the cause of their failure."""
         return Counter(cause for _, _, cause in self._tests)
+
+    @cached_property
+    def value_digests(self) -> list[tuple[CaseKey, list[ValueDigestFacts]]]:
+        """Digests of the conforming answers to each case in each variant, if the case has several attempts."""
+        by_case: dict[tuple[CaseKey, str], list[ValueDigestFacts]] = {}
+        for attempt in self.counted:
+            if attempt.value_digest is not None:
+                by_case.setdefault((attempt.key, attempt.variant), []).append(attempt.value_digest)
+        return [(key, digests) for (key, _), digests in by_case.items()]
 
     @cached_property
     def second_tries(self) -> list[SecondTries]:

@@ -12,11 +12,12 @@ from msgspec import Struct, structs
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import tpot_ms
-from pytest_jsbench.core.json_values import from_json, to_json, write_always
+from pytest_jsbench.core.json_values import Count, from_json, to_json, write_always
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.metrics.trigger_comparison import Triggers
 from pytest_jsbench.values import Match
+from pytest_jsbench.values.value_digests import EqualPairs, ValueDigestFacts, count_equal_pairs
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: For each attempt, whether the answer calls a tool, if the model decided; null without an answer; absent if the
     #: case offers no tools.
     triggers: Triggers = ()
+    #: Number of pairs of conforming answers, of the same variant, whose values are equal, and number of all such pairs;
+    #: absent without such pairs.
+    agreement: tuple[Count, Count] | None = None
     #: For each attempt, the measurements by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens,
     #: cached_tokens, cost (US dollars); null for an attempt without this measurement.
     measures: Measures = msgspec.field(default_factory=dict)
@@ -138,6 +142,9 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if unknown := [end for end in outcome.attempts if end not in _ENDS]:
             message = f"unknown outcome of an attempt: {printable(repr(unknown[0]), 40)}; expected passed, missing or a"
             raise RecordError(f"{message} failure type", found=unknown[0], expected=list(_ENDS))
+        if outcome.agreement is not None and outcome.agreement[0] > outcome.agreement[1]:
+            equal, compared = outcome.agreement
+            raise RecordError(f"agreement of a case: found {equal} equal pairs of {compared}", found=equal)
         lists = {
             "values": outcome.matches,
             "tests": outcome.tests,
@@ -202,6 +209,7 @@ def _outcome(
         tests=ended,
         repaired=(*map(_repaired, ordered), *[None] * missing) if has_tries else (),
         triggers=(*triggers, *[None] * missing) if any(each is not None for each in triggers) else (),
+        agreement=_count_agreement(ordered),
         measures={
             name: (*(measure.get(name) for measure in measures), *[None] * missing)
             for name in MEASURED
@@ -221,6 +229,16 @@ def _triggered(attempt: AttemptFacts) -> bool | None:
     """Return whether the answer calls a tool; None without an answer, or if the model did not decide."""
     calls = attempt.tool_calls
     return bool(calls.called) if calls is not None and calls.decided else None
+
+
+def _count_agreement(attempts: Iterable[AttemptFacts]) -> tuple[int, int] | None:
+    """Return the number of equal pairs of answers, and of all pairs, within each variant; None without pairs."""
+    of_variant: dict[str, list[ValueDigestFacts]] = {}
+    for attempt in attempts:
+        if attempt.value_digest is not None:
+            of_variant.setdefault(attempt.variant, []).append(attempt.value_digest)
+    pairs = sum(map(count_equal_pairs, of_variant.values()), EqualPairs(0, 0))
+    return (pairs.equal, pairs.compared) if pairs.compared else None
 
 
 def _measure(attempt: AttemptFacts, costs: Mapping[Attempt, float]) -> dict[str, float | None]:

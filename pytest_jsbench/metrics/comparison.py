@@ -14,6 +14,8 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.json_values import Fraction, Natural, to_json  # noqa: F401
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
+from pytest_jsbench.metrics.difference_sentences import difference_sentence
+from pytest_jsbench.metrics.ratchet import Ratchet
 from pytest_jsbench.metrics.statistics import (
     DifferenceFigures,
     DifferenceOfSeveral,
@@ -68,6 +70,13 @@ class ComparisonFigures(DifferenceFigures):
     newly_failing: list[str]
     #: Names of the cases in which a larger share of the attempts passes than in the other run.
     newly_passing: list[str]
+    #: Names of the baseline's cases that this run does not have, or whose schema is invalid in this run; absent if the
+    #: runs were not compared as a run and its baseline.
+    vanished: NotRequired[list[str]]
+    #: Names of the cases that fail in this run, and that the baseline does not have with the same schema.
+    arrived_failing: NotRequired[list[str]]
+    #: Names of the cases in which every attempt passed in the baseline, and some attempt failed in this run.
+    broken: NotRequired[list[str]]
     #: Names of the common cases that are undecided in at least one of the runs.
     undecided: NotRequired[list[str]]
     #: Names of the common cases whose schemas differ between the runs.
@@ -87,6 +96,9 @@ class ComparisonFigures(DifferenceFigures):
     repairs: NotRequired[EndsFigures]
     #: Comparison of the decisions to call a tool; absent unless both runs have answers for which the model decided.
     triggers: NotRequired[TriggerFigures]
+    #: Comparison of the share of pairs of conforming answers with equal values, over the cases with such pairs in both
+    #: runs; absent if there are no such cases.
+    agreement: NotRequired[EndsFigures]
     #: Ratio of this run to the other run for each quantity that both runs measured, as a median over cases.
     ratios: NotRequired[Mapping[str, PairedRatio]]
 
@@ -162,11 +174,13 @@ class ComparisonOfEnds:
     #: Verb for success, and words for no change.
     does: str
     same: str
+    #: Noun for what a case has several of.
+    repeated: str = "attempts"
 
     @property
     def sentence(self) -> str:
         """Result of the comparison in one sentence."""
-        return difference_sentence(self.difference, does=self.does, same=self.same)
+        return difference_sentence(self.difference, does=self.does, same=self.same, repeated=self.repeated)
 
     def to_dict(self) -> EndsFigures:
         """Return the comparison as JSON values."""
@@ -207,6 +221,10 @@ class Comparison:
     repairs: ComparisonOfEnds | None = None
     #: Comparison of the decisions to call a tool; None unless the model decided in both runs.
     triggers: TriggerComparison | None = None
+    #: Comparison of repeated answers; None unless both runs have cases with two conforming answers.
+    agreement: ComparisonOfEnds | None = None
+    #: Cases that are worse than in the first run, one by one; None if the first run is not a baseline.
+    ratchet: Ratchet | None = None
     #: For each quantity that both runs measured, the ratio of the second run to the first run.
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
     #: Share of input tokens that came from a cache in the first run and in the second run; None if one of the runs does
@@ -277,6 +295,7 @@ class Comparison:
             **self.difference.to_dict(),
             "newly_failing": [str(key) for key in self.newly_failing],
             "newly_passing": [str(key) for key in self.newly_passing],
+            **({} if self.ratchet is None else self.ratchet.to_dict()),
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
             "settings": to_json(self.settings),
@@ -285,6 +304,7 @@ class Comparison:
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
             **({} if self.repairs is None else {"repairs": self.repairs.to_dict()}),
             **({} if self.triggers is None else {"triggers": self.triggers.to_dict()}),
+            **({} if self.agreement is None else {"agreement": self.agreement.to_dict()}),
             **({"ratios": to_json(self.ratios)} if self.ratios else {}),
         }
 
@@ -315,41 +335,6 @@ def _ratio_sentence(name: str, ratio: PairedRatio) -> str:
         words = {1: ": more", -1: ": less", 0: ""}
     interval = f"{ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {format_count(ratio.n, 'case')}"
     return f"{title} {ratio.value:.2f} ({interval}){words[beyond_drift(ratio)]}"
-
-
-def difference_sentence(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
-    """Return the difference in one sentence; `does` is the verb for success, `same` the words for no change."""
-    if change.value is None:
-        return "no case was decided on both sides: nothing can be compared"
-    cases = format_count(change.n, "case")
-    if not (change.fell or change.rose):
-        return f"the same number of attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
-    ups = ""
-    if change.repeated:
-        more = "the same"
-        if change.value:
-            more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
-        words = f"the share of attempts that {does} is {more} over {cases}"
-        ups = f"; {format_count(change.rose, 'case')} up, {change.fell} down"
-    elif change.value == 0:
-        words = f"equally many of {cases} {does}"
-    else:
-        words = f"{abs(change.rose - change.fell)} {'more' if change.value > 0 else 'fewer'} of {cases} {does}"
-    interval = f"({change.value:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}{ups})"
-    return f"{words} {interval}: {_conclusion(change)}"
-
-
-def _conclusion(change: PairedDifference) -> str:
-    """Describe whether the difference is significant, with an explanation if its interval suggests the opposite."""
-    words = "a real difference" if change.real else "not distinguishable from no change"
-    test = "sign-flip test" if change.repeated else "exact test"
-    has_zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
-    why = ""
-    if not change.real and not has_zero and change.comparisons > 1:
-        why = f", adjusted for {change.comparisons} comparisons; the interval is not adjusted"
-    elif change.real is has_zero:
-        why = f"; the interval {'includes' if has_zero else 'excludes'} 0, but is approximate"
-    return f"{words} ({test}: p = {change.p_adjusted:.2g}{why})"
 
 
 def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
@@ -402,6 +387,7 @@ def compare(
             same="the same result of the second tries in each",
         ),
         triggers=compare_triggers((was.triggers, now.triggers) for was, now in pairs.values()),
+        agreement=_compare_agreement(pairs),
         ratios={
             name: ratio
             for name in MEASURES
@@ -472,6 +458,23 @@ def _compare_ends(pairs: Mapping[CaseKey, tuple[Ends, Ends]], *, does: str, same
     )
 
 
+def _compare_agreement(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> ComparisonOfEnds | None:
+    counts = {key: (was.agreement, now.agreement) for key, (was, now) in pairs.items()}
+    shares = {key: (was, now) for key, (was, now) in counts.items() if was is not None and now is not None}
+    if not shares:
+        return None
+    return ComparisonOfEnds(
+        difference=paired_difference(shares.values()),
+        worse=tuple(key for key, (was, now) in shares.items() if now[0] * was[1] < was[0] * now[1]),
+        undecided_now=sum(
+            was.agreement is not None and len(now.decided) < len(now.attempts) for was, now in pairs.values()
+        ),
+        does="have equal values",
+        same="the same agreement of the answers to each",
+        repeated="pairs of answers",
+    )
+
+
 def _comparers(matches: Matches) -> frozenset[str]:
     return frozenset(match.compared_with for match in matches if match is not None and match.compared_with)
 
@@ -492,12 +495,13 @@ def _count_true(ends: Iterable[bool | None]) -> Share:
 
 
 def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust the p-values of several comparisons, separately for verdicts, values, own tests and second tries."""
+    """Adjust the p-values of several comparisons, separately for verdicts and for each further comparison."""
     by_cases = adjust_p_values([comparison.difference for comparison in comparisons])
     valued = [comparison.values for comparison in comparisons if comparison.values is not None]
     tests = iter(adjust_p_values([test for values in valued for test in (values.difference, *values.fields.values())]))
     ends = iter(adjust_p_values([each.tests.difference for each in comparisons if each.tests is not None]))
     tries = iter(adjust_p_values([each.repairs.difference for each in comparisons if each.repairs is not None]))
+    agreed = iter(adjust_p_values([each.agreement.difference for each in comparisons if each.agreement is not None]))
     adjusted_comparisons = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
         values = comparison.values
@@ -509,8 +513,18 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
         repairs = comparison.repairs
         if repairs is not None:
             repairs = replace(repairs, difference=next(tries))
+        agreement = comparison.agreement
+        if agreement is not None:
+            agreement = replace(agreement, difference=next(agreed))
         adjusted_comparisons.append(
-            replace(comparison, difference=difference, values=values, tests=of_tests, repairs=repairs)
+            replace(
+                comparison,
+                difference=difference,
+                values=values,
+                tests=of_tests,
+                repairs=repairs,
+                agreement=agreement,
+            )
         )
     return adjusted_comparisons
 

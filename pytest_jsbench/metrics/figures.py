@@ -9,8 +9,10 @@ from pytest_jsbench.metrics.metrics import Metrics
 
 #: Prefix of the names of custom metrics.
 SCORES = "scores."
+#: Prefix of the names of the agreement on a field.
+FIELD_AGREEMENT = "field_agreement."
 #: Prefixes of the names of metrics whose last part may be any name, such as that of a tool.
-OPEN_GROUPS = (SCORES, "tool_precision.", "tool_recall.")
+OPEN_GROUPS = (SCORES, FIELD_AGREEMENT, "tool_precision.", "tool_recall.")
 #: Figures and distributions that are not in a group.
 _SINGLE = [each.row for each in Metrics.computed.values() if not each.is_group]
 RATES = tuple(row.name for row in _SINGLE if row.is_rate)
@@ -36,7 +38,7 @@ def find_figure(metric: str) -> Figure | None:
     if group == "fields":
         return Figure(metric, VALUES if metric.rpartition(".")[2] in RATES_OF_FIELD else COUNT)
     row = Metrics.computed[group].row
-    return Figure(metric, row.kind, member if row.kind is VALUES else "")
+    return Figure(metric, row.kind, member if f"{group}." == SCORES else "")
 
 
 def names_with_bounds(names: Iterable[str]) -> tuple[str, ...]:

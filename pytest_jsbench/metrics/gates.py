@@ -208,6 +208,8 @@ class Ending:
     not_judged: tuple[str, ...] = ()
     #: Number of deselected tests that use an engine.
     deselected: int = 0
+    #: Number of quarantined cases, which are not among the attempts that decide the run.
+    quarantined: int = 0
 
 
 def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVerdict:
@@ -296,5 +298,7 @@ def _describe_success(total: Metrics, gates: Sequence[GateResult], ending: Endin
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:
         yield f"{total.passed:,} of {format_count(total.planned, 'attempt')} passed, and no test failed"
+    if ending.quarantined:
+        yield f"{format_count(ending.quarantined, 'quarantined case')} left out"
     if deselected:
         yield f"{deselected:,} more {'test was' if deselected == 1 else 'tests were'} deselected"

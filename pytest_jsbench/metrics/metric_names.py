@@ -12,8 +12,9 @@ from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import format_count
 from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figure import RATES_OF_FIELD, SPREAD, Kind
-from pytest_jsbench.metrics.figures import FIGURES, OPEN_GROUPS, SCORES, find_figure
+from pytest_jsbench.metrics.figures import FIELD_AGREEMENT, FIGURES, OPEN_GROUPS, SCORES, find_figure
 from pytest_jsbench.metrics.metrics import MOST_K, Metrics
+from pytest_jsbench.metrics.ratchet import RATCHET
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS
@@ -26,18 +27,24 @@ if TYPE_CHECKING:
 METRICS = frozenset({*FIGURES, "n"})
 #: Prefix of the metrics of injected faults.
 COPING = "coping."
+#: Prefixes of the metrics of repeated answers.
+AGREEMENTS = ("agreement", FIELD_AGREEMENT)
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _BASELINE_METRICS = frozenset(
     {
         *("difference", "p_value", "newly_failing", "newly_passing", "n"),
+        *RATCHET,
         *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
         *("tests.difference", "tests.p_value", "tests.worse", "tests.n"),
         *("triggers.f1", "triggers.precision", "triggers.recall", "triggers.n"),
+        *("agreement.difference", "agreement.p_value", "agreement.worse", "agreement.n"),
         *(f"{figure}.ratio" for figure in MEASURES.values()),
     }
 )
+#: Figures of a baseline that are differences between rates.
+_DIFFERENCES = frozenset({"difference", "values.difference", "tests.difference", "agreement.difference"})
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: Prefixes that mark the next part of a name as a variant or as a task.
@@ -121,6 +128,9 @@ class MetricName:
         elif metric:
             prefix = path.removesuffix(metric).removesuffix(".")
             name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix(_TASKS) or None)
+        elif (count := path.rpartition(".")[2]) in RATCHET:  # a short name of `baseline.vanished`
+            prefix = path.removesuffix(count).removesuffix(".").removeprefix(_VARIANTS)
+            name = cls(text=text, metric=count, bound=bound, baseline=True, variant=prefix or None)
         else:
             raise _no_metric(path, text, own)
         if bound and not (name.is_rate or name.metric.endswith(_RATIO)):
@@ -133,7 +143,7 @@ class MetricName:
         """Whether the metric is a rate, or a difference between rates, with an interval."""
         if (row := find_figure(self.metric)) is not None:
             return row.is_rate
-        return self.metric in {"difference", "values.difference", "tests.difference", *_TRIGGER_RATES, *RATES_OF_FIELD}
+        return self.metric in {*_DIFFERENCES, *_TRIGGER_RATES, *RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -288,6 +298,8 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
     if value is None:
         of_k = name.metric.startswith(("pass_at.", "pass_hat."))
         unmeasured = "a case has fewer attempts" if of_k else "nothing judged"
+        if name.metric.startswith(AGREEMENTS):
+            unmeasured = "no case has two conforming answers with a value to compare"
         return _no_value(unmeasured if rate.value is None else "a single case has no interval")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
@@ -351,17 +363,23 @@ def _read_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metri
 
 
 def _read_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
-    """Return the reading of a figure that compares verdicts, values or tests; undecided attempts widen its range."""
+    """Return the reading of a figure that compares two runs; undecided attempts widen its range."""
     if comparison is None:
         return _no_value("nothing to compare")
     if name.metric.endswith(_RATIO):
         return _read_ratio(name, comparison)
     if name.metric.startswith(_TRIGGERS):
         return _read_triggers(name, comparison.triggers)
+    if name.metric in RATCHET:
+        ratchet = comparison.ratchet
+        if ratchet is None:
+            return _no_value("nothing to compare")
+        return _read_count(len(getattr(ratchet, name.metric)), more=ratchet.open_cases(name.metric))
     group, _, metric = name.metric.rpartition(".")
     part: Comparison | ValueComparison | ComparisonOfEnds | None = comparison
     if group:
-        part = comparison.values if group == "values" else comparison.tests
+        parts = {"values": comparison.values, "tests": comparison.tests, "agreement": comparison.agreement}
+        part = parts[group]
     if part is None or part.difference.value is None:
         return _no_value(f"{f'no {group}' if group else 'nothing'} to compare")
     if metric == "n":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.agreement_figures import AgreementFigures
 from pytest_jsbench.metrics.attempt_groups import cluster_by_case, count_by_case
 from pytest_jsbench.metrics.figure import (
     COUNT,
@@ -69,7 +70,7 @@ _COPING: dict[str, Display] = {
 }
 
 
-class Metrics(Measurements, RepairFigures):
+class Metrics(Measurements, RepairFigures, AgreementFigures):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
     @property

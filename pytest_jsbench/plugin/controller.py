@@ -258,12 +258,14 @@ class Controller:
         run = self._context.session.finish(self.state)
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
-        self.decision = self._expectations.decide(run.metadata, summary)
+        self.decision = self._expectations.decide(run, summary)
         failures = [*self.state.failures, *self._contradicted(run)]
         ending = self._ending.to_ending(session, self._all_collected.deselected, failures)
         not_judged = tuple(map(printable, run.tests_without_schema()))
-        ending = replace(ending, lacking=(*ending.lacking, *self._unreported(session)), not_judged=not_judged)
-        verdict = decide(ending, summary.total, self.decision.gates)
+        lacking = (*ending.lacking, *self._unreported(session))
+        excused = self.decision.quarantined
+        ending = replace(ending, lacking=lacking, not_judged=not_judged, quarantined=excused)
+        verdict = decide(ending, (self.decision.deciding or summary).total, self.decision.gates)
         self._session = session
         session.exitstatus = verdict.exit_status
         self.run = run = replace(run, verdict=verdict)

@@ -138,7 +138,7 @@ class Terminal:
         lines += fact_lines(decision.facts(), width)
         facts = [*self._controller.reductions, *self._facts(summary), *_other_drafts(run)]
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
-            facts += self._next_steps(run, summary)
+            facts += self._next_steps(run, decision.deciding or summary)
         for fact in facts:
             lines += fact_lines([fact], sys.maxsize if fact[0] in _COMMANDS else width)
         for line in lines:
@@ -159,7 +159,7 @@ class Terminal:
             root = self._context.config.rootpath
             workspace = os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
-            for line in workflow_commands(run, folder=folder):
+            for line in workflow_commands(decision.excused(run), folder=folder):
                 reporter.write_line(line)
         for gate in decision.gates:
             show("gate", gate.message, green=gate.met, red=not gate.met, bold=True)
@@ -215,7 +215,7 @@ class Terminal:
 
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         """Yield labels and texts with next steps: rerun a failed case, set a gate, and use other schemas."""
-        if failing := run.failed():
+        if failing := self._controller.decision.excused(run).failed():
             if outcome := next((outcome for outcome in failing if outcome.made), None):
                 nodeid = f"{ROOT}::{run.name_of(outcome.attempt)}"
                 yield "rerun", f"{self._context.settings.rerun} -v {shlex.quote(nodeid)}"

@@ -31,6 +31,7 @@ from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, At
 from pytest_jsbench.records.repairs import RepairFacts
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.values import Match
+from pytest_jsbench.values.value_digests import ValueDigestFacts
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     tool_calls: ToolCalls | None = None
     #: Whether the server broke while this was the only call in flight.
     broke_server: bool = False
+    #: Digests of the value of a conforming answer to a case with several attempts; None for any other attempt.
+    value_digest: ValueDigestFacts | None = None
 
     def __post_init__(self) -> None:
         """Intern names, so that equal names in many facts take memory only once."""
@@ -274,6 +277,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         values["match"] = None if record.match is None else record.match.counts()
         values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
         values["repairs"] = None if record.repairs is None else record.repairs.facts()
+        values["value_digest"] = None if record.value_digest is None else record.value_digest.facts()
         return cls(
             **values,
             source=source or record,

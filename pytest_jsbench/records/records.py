@@ -25,6 +25,7 @@ from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.records.repairs import Repairs, written_generation
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Comparer, Match
+from pytest_jsbench.values.value_digests import ValueDigest
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdicts import verdict_text
 
@@ -290,6 +291,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     called_again: str = ""
     #: Second tries of a wrong answer, which are not part of the verdict; absent if the answer was not asked for again.
     repairs: Repairs | None = None
+    #: Digests of the value of a conforming answer, for comparing the answers to a case; absent if the case has a single
+    #: attempt.
+    value_digest: ValueDigest | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""

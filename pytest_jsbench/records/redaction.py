@@ -27,6 +27,7 @@ from pytest_jsbench.records.repairs import G, Repairs
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.values import Match
+from pytest_jsbench.values.value_digests import WHOLE_DIGITS, ValueDigest
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
 #: Names that may be kept in violations: the JSON Schema keywords, and `false` for a schema that is `false`.
@@ -70,6 +71,7 @@ class Redaction:
             match=record.match and _counts(record.match),
             test_outcome=record.test_outcome and record.test_outcome.without_messages(REDACTED),
             repairs=record.repairs and self._repairs(record.repairs),
+            value_digest=record.value_digest and self._value_digest(record.value_digest),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -93,6 +95,11 @@ class Redaction:
                 return generation
             case _:
                 assert_never(generation)
+
+    def _value_digest(self, digest: ValueDigest) -> ValueDigest:
+        """Return the digest of the whole value, computed with the key; names of fields may be private."""
+        whole, name = (_hmac(bytes.fromhex(self.key), text)[:WHOLE_DIGITS] for text in (digest.whole, "\0key"))
+        return ValueDigest(whole=whole, is_cut=True, key=name)
 
     def _repairs(self, repairs: Repairs) -> Repairs:
         tries = (

@@ -179,6 +179,10 @@ class Run:
                 shown[asked_by.test, outcome.repeat, outcome.variant] = outcome
         return list(shown.values())
 
+    def find_repeated(self) -> frozenset[CaseKey]:
+        """Return the cases with several attempts."""
+        return frozenset(outcome.key for outcome in self.outcomes if outcome.repeat > 0)
+
     def name_of(self, attempt: Attempt) -> str:
         """Return the attempt's name as in its node id, with its number if the case has several attempts."""
         return attempt.name(several=self.metadata.repeats > 1 or attempt.repeat > 0)

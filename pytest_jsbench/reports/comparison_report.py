@@ -223,9 +223,24 @@ def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
     """Yield the comparison of a run with a baseline; `source` names the baseline and may be empty."""
     yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
     yield from _changes(comparison, _MOST_NAMED)
+    yield from facts_of_ratchet(comparison)
     yield from facts_of_tests_and_values(comparison)
     yield from _not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
+
+
+def facts_of_ratchet(comparison: Comparison) -> Iterator[Fact]:
+    """Yield the cases that are worse than in a baseline, without those that `_changes` lists."""
+    ratchet = comparison.ratchet
+    if ratchet is None:
+        return
+    if comparison.difference.repeated and ratchet.broken:
+        yield "broke", f"not every attempt passed again in {_list_cases(ratchet.broken, _MOST_NAMED, 'case')}"
+    if ratchet.arrived_failing:
+        cases = _list_cases(ratchet.arrived_failing, _MOST_NAMED, "failing case")
+        yield "arrived", f"{cases} (not in the baseline with this schema)"
+    if ratchet.vanished:
+        yield "vanished", f"no longer in this run: {_list_cases(ratchet.vanished, _MOST_NAMED, 'case')}"
 
 
 def facts_of_pairs(
@@ -282,7 +297,10 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
 
 
 def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """Yield the comparison of all but verdicts: own tests, second tries, triggers, values, times, tokens and costs."""
+    """
+    Yield the comparison of all but verdicts: own tests, second tries, decisions to call a tool, repeats, values, times,
+    tokens and costs.
+    """
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
@@ -293,6 +311,10 @@ def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -
             yield "worse", f"second tries no longer help in {_list_cases(comparison.repairs.worse, most, 'case')}"
     if comparison.triggers is not None:
         yield "triggers", comparison.triggers.sentence
+    if comparison.agreement is not None:
+        yield "agreement", comparison.agreement.sentence
+        if comparison.agreement.worse:
+            yield "worse", f"answers differ more often in {_list_cases(comparison.agreement.worse, most, 'case')}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences

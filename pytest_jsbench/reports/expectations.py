@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import GateError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.text import printable
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.metric_names import MetricName
+    from pytest_jsbench.metrics.quarantine import QuarantineReport
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.runs import Run
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.run_json import Evaluation
     from pytest_jsbench.run.plan import Plan
@@ -32,15 +34,40 @@ class GateDecision:
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     #: Evaluation with which the run was compared; None without a baseline.
     baseline: Evaluation | None = None
+    #: What became of the quarantined cases; None without a quarantine.
+    quarantine: QuarantineReport | None = None
+    #: The part of the run that decides its gates and its verdict: without quarantined cases; None for the whole run.
+    deciding: Summary | None = None
 
     def facts(self) -> Iterator[Fact]:
-        """Yield the facts of the comparisons with the baseline."""
+        """Yield the facts of the comparisons with the baseline, and of the quarantine."""
         if self.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
             for name, comparison in self.comparisons.items():
                 source = ", variant ".join(map(printable, filter(None, (self.baseline.source, name))))
                 yield from facts_of_comparison(comparison, source)
+        yield from self.facts_of_quarantine()
+
+    @property
+    def quarantined(self) -> int:
+        """Number of cases that do not decide the run."""
+        return 0 if self.quarantine is None else len(self.quarantine.left_out)
+
+    def facts_of_quarantine(self) -> Iterator[Fact]:
+        """Yield the facts of the quarantine."""
+        if self.quarantine is not None:
+            from pytest_jsbench.reports.quarantine_report import facts_of_quarantine
+
+            yield from facts_of_quarantine(self.quarantine)
+
+    def excused(self, run: Run) -> Run:
+        """Return the run without the quarantined cases."""
+        if self.quarantine is None:
+            return run
+        from pytest_jsbench.metrics.quarantine import leave_out
+
+        return leave_out(run, self.quarantine.left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +78,9 @@ class Expectations:
     baseline: Evaluation | None = None
     #: Problems with the baseline, one line each.
     warnings: tuple[str, ...] = ()
+    #: List of quarantined cases, and the cases of the dataset, which are those that the list may name.
+    quarantine: Path | None = None
+    keys: Collection[CaseKey] = ()
 
     @classmethod
     def of(cls, plan: Plan, *, more_tasks: bool = False) -> Expectations:
@@ -62,6 +92,7 @@ class Expectations:
         return cls.read(
             plan.gates,
             plan.spec.gates.baseline,
+            quarantine=plan.spec.gates.quarantine,
             keys=plan.keys,
             variants=[name for name in plan.variants if name],
             metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
@@ -80,6 +111,7 @@ class Expectations:
         metrics: Sequence[str],
         repeats: int | None,
         more_tasks: bool = False,
+        quarantine: Path | None = None,
     ) -> Expectations:
         """
         Read the baseline and check the gates for a run with these cases, variants and custom metrics.
@@ -92,6 +124,7 @@ class Expectations:
             metrics: names of the custom metrics in use.
             repeats: number of attempts per case; None if the number is unknown before the run.
             more_tasks: whether the run may have tasks that are not among `keys`.
+            quarantine: file with the list of quarantined cases; None without a list.
 
         """
         tasks = None if more_tasks else {key.task for key in keys}
@@ -99,8 +132,15 @@ class Expectations:
             gates = tuple(gate.resolve(tasks, variants) for gate in gates)
             for name in (name for gate in gates for name in (gate.name, gate.less) if name is not None):
                 _check_measured(name, metrics, repeats)
+        listed: dict[str, Any] = {}
+        if quarantine is not None:
+            from pytest_jsbench.metrics.quarantine import Quarantine
+
+            with errors_about("--jsbench-quarantine"):
+                Quarantine.read(quarantine, date.min)
+            listed = {"quarantine": quarantine, "keys": frozenset(keys)}
         if path is None:
-            return cls(gates=gates)
+            return cls(gates=gates, **listed)
         from pytest_jsbench.reports.run_json import counterparts, with_cases
 
         with errors_about("--jsbench-baseline"):
@@ -114,16 +154,31 @@ class Expectations:
             for name in variants
             if name not in compared
         )
-        return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone))
+        return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone), **listed)
 
-    def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
-        """Compare the run with the baseline, and check each gate."""
+    def decide(self, run: Run, summary: Summary) -> GateDecision:
+        """Compare the run with the baseline, and check each gate; quarantined cases are left out of both."""
         from pytest_jsbench.metrics.gates import check_all
         from pytest_jsbench.reports.run_json import against
 
-        comparisons = {} if self.baseline is None else against(self.baseline, metadata, summary)
-        gates = check_all(self.gates, summary, comparisons)
-        return GateDecision(gates=gates, comparisons=comparisons, baseline=self.baseline)
+        report = deciding = None
+        left_out: Collection[CaseKey] = ()
+        if self.quarantine is not None:
+            from pytest_jsbench.metrics.quarantine import Quarantine, leave_out
+            from pytest_jsbench.metrics.summary import summarize
+
+            quarantine = Quarantine.of_run(self.quarantine, run.metadata)
+            report = quarantine.report(summary.outcomes, self.keys)
+            left_out = report.left_out
+            deciding = summarize(leave_out(run, left_out))
+        judged = deciding or summary
+        comparisons = {}
+        if self.baseline is not None:
+            comparisons = against(self.baseline, run.metadata, judged, without=left_out)
+        gates = check_all(self.gates, judged, comparisons)
+        return GateDecision(
+            gates=gates, comparisons=comparisons, baseline=self.baseline, quarantine=report, deciding=deciding
+        )
 
 
 def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
@@ -133,6 +188,11 @@ def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | Non
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"
         message = f"{name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
         raise GateError(message, found=ending, expected=sorted(metrics), where=name.text)
-    if group in {"pass_at", "pass_hat"} and repeats is not None and repeats < (fewest := max(2, int(ending))):
+    fewest = 1
+    if group in {"pass_at", "pass_hat"}:
+        fewest = max(2, int(ending))
+    elif group in {"agreement", "field_agreement"}:
+        fewest = 2
+    if repeats is not None and repeats < fewest:
         message = f"{name.text!r} needs {fewest} attempts per case: found {repeats}; use --jsbench-repeats={fewest}"
         raise GateError(message, found=repeats, expected=fewest, where=name.text)

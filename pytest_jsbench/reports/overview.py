@@ -110,7 +110,7 @@ def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> Table
     """
     Return a row per comparison of two runs or variants that have decided cases in common.
 
-    The comparisons of values, of own tests and of second tries, if there are any, have rows of their own.
+    The comparisons of values, own tests, second tries and repeated answers, if there are any, have rows of their own.
     """
     columns = (
         *(Column(heading=heading, form="{:+.3f}") for heading in ("Difference", "95 % from", "to")),
@@ -127,6 +127,8 @@ def table_of_differences(comparisons: Sequence[tuple[str, Comparison]]) -> Table
             changes[", own tests"] = comparison.tests.difference
         if comparison.repairs is not None:
             changes[", second tries"] = comparison.repairs.difference
+        if comparison.agreement is not None:
+            changes[", agreement"] = comparison.agreement.difference
         for what, change in changes.items():
             if change.value is not None:
                 counts = (change.n, change.fell, change.rose)

@@ -40,16 +40,19 @@ def write_files(
 
     gates = decision.gates
     compared = decision.comparisons
+    excused = [*decision.facts_of_quarantine()]
     writers: list[Callable[[], object]] = []
     pages = [] if page is None else [page]
     if folder is not None:
         baseline = "" if decision.baseline is None else decision.baseline.source
         data = run_to_dict(run, summary, config_path=config_path, gates=gates, comparisons=compared, baseline=baseline)
+        if decision.quarantine is not None:
+            data["quarantine"] = decision.quarantine.to_list()
         writers.append(partial(write_run, folder / "run.json", data))
     if folder is not None and everything:
         from pytest_jsbench.reports.run_report import summary_markdown
 
-        text = summary_markdown(run, summary, gates, compared)
+        text = summary_markdown(run, summary, gates, compared, more=excused)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         if find_spec("jinja2") is not None:  # without jinja2 the page is skipped, since the user did not request it
             pages.append(folder / "report.html")
@@ -58,7 +61,7 @@ def write_files(
 
         if page is not None:
             writers.append(partial(make_private_folder, page.parent))
-        writers += [partial(report.write, path, run, summary, gates, compared) for path in pages]
+        writers += [partial(report.write, path, run, summary, gates, compared, excused) for path in pages]
     return [problem for writer in writers if (problem := problem_of(writer))]
 
 

@@ -23,6 +23,8 @@ from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, find_figure, names_with_bounds
 from pytest_jsbench.metrics.gates import GateResult
+from pytest_jsbench.metrics.quarantine import QuarantineFigures
+from pytest_jsbench.metrics.ratchet import Ratchet
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
 from pytest_jsbench.records import journal
@@ -104,6 +106,8 @@ class RunFile(EvaluationHead, VariantFigures):
     verdict: NotRequired[RunVerdict | None]
     #: Results of the gates, in the order of the options.
     gates: list[GateFigures]
+    #: The entries of the list of quarantined cases; absent without a list.
+    quarantine: NotRequired[list[QuarantineFigures]]
     #: For each variant, the highest pass rate first, the fields `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
     #: `baseline` of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
@@ -575,15 +579,18 @@ def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
     return [variants.index(name) if have_counterparts else 0 for name in variants]
 
 
-def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
-    """Return the comparisons of a run, or of each of its variants, with a baseline."""
+def against(
+    baseline: Evaluation, metadata: RunMetadata, summary: Summary, *, without: Collection[CaseKey] = ()
+) -> dict[str, Comparison]:
+    """Return the comparisons of a run, or of each of its variants, with a baseline, `without` some of its cases."""
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
-        before = run.outcomes or {}
+        before = {key: outcome for key, outcome in (run.outcomes or {}).items() if key not in without}
         now = summary.variants.get(name, summary).outcomes
         settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
-        comparisons[name] = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
+        compared = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
+        comparisons[name] = replace(compared, ratchet=Ratchet.of(before, now))
     return comparisons
 
 

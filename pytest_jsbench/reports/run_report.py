@@ -29,6 +29,7 @@ from pytest_jsbench.reports.blocks import (
     table_of_figures,
 )
 from pytest_jsbench.reports.crash_facts import facts_of_crashes
+from pytest_jsbench.reports.repeats import facts_of_repeats, table_of_agreement, temperature_of
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
 from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
@@ -142,6 +143,8 @@ def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: in
         yield table_of_keywords(summary)
     if keywords and summary.total.fields:
         yield table_of_fields(summary)
+    if keywords and (differing := table_of_agreement(summary.total)).rows:
+        yield differing
     if keywords and summary.total.tool_recall:
         yield table_of_tools(summary.total)
     yield from tables(run, summary, most_pairs=most_pairs)
@@ -163,8 +166,10 @@ def summary_markdown(
     summary: Summary,
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    *,
+    more: Sequence[Fact] = (),
 ) -> str:
-    """Return the summary of a run as Markdown, with untrusted text in code spans."""
+    """Return the summary of a run as Markdown, with untrusted text in code spans, and with `more` facts."""
     from pytest_jsbench.reports import markdown
 
     names = [run.metadata.engine, run.metadata.model]
@@ -184,6 +189,7 @@ def summary_markdown(
 
         source = f"variant {printable(variant)}" if variant else ""
         items += markdown.fact_lines(facts_of_comparison(comparison, source))
+    items += markdown.fact_lines(more)
     items += [f"- gate: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
     return "\n".join([*lines, above, *items, "", markdown.report(_folded_tables(run, summary))]).rstrip("\n") + "\n"
@@ -199,6 +205,8 @@ def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
         yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By schema keyword")
     if summary.total.fields:
         yield table_of_fields(summary)
+    if (differing := table_of_agreement(summary.total)).rows:
+        yield differing
     if summary.total.tool_recall:
         yield table_of_tools(summary.total)
     if failing := run.failed():
@@ -318,8 +326,10 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
 
         yield from facts_of_faults(run.metadata.fault_reports)
     names = _short_names(summary)
+    has_own_tests = any(outcome.asked_by for outcome in run.outcomes)
     for name, part in summary.variants.items() or [("", summary)]:
-        yield from _repeats(part, f"{names[name]}: " if name else "")
+        temperature = None if has_own_tests else temperature_of(run.metadata.of_variant(name))
+        yield from facts_of_repeats(part, f"{names[name]}: " if name else "", temperature)
     if calls := describe_calls(total):
         yield "calls", calls
     for name, part in summary.variants.items() or [("", summary)]:
@@ -330,7 +340,7 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
             yield "comparers", f"no expected value for {', '.join(map(printable, idle))}"
     for name in names or [""]:
         yield from _served(run.metadata.of_variant(name), f"{names[name]}: " if name else "")
-    if not any(outcome.asked_by for outcome in run.outcomes):
+    if not has_own_tests:
         for name in names or [""]:
             yield from _settings(run.metadata.of_variant(name), f"{names[name]}: " if name else "")
 
@@ -400,21 +410,6 @@ def _named_tests(ended: Sequence[EndedTest]) -> str:
     names = [f"{printable(attempt.name(several=several))} ({test.cause})" for attempt, test in ends][:_MOST_NAMED]
     more = f" and {len(ended) - _MOST_NAMED:,} more" if len(ended) > _MOST_NAMED else ""
     return f"{', '.join(names)}{more}"
-
-
-def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
-    """Yield facts about repeated attempts at a case; `of` is a prefix with the name of the variant."""
-    total = summary.total
-    if total.planned <= total.cases:
-        return
-    steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
-    all_passed, any_passed = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
-    yield "repeats", f"{of}every attempt of a case passed (pass^k) {all_passed}, at least one (pass@k) {any_passed}"
-    if total.pass_at:
-        yield "", ", ".join(f"pass@{k} {rate.value:.3f}" for k, rate in total.pass_at.items())
-        yield "", ", ".join(f"pass^{k} {rate.value:.3f}" for k, rate in total.pass_hat.items())
-    if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
-        yield "flaky", f"{of}{_flaky(flaky)}"
 
 
 def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
@@ -557,13 +552,6 @@ def _sampling(metadata: RunMetadata) -> str:
     if sampled[0].name == "temperature" and sampled[0].value == 0:
         return f"{labels}: the attempts at a case are identical if the engine is deterministic"
     return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
-
-
-def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
-    """Return the cases in which only some attempts passed, the most evenly divided first."""
-    ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
-    names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{format_count(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -21,10 +21,11 @@ def append_step_summary(
 
     If `instead_of` is the same run with an earlier run verdict, the earlier summary is removed.
     """
-    text = summary_markdown(run, summary, decision.gates, decision.comparisons)
+    more = [*decision.facts_of_quarantine()]
+    text = summary_markdown(run, summary, decision.gates, decision.comparisons, more=more)
     try:
         if instead_of is not None:
-            before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons)
+            before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons, more=more)
             page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
         with page.open("a", encoding="utf-8") as file:
             file.write(text)

@@ -155,3 +155,5 @@ class Question:
     call: ProjectCall | None = None
     #: Time at which the attempt was queued (a value of time.perf_counter); None if it was not queued.
     planned_at: float | None = None
+    #: Whether the test makes several attempts; the run's own repeats apply to the cases of the suite.
+    is_repeated: bool = False

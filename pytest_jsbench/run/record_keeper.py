@@ -16,6 +16,7 @@ from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.answer_digests import add_digest
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.records.redaction import REDACTED
@@ -169,16 +170,17 @@ class RecordKeeper:
         self._recording_error = self._recording_error or problem
         self._refuse(Refused(MissingReason.DISK, problem))
 
-    def keep(self, record: Record) -> Answered:
+    def keep(self, record: Record, *, is_repeated: bool = False) -> Answered:
         """
-        Classify, redact and write the record of an attempt that was just made.
+        Classify, redact and write the record of an attempt that was just made; `is_repeated` states whether its test
+        makes several attempts.
 
         If the end of the session may have aborted a failed call, its record is redacted, but not classified or written.
         """
         if isinstance(record.generation, Failed) and self.stopped:
             redacted = self._redact(record)
             return Answered(_attempt_result(AttemptFacts.of(redacted), redacted), record)
-        classified, errors = self._classify(record)
+        classified, errors = self._classify(self._add_digest(record, is_repeated=is_repeated))
         redacted = self._redact(classified)
         result = self._write(redacted)
         return Answered(replace(result, classifier_errors=errors, recording_error=self._recording_error), classified)
@@ -216,6 +218,7 @@ class RecordKeeper:
         if record.redacted is None:
             if isinstance(case, Case):
                 record = compare_values(record, case.expected, self._plan.comparers)
+            record = self._add_digest(record, is_repeated=record.repeat > 0 or record.value_digest is not None)
             record, errors = self._classify(record)
         if place is not None and record.kept == recorded:
             result = _attempt_result(AttemptFacts.of(record, place), record)
@@ -244,6 +247,9 @@ class RecordKeeper:
             made.result, source=source, test_outcome=ended.without_messages(), called_again=called_again
         )
         return replace(made, result=outcome)
+
+    def _add_digest(self, record: Record, *, is_repeated: bool) -> Record:
+        return add_digest(record, is_repeated=is_repeated or self._plan.spec.execution.repeats > 1)
 
     def _classify(self, record: Record) -> tuple[Record, tuple[str, ...]]:
         """Return the record with the codes from the classifiers, and the errors of the classifiers."""

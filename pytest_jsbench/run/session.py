@@ -313,7 +313,7 @@ class RunSession:
             record = call.given.record(
                 question.case, call.prompt, repeat=attempt.repeat, judge=self.judge(), comparers=self.plan.comparers
             )
-            return self._keep(attempt, record, self.runners.asked_by(question, call))
+            return self._keep(question, record, self.runners.asked_by(question, call))
         runner = self.runners.for_call(question, call)
         if call.is_reusable:
             found = self.keeper.find_same(
@@ -349,7 +349,7 @@ class RunSession:
             record = runner.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
         except Refused as refused:
             return Answered(AttemptResult(result=missing_attempt(attempt, refused)))
-        return self._ask_again(question, runner, case, self._keep(attempt, record, asked_by))
+        return self._ask_again(question, runner, case, self._keep(question, record, asked_by))
 
     def _repair_plan(self, question: Question) -> RepairPlan | None:
         """Return how the question's answer is asked for again if it is wrong; None if it is not."""
@@ -392,10 +392,11 @@ class RunSession:
             answered = answered._replace(record=record)
         return answered
 
-    def _keep(self, attempt: Attempt, record: Record, asked_by: AskedBy | None) -> Answered:
+    def _keep(self, question: Question, record: Record, asked_by: AskedBy | None) -> Answered:
+        attempt = question.attempt
         if attempt.variant or asked_by is not None:  # a copy is checked once more
             record = structs.replace(record, variant=attempt.variant, asked_by=asked_by)
-        return self.keeper.keep(record)
+        return self.keeper.keep(record, is_repeated=question.is_repeated)
 
     def _case(self, key: CaseKey) -> Case | BrokenCase:
         labelled = self.plan.cases.labelled

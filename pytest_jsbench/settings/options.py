@@ -361,6 +361,14 @@ class GateOptions(OptionGroup, heading="Pass criteria"):
         argument=path,
         file=FileUse.ALWAYS,
     )
+    quarantine: Option[Path | None] = Option(
+        "List of cases whose failures do not fail the run or decide its gates until a date: lines of the form "
+        "CASE: YYYY-MM-DD: REASON. Their tests are reported as xfailed; the summary names entries that have expired or "
+        "can be removed.",
+        "FILE",
+        argument=path,
+        file=FileUse.ALWAYS,
+    )
     max_regression: Option[str | None] = Option(
         "Fail the run if its pass rate, over the cases of both runs, is lower than the baseline's by more than RATE "
         "(0 to 1).",

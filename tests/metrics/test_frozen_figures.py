@@ -17,6 +17,7 @@ import pytest
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.answer_digests import add_digest
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction
@@ -51,6 +52,15 @@ VALUES = tuple(
     compare_values(record(f"value{number}", schema=SCHEMA, verdict=replace(examples.PASSED, instance=answer)), EXPECTED)
     for number, answer in enumerate(({"n": 2, "m": [1]}, {"n": 2.2, "m": [1, 2]}, {"n": 7}, {"n": 2, "o": None}))
 )
+AGREED: Mapping[str, Sequence[float]] = {"steady": (1, 1.0, 1), "changing": (1, 2, 1), "longer": (1, 2, 3, 1)}
+AGREEING = tuple(
+    add_digest(
+        replace(record(case, schema=SCHEMA, verdict=replace(examples.PASSED, instance=answer)), repeat=repeat),
+        is_repeated=True,
+    )
+    for case, answers in AGREED.items()
+    for repeat, answer in enumerate({"n": number, "m": [number, 0]} for number in answers)
+)
 LABELLED = (
     record("right", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided()),
     record("wrong", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", seconds=0.03)),
@@ -71,6 +81,7 @@ RUNS: Mapping[str, tuple[RunMetadata, Sequence[Record], Sequence[Record]]] = {
     "labelled": (examples.metadata(), LABELLED, ()),
     "redacted": (examples.metadata(), [REDACTION.record(made) for made in (*PLAIN, *VALUES)], ()),
     "interrupted": (examples.metadata(), PLAIN, [record(f"unmade{number}") for number in range(5)]),
+    "agreeing": (replace(examples.metadata(), repeats=4), AGREEING, [replace(AGREEING[0], repeat=3)]),
 }
 
 

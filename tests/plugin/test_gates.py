@@ -15,6 +15,42 @@ def test_variant_missing_in_the_baseline_is_reported_as_not_compared(bench: Benc
     result.stdout.no_fnmatch_line("*variant one is not compared*")
 
 
+def test_cases_that_got_worse_are_named_and_counted_by_gates(bench: Bench) -> None:
+    for name in ("kept", "broke", "gone"):
+        bench.case(name)
+    bench.run("--jsbench-output=before").assert_outcomes(passed=3)
+    (bench.path / "schemas" / "orders" / "gone.json").unlink()
+    bench.case("broke", '{"n": -1}')
+    bench.case("arrived", '{"n": -1}')
+    bench.case("good")
+    counts = ("vanished", "arrived_failing", "broken")
+
+    result = bench.run(
+        "--jsbench-output=out", "--jsbench-baseline=before", *(f"--jsbench-gate={count}<=0" for count in counts)
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "broke      1: orders::broke",
+            "arrived    1 failing case: orders::arrived (not in the baseline *",
+            "vanished   no longer in this run: 1 case: orders::gone",
+            *(f"gate       {count} 1, gate <= 0: NOT MET" for count in counts),
+        ]
+    )
+    compared = bench.run_json()["baseline"]
+    assert [compared[count] for count in counts] == [["orders::gone"], ["orders::arrived"], ["orders::broke"]]
+
+
+def test_gate_on_vanished_cases_needs_a_baseline(bench: Bench) -> None:
+    bench.case("a")
+
+    result = bench.run("--jsbench-gate=vanished<=0")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no baseline to compare with; add --jsbench-baseline=RUN*"])
+
+
 EXPECTING = """
 import pytest
 INVOICE = {"properties": {"total": {"type": "number"}, "vendor": {"type": "string"}}}

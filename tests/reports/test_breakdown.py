@@ -92,7 +92,7 @@ def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
     assert [rate.value for rate in breakdown.groups[0].rates] == [0.5, 0.0]
     assert cells(breakdown, ["a", "b"])["a"] == ["2", "0.50 (.01-.99) of 2", "0.00 (0-.84) of 2"]
     assert breakdown.note(["a", "b"]).endswith(", each followed by its denominator: completions")
-    with pytest.raises(JSBenchError, match="no rate or time 'tgt_mean': expected one of call_pass_rate, cost, "):
+    with pytest.raises(JSBenchError, match="no rate or time 'tgt_mean': expected one of agreement, call_pass_rate, "):
         break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
     with pytest.raises(JSBenchError, match="--by=keyword supports only the pass rate, found error_rate"):
         break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import json_text, printable, shorten
 from pytest_jsbench.records.records import Cause
 from pytest_jsbench.records.runs import Records
+from pytest_jsbench.reports.repeats import find_differing_fields
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, describe_match
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
+_MOST_FIELDS = 20
 #: Maximum total length in characters of the messages of all attempts.
 _ALL_MESSAGES = 8_000_000
 #: Rank of attempts that passed and have no wrong value.
@@ -79,6 +81,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSp
         for change, keys in (("broke", comparison.newly_failing), ("fixed", comparison.newly_passing))
         for key in keys
     }
+    differing = find_differing_fields(outcomes)
     room = space.details
     chunks = list[str]()
     listed = 0
@@ -94,7 +97,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison], *, space: PageSp
                 # skip the record of a correct attempt if there is no space for details; correct attempts are last
                 record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
-                    details.append(details_of(record))
+                    details.append(details_of(record, differing.get((outcome.key, outcome.variant), ())))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
                 # `variant` is the index of the variant
                 entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
@@ -165,8 +168,12 @@ def reason_of(record: Record) -> str:
     return printable("; ".join(filter(None, (values or record.verdict.message, failed))), _LONGEST_MESSAGE)
 
 
-def details_of(record: Record) -> dict[str, Any]:
-    """Return the details of an attempt by the names that the script of the page uses."""
+def details_of(record: Record, differing: Sequence[str] = ()) -> dict[str, Any]:
+    """
+    Return the details of an attempt by the names that the script of the page uses.
+
+    `differing` names the fields whose values differ between the answers to the case.
+    """
     generation = record.generation
     redacted = record.redacted
     prompt = record.prompt
@@ -181,7 +188,7 @@ def details_of(record: Record) -> dict[str, Any]:
         schema = _cut(f"{record.schema_digest}\nuses {', '.join(redacted.keywords) or 'no keyword'}")
     turns = [] if prompt is None else [f"[{message.role}]\n{message.shown}" for message in prompt.messages]
     return {
-        "verdict": _cut("\n".join((*_verdict(record.verdict), *_tries(record.repairs)))),
+        "verdict": _cut("\n".join((*_verdict(record.verdict), *_differences(differing), *_tries(record.repairs)))),
         "next": record.next_step,
         "test": _test(record.test_outcome),
         "answer": answer,
@@ -211,6 +218,13 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
         share = "" if verdict.runaway_share is None else f" ({verdict.runaway_share:.0%} of the characters)"
         yield f"noted: {', '.join(verdict.notes)}{share}"
     yield f"second opinion: {verdict.second_opinion}"
+
+
+def _differences(fields: Sequence[str]) -> Iterator[str]:
+    """Yield a line with the fields whose values differ between the answers to the case."""
+    if fields:
+        more = f", and {len(fields) - _MOST_FIELDS} more" if len(fields) > _MOST_FIELDS else ""
+        yield f"fields that differ between the answers to this case: {', '.join(fields[:_MOST_FIELDS])}{more}"
 
 
 def _tries(repairs: Repairs | None) -> Iterator[str]:

@@ -23,6 +23,7 @@ from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.html.pictures import pictures_of_run
 from pytest_jsbench.reports.overview import SPREAD_TIMES, table_of_failures, table_of_spread
+from pytest_jsbench.reports.repeats import table_of_agreement
 from pytest_jsbench.reports.run_report import (
     differing_cases,
     distinguishing_settings,
@@ -56,9 +57,10 @@ def write(
     summary: Summary,
     gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    more: Sequence[Fact] = (),
 ) -> None:
     """Render the page and write it atomically; raise JSBenchError if this fails."""
-    write_atomically(path, render(run, summary, gates, comparisons))
+    write_atomically(path, render(run, summary, gates, comparisons, more))
 
 
 def render(
@@ -66,11 +68,13 @@ def render(
     summary: Summary,
     gates: Sequence[GateResult] | Sequence[GateFigures] = (),
     comparisons: Mapping[str, Comparison] | None = None,
+    more: Sequence[Fact] = (),
 ) -> Iterator[str]:
     """
     Yield the page in parts; untrusted text is escaped.
 
-    `comparisons` with the baseline are by variant, with an empty key in a run without variants.
+    `comparisons` with the baseline are by variant, with an empty key in a run without variants; `more` are further
+    facts.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -102,11 +106,12 @@ def render(
         pictures=pictures_of_run(run, summary, compared),
         differing=differing_cases(summary) if summary.differing else None,
         failures=table_of_failures(summary.total),
-        facts=facts(run, summary),
+        facts=[*facts(run, summary), *more],
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=not_violated)),
         fields=table_of_fields(summary),
         tools=table_of_tools(summary.total),
+        agreement=table_of_agreement(summary.total),
         charts=charts(summary.total),
         spreads=[table_of_spread(time, summary) for time in SPREAD_TIMES if getattr(summary.total, time).count],
         cases=pack_cases(run, compared),
@@ -115,9 +120,10 @@ def render(
 
 def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
     """Return the facts of the comparison with a baseline."""
-    from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
+    from pytest_jsbench.reports.comparison_report import apart, facts_of_ratchet, facts_of_tests_and_values
 
-    return [*facts_of_tests_and_values(comparison), *apart(comparison.settings)]
+    changes = facts_of_ratchet(comparison)
+    return [*changes, *facts_of_tests_and_values(comparison), *apart(comparison.settings)]
 
 
 #: Package with the templates that pages of other packages use too.

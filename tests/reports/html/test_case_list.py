@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.records.answer_digests import add_digest
 from pytest_jsbench.records.records import Cause, End, ProjectTestOutcome, Record
 from pytest_jsbench.reports.html.case_list import PageSpace, pack_cases
 from pytest_jsbench.values import match
@@ -55,6 +56,24 @@ def test_page_shows_the_actual_value_next_to_a_wrong_expected_one() -> None:
         ['  "<b>": "a\\u202e"', '"b"'],
     ]
     assert detail["values"].endswith("$.more: 1; expected no value")
+
+
+def test_page_marks_the_fields_that_differ_between_the_answers_to_a_case() -> None:
+    answers = ({"n": 1, "m": "x"}, {"n": 2, "m": "x"})
+    made = [
+        add_digest(
+            replace(record("a", verdict=replace(examples.PASSED, instance=answer)), repeat=repeat), is_repeated=True
+        )
+        for repeat, answer in enumerate(answers)
+    ]
+
+    text = page(*made, record("b"))
+
+    line = "fields that differ between the answers to this case: n"
+    marked = [line in detail["verdict"].splitlines() for detail in unpacked(text, "chunk0")]
+    assert sorted(marked) == [False, True, True]
+    assert "<caption>Fields that differ in repeats</caption>" in text
+    assert "Fields that differ in repeats" not in page(record("b"))
 
 
 def test_huge_details_are_cut_with_a_pointer_to_the_rest() -> None:
