@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 METRICS = frozenset({*FIGURES, "n"})
 #: Prefix of the metrics of injected faults.
 COPING = "coping."
+#: Prefix of the metrics of schemas that reached an endpoint.
+TRANSIT = "transit."
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -231,6 +233,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _no_value("nothing judged")
     if name.field is not None:
         return _read_field(name, metrics)
+    if name.metric.startswith(TRANSIT) and not metrics.transit:
+        return _no_value("no schema was compared")
     return _read_figure(name, metrics)
 
 

@@ -29,6 +29,7 @@ from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
+from pytest_jsbench.schemas.schema_comparison import Relation
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 
@@ -176,6 +177,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     runaway_share: float | None = None
     #: What became of the second tries of a wrong answer; None if it was not asked for again.
     repairs: RepairFacts | None = None
+    #: Worst relation of the schemas in an application's request to the declared ones; None if none was compared.
+    transit: Relation | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
     #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
@@ -268,6 +271,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         values["match"] = None if record.match is None else record.match.counts()
         values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
         values["repairs"] = None if record.repairs is None else record.repairs.facts()
+        values["transit"] = None if record.transit is None else record.transit.relation
         return cls(
             **values,
             source=source or record,

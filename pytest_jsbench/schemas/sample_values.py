@@ -28,7 +28,7 @@ _EXTRA = "additional property"
 
 def sample_values(schema: object, *, most: int) -> Iterator[Any]:
     """
-    Yield up to `most` values for a schema: values that should conform, each with a part left out, added or replaced.
+    Yield up to `most` values for a schema: some that should conform, and each with a part left out, added or replaced.
 
     No value is certain to conform. The values depend only on the schema, and the simplest come first.
     """
@@ -51,7 +51,7 @@ class _Sampler:
         yield from _PROBES
 
     def _values(self, schema: object, depth: int) -> list[Any]:
-        """Return values for a subschema, the first of which should conform."""
+        """Return values for a subschema; the first should conform."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST or schema is False:
             return []

@@ -140,7 +140,7 @@ def test_differences_have_their_places(declared: Any, arrived: Any, differences:
 
 
 def test_differences_are_limited() -> None:
-    many = {"properties": {f"p{number}": {} for number in range(2 * MOST_DIFFERENCES)}}
+    many: Any = {"properties": {f"p{number}": {} for number in range(2 * MOST_DIFFERENCES)}}
 
     assert len(shown(many, {"properties": {}})) == MOST_DIFFERENCES
 
