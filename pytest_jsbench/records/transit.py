@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keyword_differences import DifferenceKind, SchemaDifference
+from pytest_jsbench.schemas.keywords import ANNOTATIONS
 from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.schemas.schema_comparison import Relation
 
@@ -74,8 +75,9 @@ class SchemaInTransit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{text} ({', '.join(named[:_MOST_NAMED])}{more})" if named else text
 
     def _telling_differences(self) -> list[SchemaDifference]:
-        """Return the differences, those of lost and changed keywords first."""
-        return sorted(self.differences, key=lambda each: each.kind == "added")
+        """Return the differences; those that may make the schema looser come first."""
+        kinds = ("lost", "changed", "added")
+        return sorted(self.differences, key=lambda each: (each.keyword in ANNOTATIONS, kinds.index(each.kind)))
 
 
 class Transit(Struct, frozen=True, kw_only=True, omit_defaults=True):

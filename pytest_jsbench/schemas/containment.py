@@ -18,7 +18,7 @@ import jsonschema_rs
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2020_12, Dialect, dialect_of
 from pytest_jsbench.schemas.keyword_differences import find_differences
-from pytest_jsbench.schemas.keywords import KEYWORDS, walk
+from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild, walk
 from pytest_jsbench.schemas.sample_values import sample_values
 from pytest_jsbench.schemas.structural_proof import StructuralProof
 
@@ -34,6 +34,8 @@ _DRAFTS = {
     "Draft201909Validator": jsonschema_rs.Draft201909,
     "Draft202012Validator": jsonschema_rs.Draft202012,
 }
+#: Keywords of older drafts that are not rewritten for draft 2020-12.
+_NOT_EXPRESSED = frozenset({"dependencies", "$recursiveRef"})
 
 
 class _Checked(NamedTuple):
@@ -42,6 +44,8 @@ class _Checked(NamedTuple):
     schema: Any
     dialect: Dialect
     validator: jsonschema_rs.Validator
+    #: The schema in draft 2020-12; None if it cannot be expressed in that draft.
+    modern: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +107,11 @@ def _check(schema: Any, name: str) -> _Checked:
         raise ValueError(f"{name} has an unknown dialect")
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, dialect.validator)
     try:
-        return _Checked(schema, dialect, validator(schema, validate_formats=True, offline=True))
+        compiled = validator(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         message = str(error).partition("\n")[0]
         raise ValueError(f"{name} cannot be used: {message}") from None
+    return _Checked(schema, dialect, compiled, _modernize(schema, dialect))
 
 
 def _coverage(outer: _Checked, inner: _Checked) -> _Coverage:
@@ -115,7 +120,7 @@ def _coverage(outer: _Checked, inner: _Checked) -> _Coverage:
         if _accepts(inner, value) is True and _accepts(outer, value) is False:
             text = json.dumps(value, ensure_ascii=False)
             return _Coverage(holds=False, example=text if len(text) <= _LONGEST_EXAMPLE else "")
-    if _is_readable(outer) and _is_readable(inner) and StructuralProof(outer.schema, inner.schema).covers():
+    if outer.modern is not None and inner.modern is not None and StructuralProof(outer.modern, inner.modern).covers():
         return _Coverage(holds=True)
     return _Coverage(holds=_covers_by_algebra(outer, inner))
 
@@ -133,25 +138,44 @@ def _accepts(checked: _Checked, value: Any) -> bool | None:
         return None
 
 
-def _is_readable(checked: _Checked) -> bool:
-    """Return whether a schema means the same in draft 2020-12, as far as the proof reads it."""
-    if checked.dialect is DRAFT_4:
+def _modernize(schema: Any, dialect: Dialect) -> Any:
+    """Return the schema in draft 2020-12, which the proof reads; None if it uses what that draft does not express."""
+    if isinstance(schema, bool) or dialect is DRAFT_2020_12:
+        return schema
+    if dialect is DRAFT_4 or not all(_can_be_modernized(each, dialect) for each in walk(schema)):
+        return None
+    return {name: value for name, value in rebuild(schema, _with_prefix_items).items() if name != "$schema"}
+
+
+def _can_be_modernized(schema: dict[str, Any], dialect: Dialect) -> bool:
+    used = KEYWORDS & schema.keys()
+    if not used <= dialect.keywords - _NOT_EXPRESSED:
         return False
-    if not checked.dialect.lone_references:
-        return True
-    return not any("$ref" in schema and len(KEYWORDS & schema.keys()) > 1 for schema in walk(checked.schema))
+    return len(used) == 1 or "$ref" not in used or not dialect.lone_references
+
+
+def _with_prefix_items(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with the keywords of draft 2020-12 for the items of an array."""
+    others = {name: value for name, value in schema.items() if name not in ("items", "additionalItems")}
+    if not isinstance(schema.get("items"), list):
+        return others | ({"items": schema["items"]} if "items" in schema else {})
+    following = {"items": schema["additionalItems"]} if "additionalItems" in schema else {}
+    return {**others, "prefixItems": schema["items"], **following}
 
 
 def _covers_by_algebra(outer: _Checked, inner: _Checked) -> bool | None:
     """Return what the algebra of jsonschema-rs finds, which only compares schemas of the same draft."""
-    if outer.dialect is not inner.dialect:
+    if outer.modern is not None and inner.modern is not None:
+        schemas = [outer.modern, inner.modern]
+        draft = jsonschema_rs.Draft202012
+    elif outer.dialect is inner.dialect:
+        schemas = [outer.schema, inner.schema]
+        draft = _DRAFTS[outer.dialect.validator]
+    else:
         return None
     try:
         large, small = (
-            jsonschema_rs.canonicalize(
-                checked.schema, draft=_DRAFTS[checked.dialect.validator], validate_formats=True, offline=True
-            )
-            for checked in (outer, inner)
+            jsonschema_rs.canonicalize(schema, draft=draft, validate_formats=True, offline=True) for schema in schemas
         )
         answer = large.covers(small)
     except (ValueError, jsonschema_rs.ReferencingError):  # for example an operand that the algebra does not support

@@ -78,7 +78,7 @@ def test_comparison_is_recorded_and_counted(bench: Bench) -> None:
         "unknown": 0,
         "absent": 0,
     }
-    result.stdout.fnmatch_lines(["schemas * wider 2; of 3 calls, compared with the declared schema"])
+    result.stdout.fnmatch_lines(["schemas * 3 calls compared with the declared schema: wider 2"])
 
 
 def test_failed_answer_names_what_the_schema_lost(bench: Bench) -> None:
