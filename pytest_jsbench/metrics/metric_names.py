@@ -29,6 +29,8 @@ METRICS = frozenset({*FIGURES, "n"})
 COPING = "coping."
 #: Prefixes of the metrics of repeated answers.
 AGREEMENTS = ("agreement", FIELD_AGREEMENT)
+#: Prefix of the metrics of schemas that reached an endpoint.
+TRANSIT = "transit."
 #: Metrics that are suggested if a name is not similar to any metric.
 _SUGGESTIONS = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _KEYWORD_METRICS = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
@@ -246,6 +248,8 @@ def read_metric(name: MetricName, summary: Summary, comparisons: Mapping[str, Co
         return _no_value("nothing judged")
     if name.field is not None:
         return _read_field(name, metrics)
+    if name.metric.startswith(TRANSIT) and not metrics.transit:
+        return _no_value("no schema was compared")
     return _read_figure(name, metrics)
 
 

@@ -40,6 +40,7 @@ from pytest_jsbench.metrics.statistics import (
     proportion,
 )
 from pytest_jsbench.metrics.tool_calls import count_confusions, precision_by_tool, recall_by_tool
+from pytest_jsbench.metrics.transit_figures import TransitFigures
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.fault_reports import Coping
 from pytest_jsbench.records.records import Cause, MissingReason
@@ -70,7 +71,7 @@ _COPING: dict[str, Display] = {
 }
 
 
-class Metrics(Measurements, RepairFigures, AgreementFigures):
+class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
     @property

@@ -30,6 +30,7 @@ from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts
 from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
+from pytest_jsbench.schemas.schema_comparison import Relation
 from pytest_jsbench.values import Match
 from pytest_jsbench.values.value_digests import ValueDigestFacts
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
@@ -181,6 +182,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     runaway_share: float | None = None
     #: What became of the second tries of a wrong answer; None if it was not asked for again.
     repairs: RepairFacts | None = None
+    #: Worst relation of the schemas in an application's request to the declared ones; None if none was compared.
+    transit: Relation | None = None
     #: For each of the project's own metrics, its numerator and denominator.
     scores: Mapping[str, tuple[int, int]] = {}
     #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
@@ -278,6 +281,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
         values["repairs"] = None if record.repairs is None else record.repairs.facts()
         values["value_digest"] = None if record.value_digest is None else record.value_digest.facts()
+        values["transit"] = None if record.transit is None else record.transit.relation
         return cls(
             **values,
             source=source or record,

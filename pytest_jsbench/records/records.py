@@ -23,6 +23,7 @@ from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import ToolMode, ToolOffer, question_digest
 from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.records.repairs import Repairs, written_generation
+from pytest_jsbench.records.transit import Transit
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.values.value_digests import ValueDigest
@@ -294,6 +295,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: Digests of the value of a conforming answer, for comparing the answers to a case; absent if the case has a single
     #: attempt.
     value_digest: ValueDigest | None = None
+    #: How the schemas in an application's request compare with those that its test declares; absent if no declared
+    #: schema applies.
+    transit: Transit | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
@@ -378,6 +382,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
             text = self.generation.text if self.offer is None else self.generation.shown
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
+        lines += [f"  schema: {self.transit.summary}"] if self.transit is not None and self.transit.is_looser else []
         lines += [f"  tries:  {tries}" for tries in [self.repairs and self.repairs.summary] if tries]
         lines += [f"  next:   {step}" for step in [self.next_step] if step]
         return "\n".join(lines)

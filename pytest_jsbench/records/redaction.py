@@ -24,7 +24,9 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Faile
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.records.repairs import G, Repairs
+from pytest_jsbench.records.transit import Transit
 from pytest_jsbench.schemas.dialects import find_dialect
+from pytest_jsbench.schemas.keyword_differences import SchemaDifference
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.values import Match
 from pytest_jsbench.values.value_digests import WHOLE_DIGITS, ValueDigest
@@ -72,6 +74,7 @@ class Redaction:
             test_outcome=record.test_outcome and record.test_outcome.without_messages(REDACTED),
             repairs=record.repairs and self._repairs(record.repairs),
             value_digest=record.value_digest and self._value_digest(record.value_digest),
+            transit=record.transit and _redact_transit(record.transit),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -164,6 +167,26 @@ def _verdict(verdict: Verdict) -> Verdict:
         dialect=verdict.dialect if find_dialect(verdict.dialect) else None,
         instance=None,
     )
+
+
+def _redact_transit(transit: Transit) -> Transit:
+    """Return the comparison of schemas reduced to relations and keywords, without names and values."""
+    schemas = (
+        replace(
+            each,
+            tool=each.tool and REDACTED,
+            place=each.place and REDACTED,
+            differences=tuple(
+                SchemaDifference(kind=change.kind, keyword=_keyword(change.keyword), place=REDACTED)
+                for change in each.differences
+            ),
+            accepted="",
+            rejected="",
+            reason=each.reason and REDACTED,
+        )
+        for each in transit.schemas
+    )
+    return Transit(schemas=tuple(schemas))
 
 
 def _counts(match: Match) -> Match:

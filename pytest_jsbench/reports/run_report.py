@@ -31,6 +31,7 @@ from pytest_jsbench.reports.blocks import (
 from pytest_jsbench.reports.crash_facts import facts_of_crashes
 from pytest_jsbench.reports.repeats import facts_of_repeats, table_of_agreement, temperature_of
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
+from pytest_jsbench.reports.transit_facts import facts_of_transit
 from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
@@ -319,6 +320,7 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{share_text(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
+    yield from facts_of_transit(total)
     if ended := _ended_before_call(run.metadata):
         yield "", f"failed before a call: {_named_tests(ended)}"
     if run.metadata.fault_reports:

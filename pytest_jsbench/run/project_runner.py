@@ -54,6 +54,7 @@ class ProjectRunner:
             record = self.runner.attempt(case, repeat=repeat, planned_at=planned_at)
         if self.exchange is not None:
             record = judge_forwarded(record, self.exchange, self.runner.judge)
+            record = structs.replace(record, transit=self.exchange.transit)
         return structs.replace(record, answered_by=record.answered_by or self.answered_by)
 
     def is_same(self, record: Record, case: Case) -> bool:

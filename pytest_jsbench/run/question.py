@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion, GenerationParams, ResponseFormat
     from pytest_jsbench.records.records import AnsweredBy, Attempt
     from pytest_jsbench.records.repairs import RepairPlan
+    from pytest_jsbench.records.transit import Transit
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Judge
 
@@ -64,6 +65,10 @@ class ForwardedCall(Exchange, Protocol):
     @property
     def model(self) -> str:
         """The model that the application requested; empty if it requested none."""
+
+    @property
+    def transit(self) -> Transit | None:
+        """How the schemas of the request compare with the declared ones; None if no declared schema applies."""
 
     @property
     def recorded_settings(self) -> dict[str, Any]:

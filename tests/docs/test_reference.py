@@ -78,7 +78,8 @@ def test_files_of_a_run_have_exactly_the_documented_fields(bench: Bench) -> None
 
     assert header.keys() == of_header["properties"].keys()
     not_always = {"variant", "expected", "match", "test_outcome", "called_again", "scores", "offer", "repairs"} | {
-        "value_digest"
+        "value_digest",
+        "transit",
     }
     assert all(record.keys() == of_record["properties"].keys() - not_always for record in records)
     of_verdict = lines["$defs"]["verdict"]["properties"].keys() - {"conforming_calls", "runaway_share"}

@@ -24,6 +24,7 @@ from pytest_jsbench.records.facts import AttemptFacts, Place
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
 from pytest_jsbench.records.runs import RunVerdict
+from pytest_jsbench.records.transit import SchemaInTransit, Transit
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
 from tests.support import examples, fuzzing
@@ -76,6 +77,9 @@ def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[
 
 
 PLAIN[GenerationParams] = values_of(GenerationParams, tool_choice=st.sampled_from([None, "auto", "required", "none"]))
+PLAIN[Transit] = st.lists(values_of(SchemaInTransit), min_size=1, max_size=2).map(
+    lambda schemas: Transit(schemas=tuple(schemas))
+)
 RECORDS = PLAIN[Record] = values_of(
     Record, task=st.just("t"), id=st.just("a"), variant=st.sampled_from(["", "gpt-5+low.v1"])
 )
