@@ -34,9 +34,15 @@ _KEPT_BESIDE = frozenset(
      *_DEFINITIONS}
 )  # fmt: skip
 
+_NO_REFERENCE = "the schema has no $ref to inline"
+
 
 class _CannotInline(Exception):
     """Raised with the reason why no reference is replaced."""
+
+
+class _NothingToInline(_CannotInline):
+    """Raised if the schema has no reference that could be replaced."""
 
 
 def inline_to_json(schema: Any, dialect: str) -> Any:
@@ -48,12 +54,12 @@ def inline(schema: Any, default: Dialect) -> Rewritten | NotRewritten:
     """Return the schema with definitions in place of references; `default` applies to a schema without `$schema`."""
     dialect = dialect_of(schema, default)
     if not isinstance(schema, dict) or dialect is None:
-        return NotRewritten(message="the schema has no $ref to inline")
+        return NotRewritten(message=_NO_REFERENCE)
     inliner = _Inliner(schema, dialect)
     try:
         rewritten = inliner.result()
     except _CannotInline as problem:
-        return NotRewritten(message=str(problem))
+        return NotRewritten(message=str(problem), failed=not isinstance(problem, _NothingToInline))
     kept = "".join(f"; kept: {count} {reason}" for reason, count in inliner.kept.items())
     note = f"{format_count(inliner.replaced, 'reference')} replaced by the definition{kept}"
     return Rewritten(schema=rewritten, change=Change(kind="inlined", keyword="$ref", path="", note=note))
@@ -86,8 +92,8 @@ class _Inliner:
             raise _CannotInline("the schema is only a reference to true or false")
         definitions = self._copy_used_definitions(rewritten)
         if not self.replaced:
-            reasons = [f"{count} {reason}" for reason, count in self.kept.items()]
-            raise _CannotInline(f"the schema has no $ref to inline{': ' if reasons else ''}{', '.join(reasons)}")
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.kept.items())
+            raise _NothingToInline(f"no $ref can be inlined: {reasons}" if reasons else _NO_REFERENCE)
         if not definitions.keys().isdisjoint(rewritten):
             raise _CannotInline("the definition of the whole schema has definitions of its own")
         complete = {**rewritten, **definitions}

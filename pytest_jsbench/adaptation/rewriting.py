@@ -56,6 +56,8 @@ class NotRewritten:
     """Reason why a schema was not rewritten, in one line."""
 
     message: str
+    #: Whether the schema has a part to rewrite, but cannot be rewritten.
+    failed: bool = False
 
 
 def rewrite_within(
@@ -69,13 +71,15 @@ def rewrite_within(
     try:
         values = _call_child(rewriting, schema, dialect, seconds)
     except BoundExceeded as exceeded:
-        return NotRewritten(message=f"the schema cannot be rewritten {exceeded}")
+        return NotRewritten(message=f"the schema cannot be rewritten {exceeded}", failed=True)
     except (CallBroke, ChildNotStarted) as error:
         raise EngineError(f"internal error in the rewriting of a schema: {error}") from None
     if "message" in values:
         return from_json(NotRewritten, values)
     rewritten = from_json(Rewritten, values)
-    return NotRewritten(message=REFUTED) if is_refuted(schema, rewritten.schema, dialect) else rewritten
+    if is_refuted(schema, rewritten.schema, dialect):
+        return NotRewritten(message=REFUTED, failed=True)
+    return rewritten
 
 
 #: Message for a rewriting that the comparison with the original schema refutes.

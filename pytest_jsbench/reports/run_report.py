@@ -28,6 +28,7 @@ from pytest_jsbench.reports.blocks import (
     share_text,
     table_of_figures,
 )
+from pytest_jsbench.reports.rewriting_report import facts_of_rewritings
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
 from pytest_jsbench.reports.tries import facts_of_tries
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
@@ -459,12 +460,13 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     """Yield facts about cases, answers and calls that the metrics do not include."""
+    yield from facts_of_rewritings(run)
     total = summary.total
     if total.excluded:  # the count includes all repeats in all variants, so cases are counted below
         excluded = {
             outcome.key: outcome.reason in WITHOUT_SCHEMA
             for outcome in run.outcomes
-            if outcome.excluded and not run.breaks(outcome)
+            if outcome.excluded and not outcome.not_rewritten and not run.breaks(outcome)
         }
         if broken := len(excluded) - sum(excluded.values()):
             yield "excluded", f"{format_count(broken, 'case')} with a broken schema (skipped)"

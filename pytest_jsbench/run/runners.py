@@ -22,6 +22,7 @@ from pytest_jsbench.engines.registry import find, require_forwarding
 from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.case_rewriter import CaseRewriter
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.project_runner import ProjectRunner
@@ -234,7 +235,8 @@ class Runners:
             params=variant.sampled,
             retries=self._plan.spec.limits.retries,
             adapter=adapter(variant.adapt),
-            origin=Origin(run=variant.user_settings),
+            rewriter=CaseRewriter.of(variant.rewrite, self._plan.policy.default_dialect),
+            origin=Origin(run=variant.user_settings, rewrite="" if variant.rewrite is None else str(variant.rewrite)),
             context=variant.context or engine.info.context,
             comparers=self._plan.comparers,
             admission=self.admission(
@@ -292,6 +294,7 @@ class Runners:
             runner,
             params=call.params(runner.params),
             adapter=None,
+            rewriter=None,
             context=None,
             origin=replace(runner.origin, exchange=call, model=model, test=test),
             admission=admission,
