@@ -489,6 +489,7 @@ _KEPT = (
     "comparers",
     "served",
     "repairs",
+    "rewrite",
 )
 
 
