@@ -38,7 +38,17 @@ IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Ve
 #: Fields of dataclasses that are omitted at their default; a Struct defines this itself.
 ABSENT = {
     (RunMetadata, name)
-    for name in ("variant", "variants", "comparers", "ended_tests", "entry", "fault_reports", "served", "repairs")
+    for name in (
+        "variant",
+        "variants",
+        "comparers",
+        "ended_tests",
+        "entry",
+        "fault_reports",
+        "served",
+        "repairs",
+        "rewrite",
+    )
 }
 #: Types with a definition of their own; all other types are inlined.
 NAMED = {
@@ -172,7 +182,7 @@ def records() -> dict[str, Any]:
         run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
     run["properties"]["variants"]["minItems"] = 1
     variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in metadata._OWN}
-    required = [name for name in variant if name != "repairs"]
+    required = [name for name in variant if name not in {"repairs", "rewrite"}]
     header = Formats(Header).of(Header)
     header["properties"]["run"] |= {"$ref": "#/$defs/run"}
     described = "The first line is the header, each other line one attempt. Readers ignore what is new."
@@ -248,7 +258,8 @@ def run() -> dict[str, Any]:
     properties["variants"]["additionalProperties"] = {"$ref": "#/$defs/figures"}
     pair, compared = properties["comparisons"]["items"], properties["baseline"]["anyOf"][0]
     own = [name for name in pair["properties"] if name not in compared["properties"]]
-    pair |= {"required": own, "properties": {name: pair["properties"][name] for name in own}}
+    required = [name for name in own if name in pair["required"]]
+    pair |= {"required": required, "properties": {name: pair["properties"][name] for name in own}}
     figures["properties"] = {name: {"$ref": f"#/properties/{name}"} for name in figures["properties"]} | metrics_of
     parts: dict[str, Any] = {"figures": {**figures, "description": sentence(VariantFigures.__doc__ or "")}}
     for name, added in (("run", made.of(FinishedRun)["properties"]), ("variant", {})):

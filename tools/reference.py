@@ -62,6 +62,7 @@ EXAMPLES: Mapping[str, str] = {
     "shots": "2",
     "context": "8192",
     "repairs": "2:blind",
+    "rewrite": "order,inline",
     "concurrency": "32",
     "rpm": "450",
     "tpm": "180000",

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 #: Mode of adaptation: `narrow` never makes the schema accept more; `relax` may remove keywords that the subset lacks.
 Mode = Literal["narrow", "relax"]
-#: Effect of a change: the schema accepts fewer instances (`tightened`), the same instances (`rewritten`, or
-#: `dropped_annotation` if an annotation was removed), or more instances (`widened`).
-ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
+#: Effect of a change: the schema accepts fewer instances (`tightened`), the same instances (`rewritten`;
+#: `dropped_annotation` if an annotation was removed; `reordered` or `inlined` by --jsbench-rewrite), or more instances
+#: (`widened`).
+ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "reordered", "inlined", "widened"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import KINDS, SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import list_values_by_type, number_keywords, string_keywords
+from pytest_jsbench.adaptation.sizes import excess, walk
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES, children
 from pytest_jsbench.schemas.references import cycle
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.adapter import Mode
     from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.adaptation.rules import Node
-    from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
+    from pytest_jsbench.adaptation.subsets import Subset
     from pytest_jsbench.core.cases import Schema
 
 #: Maximum number of alternatives at one location, after all choices are combined.
@@ -46,7 +47,6 @@ _TAKEN_APART = APPLICATORS | REFERENCES
 _DEFINITIONS = ("$defs", "definitions")
 #: Annotations of a reference that are useful to a model.
 _DESCRIBING = frozenset({"title", "description", "default"})
-_CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
@@ -311,11 +311,11 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
     """Adapt the schema to the subset; return it with its changes, or return the keyword that prevents this."""
     try:
         adapted, ledger = _adapt_to_finite(schema, subset, mode)
-        exceeded = list(_excess(adapted, subset.limits))
+        exceeded = list(excess(adapted, subset.limits))
         if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
             # too many properties are optional: require all of them
             adapted, ledger = _adapt_to_finite(schema, replace(subset, all_required=True), mode)
-            exceeded = list(_excess(adapted, subset.limits))
+            exceeded = list(excess(adapted, subset.limits))
         for keyword, count, limit in exceeded:
             ledger.refuse(keyword, (), f"{count}, {limit}")
     except Blocked as blocked:
@@ -324,7 +324,7 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
         return Inexpressible(keyword="", path="", message="no schema of the provider's subset has a valid instance")
     if not ledger.changes() and adapted != schema:
         ledger.note("rewritten", "", (), "replaced by an equivalent schema")
-    foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
+    foretold = tuple(f"likely too complex: {count}" for _, count, _ in excess(adapted, subset.likely))
     return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 
 
@@ -362,60 +362,12 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
     return {**head, **root, **tail}, ledger
 
 
-def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
-    """Yield the keyword, the count and the limit for each limit that the adapted schema exceeds."""
-    nodes = [node for node, _ in _walk(schema)]
-    names = [name for node in nodes for keyword in ("properties", *_DEFINITIONS) for name in node.get(keyword, {})]
-    enums = [node["enum"] for node in nodes if "enum" in node]
-    values = [value for listed in enums for value in listed] + [node["const"] for node in nodes if "const" in node]
-    optional = sum(len(node.get("properties", {}).keys() - set(node.get("required", ()))) for node in nodes)
-    unions = sum(len(node.get("anyOf", ())) > 1 or isinstance(node.get("type"), list) for node in nodes)
-    counts = (
-        ("properties", sum(len(node.get("properties", ())) for node in nodes), limits.properties, "properties"),
-        ("properties", max(depth for _, depth in _walk(schema)), limits.depth, "levels of nesting"),
-        ("enum", _characters([*names, *values]), limits.characters, "characters in names and values"),
-        ("enum", sum(map(len, enums)), limits.enum_values, "enum values"),
-        ("required", optional, limits.optional, "optional properties"),
-        ("anyOf", unions, limits.unions, "places with a choice"),
-    )
-    for keyword, count, limit, what in counts:
-        if limit is not None and count > limit:
-            yield keyword, f"{count} {what}", f"at most {limit} are supported"
-    most = limits.long_enum_characters
-    for listed in enums if limits.long_enum is not None and most is not None else ():
-        if len(listed) > (limits.long_enum or 0) and _characters(listed) > (most or 0):
-            yield (
-                "enum",
-                f"an enum of {len(listed)} values",
-                f"whose values may have at most {most} characters in total",
-            )
-
-
-def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
-    """
-    Yield every subschema of an adapted schema with its nesting depth: the number of enclosing objects
-    and arrays, including the subschema itself.
-    """
-    kinds = node.get("type", ())
-    depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
-    yield node, depth
-    for child in children({keyword: value for keyword, value in node.items() if keyword not in _DEFINITIONS}):
-        yield from _walk(child, depth)
-    for keyword in _DEFINITIONS:
-        for child in node.get(keyword, {}).values():
-            yield from _walk(child, 0)
-
-
-def _characters(values: Iterable[Any]) -> int:
-    return sum(len(value if isinstance(value, str) else str(value)) for value in values)
-
-
 def _used_definitions(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
     """Return the definitions that the root refers to, directly or indirectly, by place: `$defs/name`."""
     names: set[str] = set()
     pending = [root]
     while pending:
-        for node, _ in _walk(pending.pop()):
+        for node, _ in walk(pending.pop()):
             name = node.get("$ref", "#").removeprefix("#/")
             if name in definitions and name not in names:
                 names.add(name)

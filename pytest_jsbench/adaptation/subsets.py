@@ -30,6 +30,16 @@ class SubsetLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """Limits for all schemas of one request together that the provider enforces; None for a size without a limit."""
+
+    #: Number of strict tools.
+    strict_tools: int | None = None
+    optional: int | None = None
+    unions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
     """The part of JSON Schema that a provider supports at a given date; `keywords` also contains annotations."""
 
@@ -62,6 +72,8 @@ class Subset:
     #: Maximum number of repetitions in patterns that the adaptation generates, as in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
+    #: Limits for one request; `source` documents them too.
+    per_request: RequestLimits = RequestLimits()
     #: Undocumented limits above which the provider is likely to reject a schema as too complex.
     likely: SubsetLimits = SubsetLimits()
 
@@ -168,6 +180,7 @@ ANTHROPIC = Subset(
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
     longest_repeat=99,
     limits=SubsetLimits(optional=24, unions=16),
+    per_request=RequestLimits(strict_tools=20, optional=24, unions=16),
 )
 
 #: Subset of the Claude models on Amazon Bedrock, for all of its APIs.

@@ -9,18 +9,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
-from pytest_jsbench.adaptation.adapter import Mode, adapt_within
-from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, Subset, find_subset
+from pytest_jsbench.adaptation.adapter import adapt_within
+from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.cases import BrokenCase, Case, safe_name
+from pytest_jsbench.cli.profile_check import ENGINE_OPTIONS, cases_with_one_schema, format_place, name_refused
+from pytest_jsbench.core.cases import BrokenCase, Case
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import format_count, printable
-from pytest_jsbench.datasets.base import Listing, Selection
+from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
 from pytest_jsbench.settings.options import BY_NAME
 
 _MOST_OBSTACLES = 6
+#: Default maximum number of tokens of the provider's answer, since only its acceptance of the schema matters.
+_MOST_TOKENS = 64
 
 
 def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
@@ -34,16 +38,12 @@ def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
 def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
     yield f"{printable(str(case.key))}: {subset}: {_kind(outcome, case)}"
     if isinstance(outcome, Inexpressible):
-        yield f"  {_format_place(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
+        yield f"  {format_place(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
         return
     for warning in outcome.foretold:
         yield f"  {warning}"
     for change in outcome.changes:
-        yield f"  {change.kind}: {_format_place(change.keyword, change.path)}: {printable(change.note)}"
-
-
-def _format_place(keyword: str, path: str) -> str:
-    return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
+        yield f"  {change.kind}: {format_place(change.keyword, change.path)}: {printable(change.note)}"
 
 
 def _first_obstacles(obstacles: dict[str, Counter[str]]) -> Iterator[str]:
@@ -69,7 +69,8 @@ def add_adapt(commands: Any) -> None:
         dest="provider",
         choices=(*SUBSETS, *PROFILES),
         metavar="PROVIDER",
-        help="list only the schemas that this provider rejects unchanged, with the reason; exit status 1 if any",
+        help="list only the schemas that this provider rejects unchanged, with the reason, and the requests whose "
+        "tools together exceed its limits; exit status 1 if any, otherwise 0",
     )
     chosen.add_argument(
         "--subset",
@@ -85,13 +86,28 @@ def add_adapt(commands: Any) -> None:
         add_option(adapt, name, help=BY_NAME[name].help)
     adapt.add_argument("-v", "--verbose", action="store_true", help="show every schema with its changes")
     adapt.add_argument("--json", action="store_true", help="print only JSON, one outcome per line")
+    live = adapt.add_argument_group("Calls to the provider, with --for")
+    live.add_argument(
+        "--live",
+        action="store_true",
+        help="also send each schema unchanged to the provider, in one call each (all tools of a case in one), and list "
+        "where the profile and the provider differ; exit status 0 only if both accept everything",
+    )
+    for name in ENGINE_OPTIONS:
+        changes: dict[str, Any] = {"default": None}
+        if name == "max_tokens":
+            changes = {"default": _MOST_TOKENS, "help": f"as --jsbench-max-tokens (default: {_MOST_TOKENS})"}
+        add_option(live, name, **changes)
+    add_option(live, "engine_option")
     adapt.set_defaults(command=_adapt)
 
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
     """Adapt every schema to each subset and print the outcomes; return whether every schema can be adapted."""
     if options.provider is not None:
-        return _name_refused(options, find_subset(options.provider) or SUBSETS[options.provider], out)
+        return name_refused(options, find_subset(options.provider) or SUBSETS[options.provider], out)
+    if options.live:
+        raise JSBenchError("--live needs --for: name the provider whose profile is checked", option="live")
     selection = Selection.from_sources(options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     dataset = open_dataset(selection)
     named = tuple(SUBSETS) if options.subset is None else (options.subset,)
@@ -100,7 +116,7 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
     obstacles = {name: Counter[str]() for name in subsets}
     complex_counts = Counter[str]()
     broken = 0
-    for case in _cases_with_one_schema(dataset):
+    for case in cases_with_one_schema(dataset):
         if isinstance(case, BrokenCase):
             broken += 1
             continue
@@ -128,58 +144,3 @@ def _adapt(options: argparse.Namespace, out: Output) -> bool:
         if broken:
             out.write(f"omitted: {broken} of {format_count(broken + count, 'case')}, without a schema\n")
     return count > 0 and not any(counts["not at all"] for counts in outcomes.values())
-
-
-def _cases_with_one_schema(dataset: Listing) -> Iterator[Case | BrokenCase]:
-    """Yield the cases; a case that offers tools is replaced by one for each tool, and one for an answer in text."""
-    for case in map(dataset.case, dataset.keys()):
-        if isinstance(case, BrokenCase) or case.offer is None:
-            yield case
-            continue
-        if case.schema is not True:
-            yield dataclasses.replace(case, offer=None)
-        for tool in case.offer.tools:
-            key = dataclasses.replace(case.key, id=safe_name(f"{case.key.id}.{tool.name}"))
-            yield dataclasses.replace(case, key=key, schema=tool.parameters, offer=None)
-
-
-def _name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> bool:
-    """List the schemas that the provider rejects unchanged; return whether the provider accepts every schema."""
-    outcomes = Counter[str]()
-    for source in options.dataset:
-        selection = Selection.from_sources([source], tasks=options.tasks, split=options.split, limit=options.limit)
-        dataset = open_dataset(selection)
-        keys = dataset.keys()
-        for case in _cases_with_one_schema(dataset):
-            outcome, reason = _acceptance(case, subset, options.mode)
-            outcomes[outcome] += 1
-            if options.json:
-                of_case = {"dataset": source, "task": case.key.task, "id": case.key.id, "subset": subset.version}
-                out.json({**of_case, "outcome": outcome, "reason": reason}, indent=None)
-            elif reason:
-                place = source if tuple(keys) == (case.key,) else f"{source}: {case.key}"
-                out.write(f"{reason}\n" if outcome == "broken" else f"{printable(place, None)}: {reason}\n")
-    if not options.json:
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        out.write(f"{subset.version}: {format_count(outcomes.total(), 'schema')}{counts and f': {counts}'}\n")
-    return outcomes.total() > 0 and outcomes.keys() == {"accepted"}
-
-
-def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> tuple[str, str]:
-    """Return `accepted`, `refused` or `broken`, and the reason; the reason for a broken schema names its file."""
-    if isinstance(case, BrokenCase):
-        return "broken", printable(case.problem, None)
-    adapted = adapt_within(case.schema, subset.version, mode)
-    if isinstance(adapted, Inexpressible):
-        reason = f"{_format_place(adapted.keyword, adapted.path)}: {printable(adapted.message)}"
-        return "refused", f"{subset.version} rejects the schema: {reason}; adaptation impossible"
-    if adapted.schema == case.schema:
-        return "accepted", ""
-    first, *more = adapted.changes
-    reason = f"{_format_place(first.keyword, first.path)}: {printable(first.note)}" + (
-        f" (and {len(more)} more)" if more else ""
-    )
-    return (
-        "refused",
-        f"{subset.version} rejects the unchanged schema: {reason}; --jsbench-adapt={mode} sends it rewritten",
-    )

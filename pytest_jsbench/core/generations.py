@@ -122,6 +122,8 @@ class Origin:
     test: Mapping[str, Any] = field(default_factory=dict)
     #: Engine and sampling settings from the command line and the ini file, without secrets.
     run: Mapping[str, Any] = field(default_factory=dict)
+    #: How the schemas of the case were rewritten, such as `inline`; empty if they were not.
+    rewrite: str = ""
     #: An application's call to forward verbatim; None if the engine sends the prompt itself.
     exchange: Exchange | None = None
     #: Model that the application names, if it differs from the engine's; otherwise None.

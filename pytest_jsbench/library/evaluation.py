@@ -40,7 +40,7 @@ from pytest_jsbench.reports.run_files import find as find_exporter
 from pytest_jsbench.run.plan import Cases, Plan
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
-from pytest_jsbench.run.variants import Variant, errors_of, resolve_variant_values
+from pytest_jsbench.run.variants import Variant, errors_of, resolve_variant_values, with_rewritings
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE, CaseOptions
 from pytest_jsbench.settings.spec import RunSpec
@@ -118,7 +118,17 @@ class CaseEvaluation:
             with errors_of(name):
                 row, engine_objects[name] = self._read_entry(name, entry, given)
                 variants[name] = {**values, **row}
-        return variants, engine_objects
+        return self._with_rewritings(variants, engine_objects)
+
+    def _with_rewritings(
+        self, variants: Mapping[str, Values], engine_objects: Mapping[str, Variant | EngineFactory]
+    ) -> tuple[dict[str, Values], dict[str, Variant | EngineFactory]]:
+        """Return the variants together with those for rewritten schemas, which use the engines of the original ones."""
+        complete = with_rewritings(variants)
+        origins = {name: origin for name, (origin, _) in complete.items()}
+        self._engines = {name: self._engines[of] for name, of in origins.items() if of in self._engines}
+        objects = {name: engine_objects[of] for name, of in origins.items() if of in engine_objects}
+        return {name: values for name, (_, values) in complete.items()}, objects
 
     def _read_entry(
         self, name: str, entry: Any, given: Mapping[str, Any]

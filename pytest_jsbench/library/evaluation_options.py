@@ -97,6 +97,8 @@ class EvaluationOptions(TypedDict, total=False):
     seed: int
     timeout: float
     adapt: str
+    #: Rewritings of the schemas, `order`, `order:SEED` or `inline`; each defines another variant.
+    rewrite: str | Iterable[str]
     #: Number of second tries of a wrong answer, as in 2 or "2:blind".
     repairs: int | str
     engine_option: Mapping[str, Any]

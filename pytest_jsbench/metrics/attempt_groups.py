@@ -80,7 +80,10 @@ class AttemptGroups:
         """Number of planned or, if larger, of recorded attempts for each case that is not excluded."""
         plan = Counter(self.planned) | count_by_case(self.attempts)
         for attempt in self.excluded:
-            plan.pop(attempt.key, None)
+            if attempt.not_rewritten:  # other variants have attempts at the same case
+                plan[attempt.key] -= 1
+            else:
+                plan.pop(attempt.key, None)
         plan.subtract(attempt.key for attempt in self.attempts if attempt.called_again)
         return +plan
 

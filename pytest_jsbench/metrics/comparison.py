@@ -114,6 +114,8 @@ class PairFigures(ComparisonFigures):
     p_value_adjusted: Fraction
     #: Whether `p_value_adjusted` is below 0.05.
     real: bool
+    #: Rewriting of the schemas in the second variant, such as `inline`; absent if both have the same schemas.
+    rewriting: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -542,10 +544,14 @@ class Pair:
     second: str
     #: Comparison of the second with the first; its p-value is adjusted for the number of pairs.
     comparison: Comparison
+    #: Rewriting of the schemas in the second variant; empty if both have the same schemas.
+    rewriting: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pair as JSON values."""
-        return {"first": self.first, "second": self.second, **self.comparison.to_dict_of_several(source=self.first)}
+        rewriting = {"rewriting": self.rewriting} if self.rewriting else {}
+        compared = self.comparison.to_dict_of_several(source=self.first)
+        return {"first": self.first, "second": self.second, **rewriting, **compared}
 
 
 #: Name of a run, the outcomes of its cases, and its settings.

@@ -13,8 +13,9 @@ from pytest_jsbench.core.json_values import Fraction, Natural
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups, is_decided
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
-from pytest_jsbench.metrics.comparison import Pair, find_differing_cases, pairs
+from pytest_jsbench.metrics.comparison import Pair, find_differing_cases
 from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.rewriting_effects import pairs_of_variants
 from pytest_jsbench.metrics.statistics import (
     Proportion,
     clustered,
@@ -149,7 +150,9 @@ def summarize(run: Run) -> Summary:
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
     settings = {variant.variant: settings_of(variant.to_dict()) for variant in each(run.metadata)}
     here = {variant.variant for variant in each(run.metadata) if variant.engine in ON_THIS_MACHINE}
-    compared = pairs([(name, variants[name].outcomes, settings[name]) for name in run.variants])
+    rewritings = {variant.variant: variant.rewrite for variant in each(run.metadata)}
+    outcomes_of = [(name, variants[name].outcomes, settings[name]) for name in run.variants]
+    compared = pairs_of_variants(outcomes_of, rewritings)
     ends = {name: summary.outcomes for name, summary in ranked.items()}
     return replace(
         whole,

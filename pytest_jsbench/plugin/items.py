@@ -162,9 +162,11 @@ class JSBenchCase(pytest.Item):
         add_markers(self, attempt)
         explanation = self._explanation(self.outcome.explanation or attempt.read().explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
-        if attempt.excluded and settings.selection.skips_invalid:
+        if attempt.not_rewritten or (attempt.excluded and settings.selection.skips_invalid):
             # remove the line "next:", which advises to skip such cases
             reason = explanation.partition("\n  next:")[0]
+            if attempt.not_rewritten:
+                reason = f"not rewritten: {reason.partition(': ')[2]}"
             raise pytest.skip.Exception(f"{self.nodeid}: {reason}", _use_item_location=True)
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 

@@ -33,7 +33,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     if fixtures and list(plan.variants) != [""]:
         marked = [
             pytest.param(*[name] * len(fixtures), marks=getattr(pytest.mark, mark("variant", name)), id=name)
-            for name in plan.variants
+            for name, variant in plan.variants.items()
+            if variant.rewrite is None  # only cases of the dataset are rewritten
         ]
         metafunc.parametrize(fixtures, marked, indirect=True)
     if "jsbench_case" in metafunc.fixturenames:

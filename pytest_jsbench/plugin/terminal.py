@@ -230,7 +230,7 @@ class Terminal:
 
 def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
     """Yield a line for each draft in which invalid schemas without `$schema` are valid."""
-    broken = [outcome for outcome in run.outcomes if outcome.excluded][:_MOST_BROKEN]
+    broken = [outcome for outcome in run.outcomes if outcome.excluded and not outcome.not_rewritten][:_MOST_BROKEN]
     drafts = Counter(record.verdict.valid_in for record in Records(broken))
     for draft, number in drafts.most_common():
         if draft is not None:
@@ -273,7 +273,8 @@ def _who(metadata: RunMetadata) -> str:
     """Describe the engine, the model, the response format and other settings of the calls."""
     switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
     adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
-    settings = ", ".join([metadata.response_format, *switches, *adapt])
+    rewrite = [f"schemas rewritten: {metadata.rewrite}"] if metadata.rewrite else []
+    settings = ", ".join([metadata.response_format, *switches, *adapt, *rewrite])
     return f"engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})"
 
 

@@ -33,7 +33,7 @@ from pytest_jsbench.records.setting_differences import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.schema_comparison import Relation
 from pytest_jsbench.values import Match
 from pytest_jsbench.values.value_digests import ValueDigestFacts
-from pytest_jsbench.verdicts import FailureType, Note, Verdict
+from pytest_jsbench.verdicts import NOT_REWRITTEN, FailureType, Note, Verdict
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
@@ -232,6 +232,11 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     def excluded(self) -> bool:
         """Whether the schema of the case is invalid or missing, so that no engine is to blame."""
         return self.failure_type is FailureType.INVALID_SCHEMA
+
+    @property
+    def not_rewritten(self) -> bool:
+        """Whether the attempt was not made because its schema cannot be rewritten as the variant demands."""
+        return self.excluded and self.reason == NOT_REWRITTEN
 
     @property
     def counted(self) -> bool:

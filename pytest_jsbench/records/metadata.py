@@ -21,10 +21,12 @@ from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Recor
 #: Fields that each variant has separately; the variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
-    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan", "served", "repairs"),
+    *("prompt", "prompt_digest", "shots", "adapt", "rewrite", "concurrency", "plan", "served", "repairs"),
 )
+#: Fields that a variant contains only if they have a value.
+_OMITTED_IN_VARIANT = ("repairs", "rewrite")
 #: Fields that files contain only if they have a value.
-_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs")
+_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite")
 
 
 class Entry(StrEnum):
@@ -175,6 +177,9 @@ class RunMetadata:
     shots: Annotated[int, msgspec.Meta(ge=0)] | None = 0
     #: Adaptation of the schemas: `verbatim`, or a mode and a subset, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
+    #: How schemas were rewritten into schemas that accept the same answers, as for --jsbench-rewrite; absent if they
+    #: were not.
+    rewrite: str = ""
     #: Number of attempts per case.
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     #: Maximum number of calls in flight per process; None if variants differ.
@@ -218,7 +223,7 @@ class RunMetadata:
         """Return the metadata as JSON values; each variant has only its own fields, and shared fields appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [
-            {name: getattr(variant, name) for name in _OWN if name != "repairs" or variant.repairs}
+            {name: getattr(variant, name) for name in _OWN if name not in _OMITTED_IN_VARIANT or getattr(variant, name)}
             for variant in self.variants
         ]
         data["ended_tests"] = [to_json(test) for test in self.ended_tests]

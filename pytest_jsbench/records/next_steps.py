@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.keywords import keywords_on
 from pytest_jsbench.schemas.pattern_syntax import describe_foreign_syntax
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.schemas.schema_warnings import schema_faults
-from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
+from pytest_jsbench.verdicts import NOT_REWRITTEN, WITHOUT_SCHEMA, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING
 from pytest_jsbench.verdicts.tool_calls import CALL_IN_TEXT, FORBIDDEN, NOT_EXPECTED, ORDER, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
@@ -262,6 +262,8 @@ def _advise_after_hallucination(verdict: Verdict, generation: Generation | None,
 
 
 def _advise_after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
+    if verdict.reason == NOT_REWRITTEN:
+        return "compare the variants over the other cases; the summary lists the cases that are left out"
     if verdict.reason in WITHOUT_SCHEMA:
         return "give the test a schema: @pytest.mark.jsbench(schema=…)"
     if verdict.valid_in is not None:

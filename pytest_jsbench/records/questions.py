@@ -14,7 +14,7 @@ from pytest_jsbench.core.generations import SAMPLING
 from pytest_jsbench.records.metadata import RunMetadata
 
 #: Fields that must be equal in two runs for their answers to be interchangeable.
-_IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
+_IDENTITY = ("engine", "model", "response_format", "provider", "adapt", "rewrite")
 #: Details of an engine that do not affect answers: versions of packages, and the number of parallel calls.
 _VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
 _CAPACITY = frozenset({"slots"})
@@ -28,6 +28,8 @@ _COUNTED = {
 }
 #: Fields that are None in the run's metadata if variants differ.
 _NONE_IF_DIFFERENT = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
+#: Fields that are empty in the run's metadata if variants differ.
+_EMPTY_IF_DIFFERENT = ("repairs", "rewrite")
 #: Mappings that are reduced to the entries that all variants share.
 _PARTS = ("details", "params", "asked_params")
 
@@ -75,8 +77,9 @@ def combine_variants(variants: Sequence[RunMetadata]) -> RunMetadata:
         shared[name] = next(iter(values)) if len(values) == 1 else None
     for name in _PARTS:
         shared[name] = _common([getattr(variant, name) for variant in variants])
-    repairs = {variant.repairs for variant in variants}
-    shared["repairs"] = repairs.pop() if len(repairs) == 1 else ""
+    for name in _EMPTY_IF_DIFFERENT:
+        values = dict.fromkeys(getattr(variant, name) for variant in variants)
+        shared[name] = next(iter(values)) if len(values) == 1 else ""
     return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
 
 

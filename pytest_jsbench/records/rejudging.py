@@ -63,6 +63,10 @@ def verdict_on(
     verdict = decide(generation, schema, judge, offer=offer)
     schema_of_text = find_judging_schema(generation, verdict.tool, schema, offer)
     completion = generation if isinstance(generation, Completion) else None
+    sent = None if completion is None else completion.sent
+    is_reordered = any(change.kind == "reordered" and not change.path for change in changes)
+    # the model can follow only the order that it was sent
+    schema_of_order = sent.schema if is_reordered and sent is not None and sent.schema is not None else schema_of_text
     runaways = () if completion is None else find_runaways(completion.text, is_document=verdict.valid is not None)
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
@@ -83,7 +87,7 @@ def verdict_on(
             *(runaway.note for runaway in runaways),
         ),
         runaway_share=max((runaway.share for runaway in runaways), default=None),
-        order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
+        order_kept=order_kept(schema_of_order, verdict.instance) if verdict.valid else verdict.order_kept,
         trivial=trivial,
     )
 

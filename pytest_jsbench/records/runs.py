@@ -147,7 +147,7 @@ class Run:
         This is the case for the user's own schemas, unless cases with an invalid schema are skipped; a project's own
         test is then skipped like a case of the dataset.
         """
-        if not outcome.excluded or outcome.reason in WITHOUT_SCHEMA:
+        if not outcome.excluded or outcome.not_rewritten or outcome.reason in WITHOUT_SCHEMA:
             return False
         if outcome.asked_by is not None:
             return outcome.test_outcome is None or outcome.test_outcome.end is not End.SKIPPED

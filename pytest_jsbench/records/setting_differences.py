@@ -204,10 +204,10 @@ def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[
     """
     Return the value to display for a run that does not have a setting.
 
-    For a comparer, and for an engine option that another run of the same engine has, this is `not set`; otherwise it is
-    `not known`.
+    For a comparer, a rewriting of schemas, and an engine option that another run of the same engine has, this is
+    `not set`; otherwise it is `not known`.
     """
-    if name.startswith("compare."):
+    if name.startswith("compare.") or name == "rewrite":
         return NOT_SET
     if not name.startswith("engine.") or "engine" not in run:
         return UNKNOWN

@@ -15,6 +15,7 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, Val
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figure import GRAMMAR_RUNS, RUNS
 from pytest_jsbench.metrics.figures import FIGURES
+from pytest_jsbench.metrics.rewriting_effects import effect_sentence
 from pytest_jsbench.records.setting_differences import SettingDifference, find_distinguishing_settings
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
@@ -255,7 +256,10 @@ def facts_of_pairs(
     for pair in compared:
         first = names[pair.first]
         second = names[pair.second]
-        facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
+        if pair.rewriting:
+            facts.append(("rewritten", f"{first} {effect_sentence(pair.comparison, pair.rewriting)}"))
+        else:
+            facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
         facts += _changes(pair.comparison, most) if most else []
         facts += facts_of_tests_and_values(pair.comparison, most or _MOST_NAMED)
         facts += _not_compared(pair.comparison, first=first, second=second, each=each)

@@ -496,6 +496,7 @@ _KEPT = (
     "comparers",
     "served",
     "repairs",
+    "rewrite",
 )
 
 

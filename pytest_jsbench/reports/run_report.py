@@ -30,6 +30,7 @@ from pytest_jsbench.reports.blocks import (
 )
 from pytest_jsbench.reports.crash_facts import facts_of_crashes
 from pytest_jsbench.reports.repeats import facts_of_repeats, table_of_agreement, temperature_of
+from pytest_jsbench.reports.rewriting_report import facts_of_rewritings
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
 from pytest_jsbench.reports.transit_facts import facts_of_transit
 from pytest_jsbench.reports.tries import facts_of_tries
@@ -458,12 +459,13 @@ def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
 
 def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     """Yield facts about cases, answers and calls that the metrics do not include."""
+    yield from facts_of_rewritings(run)
     total = summary.total
     if total.excluded:  # the count includes all repeats in all variants, so cases are counted below
         excluded = {
             outcome.key: outcome.reason in WITHOUT_SCHEMA
             for outcome in run.outcomes
-            if outcome.excluded and not run.breaks(outcome)
+            if outcome.excluded and not outcome.not_rewritten and not run.breaks(outcome)
         }
         if broken := len(excluded) - sum(excluded.values()):
             yield "excluded", f"{format_count(broken, 'case')} with a broken schema (skipped)"

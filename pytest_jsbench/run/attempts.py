@@ -17,6 +17,7 @@ from functools import partial
 from msgspec import structs
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
+from pytest_jsbench.adaptation.rewriting import NotRewritten
 from pytest_jsbench.core.cases import (
     BrokenCase,
     Case,
@@ -48,11 +49,13 @@ from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.run.call_layers import Call, Layer, Limits, RecordedAnswers, Retries, Tries, failed_call
+from pytest_jsbench.run.case_rewriter import CaseRewriter, RewrittenCase
 from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.limits import Admission, Refused
 from pytest_jsbench.schemas.references import pointer_of
 from pytest_jsbench.values import Comparer
-from pytest_jsbench.verdicts import FailureType, Judge, Verdict
+from pytest_jsbench.verdicts import NOT_REWRITTEN, FailureType, Judge, Verdict
+from pytest_jsbench.verdicts.verdicts import no_instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +72,25 @@ class PreparedRequest:
     request: Request | Declined | Failed
     #: The changes that the adaptation made to the schemas of offered tools.
     changes_of_tools: tuple[Change, ...] = ()
+    #: The changes that the rewriting made before the adaptation; empty if the schemas are not rewritten.
+    rewritings: tuple[Change, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The changes that the adaptation made to the schema and to those of offered tools."""
-        return (*(self.adapted.changes if isinstance(self.adapted, Adapted) else ()), *self.changes_of_tools)
+        """The changes that the rewriting and the adaptation made to the schema and to those of offered tools."""
+        adapted = self.adapted.changes if isinstance(self.adapted, Adapted) else ()
+        return (*self.rewritings, *adapted, *self.changes_of_tools)
+
+    def with_sent_schema(self, generation: Generation) -> Generation:
+        """Return the answer with the schema that was sent, unless it is the case's or the engine reports another."""
+        if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
+            return generation
+        if not isinstance(self.adapted, Adapted):
+            return generation
+        # two schemas are equal even if their properties are in another order
+        if self.adapted.schema == self.case.schema and not self.rewritings:
+            return generation
+        return structs.replace(generation, sent=structs.replace(generation.sent, schema=self.adapted.schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +119,8 @@ class Runner:
     retries: int = 2
     #: Rewrites a schema into the subset of JSON Schema that the engine accepts; None to send the schema unchanged.
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
+    #: Rewrites the schemas of a case into schemas that accept the same answers; None to leave them unchanged.
+    rewriter: CaseRewriter | None = None
     #: Size of the model's context in tokens; None if unknown, so that prompts of any length are sent.
     context: int | None = None
     #: Test and settings that the requests come from; part of each request.
@@ -143,7 +162,7 @@ class Runner:
         generation: Generation
         if isinstance(prepared.request, Request):
             generation = self._generate(prepared.request, tries)
-            generation = _with_sent_schema(generation, prepared.adapted, case.schema)
+            generation = prepared.with_sent_schema(generation)
         else:
             generation = prepared.request
         sent = generation.sent
@@ -184,14 +203,36 @@ class Runner:
         for name, schema in case.named_schemas:
             if problem := self.judge.inspect(schema):
                 return unmade_record(case, repeat, _name_tool(problem, name))
-        adapted = self._adapt(case.schema)
-        offer = self._adapt_offer(case.offer)
-        prompt = self._prompt(case)
+        rewritten = (
+            RewrittenCase(case=case, changes=()) if self.rewriter is None else self._rewrite(case, self.rewriter)
+        )
+        if isinstance(rewritten, Verdict):
+            return unmade_record(case, repeat, rewritten)
+        return self._prepare_rewritten(case, rewritten, repeat)
+
+    def _rewrite(self, case: Case, rewriter: CaseRewriter) -> RewrittenCase | Verdict:
+        """Return the case with rewritten schemas; if this is impossible, return the verdict on every attempt at it."""
+        rewritten = rewriter.rewrite(case)
+        if isinstance(rewritten, NotRewritten):
+            return no_instance(FailureType.INVALID_SCHEMA, NOT_REWRITTEN, rewritten.message)
+        for name, schema in rewritten.case.named_schemas:
+            if problem := self.judge.inspect(schema):
+                message = f"the rewritten schema cannot be used: {_name_tool(problem, name).message}"
+                return no_instance(FailureType.INVALID_SCHEMA, NOT_REWRITTEN, message)
+        return rewritten
+
+    def _prepare_rewritten(self, case: Case, rewritten: RewrittenCase, repeat: int) -> PreparedRequest:
+        """Prepare the request for a case whose schemas may have been rewritten."""
+        adapted = self._adapt(rewritten.case.schema)
+        offer = self._adapt_offer(rewritten.case.offer)
+        prompt = self._prompt(rewritten.case)
         if isinstance(prompt, Failed):
-            return PreparedRequest(case=case, adapted=adapted, request=prompt)
+            return PreparedRequest(case=case, adapted=adapted, request=prompt, rewritings=rewritten.changes)
         length = self._length(prompt)
         if isinstance(length, Failed):
-            return PreparedRequest(case=case, adapted=adapted, prompt=prompt, request=length)
+            return PreparedRequest(
+                case=case, adapted=adapted, prompt=prompt, request=length, rewritings=rewritten.changes
+            )
         request: Request | Declined | Failed
         if not isinstance(adapted, Adapted):
             request = adapted
@@ -209,7 +250,13 @@ class Runner:
             )
         changes = offer.changes if isinstance(offer, AdaptedOffer) else ()
         return PreparedRequest(
-            case=case, adapted=adapted, prompt=prompt, length=length, request=request, changes_of_tools=changes
+            case=case,
+            adapted=adapted,
+            prompt=prompt,
+            length=length,
+            request=request,
+            changes_of_tools=changes,
+            rewritings=rewritten.changes,
         )
 
     def send_more(self, prepared: PreparedRequest, prompt: Prompt) -> tuple[Generation, Tries]:
@@ -233,7 +280,7 @@ class Runner:
             origin=replace(prepared.request.origin, first=None, equal_before=0, same_before=0),
         )
         generation = self._generate(request, tries)
-        return _with_sent_schema(generation, prepared.adapted, prepared.case.schema), tries
+        return prepared.with_sent_schema(generation), tries
 
     def judge_answer(
         self, generation: Generation, schema: Schema, changes: tuple[Change, ...], offer: ToolOffer | None = None
@@ -369,15 +416,6 @@ def inexpressible(problem: Inexpressible) -> Declined:
 def name_tool_in_refusal(refusal: Declined, tool: str) -> Declined:
     """Return the refusal of a tool's schema with the name of the tool in its message."""
     return structs.replace(refusal, message=f"tool {printable(tool, 60)}: {refusal.message}")
-
-
-def _with_sent_schema(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:
-    """Add the schema that was sent: the adapted schema, unless the engine reports another."""
-    if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
-        return generation
-    if not isinstance(adapted, Adapted) or adapted.schema == original:
-        return generation
-    return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
 
 
 def _name_tool(problem: Verdict, name: str) -> Verdict:

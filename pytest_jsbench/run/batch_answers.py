@@ -37,6 +37,8 @@ def name_of(request: Request) -> str:
     }
     if request.offer is not None:
         content |= {"offer": to_json(request.offer), "tool_choice": params.tool_choice}
+    if request.origin.rewrite:  # a schema with another order has the same digest
+        content["rewrite"] = request.origin.rewrite
     return digest(content).replace(":", "-")[:_LENGTH]
 
 

@@ -89,6 +89,7 @@ def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., 
         prompt_digest=variant.template.digest,
         shots=variant.shots,
         adapt=variant.adapt,
+        rewrite="" if variant.rewrite is None else str(variant.rewrite),
         concurrency=variant.concurrency,
         repairs="" if variant.repairs is None else str(variant.repairs),
     )

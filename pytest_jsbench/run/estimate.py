@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.adaptation.rewriting import NotRewritten
 from pytest_jsbench.core.cases import Case, estimate, prompt_of
 from pytest_jsbench.core.errors import JSBenchError, PriceError
 from pytest_jsbench.core.generations import Request, Usage
@@ -12,6 +13,7 @@ from pytest_jsbench.core.text import dollars, format_count
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.call_layers import maximum_usage
+from pytest_jsbench.run.case_rewriter import CaseRewriter
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -92,13 +94,16 @@ def _max_usage(requests: list[Request], variant: Variant) -> Usage:
 
 
 def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
-    """
-    Return the attempt's request, with the original schema in place of the adapted schema; None if
-    there is no call.
-    """
+    """Return the attempt's request, with the schema before its adaptation; None if there is no call."""
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
+    rewriter = CaseRewriter.of(variant.rewrite, plan.policy.default_dialect)
+    if rewriter is not None:
+        rewritten = rewriter.rewrite(case)
+        if isinstance(rewritten, NotRewritten):
+            return None
+        case = rewritten.case
     try:
         prompt = prompt_of(case, variant.template.render)
     except JSBenchError:  # the run itself reports this problem for the case

@@ -25,6 +25,7 @@ from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.call_layers import Limits
+from pytest_jsbench.run.case_rewriter import CaseRewriter
 from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
@@ -240,7 +241,8 @@ class Runners:
             params=variant.sampled,
             retries=self._plan.spec.limits.retries,
             adapter=adapter(variant.adapt),
-            origin=Origin(run=variant.user_settings),
+            rewriter=CaseRewriter.of(variant.rewrite, self._plan.policy.default_dialect),
+            origin=Origin(run=variant.user_settings, rewrite="" if variant.rewrite is None else str(variant.rewrite)),
             context=variant.context or engine.info.context,
             comparers=self._plan.comparers,
             admission=admission,
@@ -312,6 +314,7 @@ class Runners:
             runner,
             params=call.params(runner.params),
             adapter=None,
+            rewriter=None,
             context=None,
             origin=replace(runner.origin, exchange=call, model=model, test=test),
             admission=admission,

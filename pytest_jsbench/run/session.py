@@ -52,6 +52,7 @@ from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.rejudging import compare_values
 from pytest_jsbench.records.resumption import Recorded, newest_matching_run, resume
 from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.case_rewriter import CaseRewriter
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
@@ -62,7 +63,7 @@ from pytest_jsbench.run.variants import errors_of
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate
     from pytest_jsbench.records.records import AskedBy, Attempt
     from pytest_jsbench.records.repairs import RepairPlan
     from pytest_jsbench.records.resumption import Resumption
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.project_runner import ProjectRunner
     from pytest_jsbench.run.question import Question
     from pytest_jsbench.run.state import RunState
+    from pytest_jsbench.run.variants import Variant
 
 
 class RunSession:
@@ -161,7 +163,7 @@ class RunSession:
         )
         if earlier is not None:
             keys = plan.keys if plan.suite else ()
-            templates = {name: variant.template.render for name, variant in plan.variants.items()}
+            templates = {name: _prompt_template(plan, variant) for name, variant in plan.variants.items()}
             resumption = resume(earlier, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
@@ -401,3 +403,9 @@ class RunSession:
     def _case(self, key: CaseKey) -> Case | BrokenCase:
         labelled = self.plan.cases.labelled
         return self.plan.cases.case(key) if labelled is None else labelled.case(key)
+
+
+def _prompt_template(plan: Plan, variant: Variant) -> PromptTemplate:
+    """Return the template of the variant's prompts, which also rewrites the schemas if the variant demands it."""
+    rewriter = CaseRewriter.of(variant.rewrite, plan.policy.default_dialect)
+    return variant.template.render if rewriter is None else rewriter.template(variant.template.render)

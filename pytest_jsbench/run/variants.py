@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+from pytest_jsbench.adaptation.rewriting import Rewriting
 from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.generations import GenerationParams
@@ -49,6 +50,8 @@ _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
 #: Files that may contain the table of variants, each with the keys of the enclosing table.
 _PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"), "jsbench.toml": ()}
 _KEY = "variants"
+#: Name of the variant with unchanged schemas, next to variants with rewritten schemas.
+_ORIGINAL = "original"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST_NAME = 100
 #: Maximum number of characters that one option contributes to a variant's name.
@@ -86,6 +89,8 @@ class Variant:
     params: GenerationParams
     #: How schemas are adapted: `verbatim`, or a mode and a subset of JSON Schema, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
+    #: How schemas are rewritten into schemas that accept the same answers; None if they are not.
+    rewrite: Rewriting | None = None
     #: Context length in tokens; None if the engine's default applies.
     context: int | None = None
     #: Maximum number of calls in flight in this process.
@@ -134,7 +139,7 @@ class Variant:
         )
 
     def with_options(self, name: str, ask: Ask, recordings: RecordingOptions) -> Variant:
-        """Return this variant with the name, prompt, context, concurrency, repairs and recording of the options."""
+        """Return this variant with the options that do not depend on the engine, such as name, prompt and recording."""
         context = ask.context or self.context
         concurrency = ask.concurrency or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_run_fields(name, ask, recordings))
@@ -153,7 +158,7 @@ def make_variants(
     """
     recordings = spec.recordings
     is_batch = spec.execution.batch is not None
-    if is_batch and len(spec.asks) > 1:
+    if is_batch and sum(not ask.rewrite for ask in spec.asks.values()) > 1:
         message = f"--jsbench-batch: expected one variant, found {', '.join(spec.asks)}; run each variant separately"
         raise BatchError(message, found=tuple(spec.asks), option="batch")
     if recordings.replay is None:
@@ -204,12 +209,14 @@ def _run_fields(name: str, ask: Ask, recordings: RecordingOptions) -> dict[str, 
             strict=recordings.replay_strict,
         )
     template = template_of(ask.prompt, shots=ask.shots)
+    rewrite = Rewriting.parse(ask.rewrite[0]) if ask.rewrite else None
     return {
         "name": name,
         "template": template,
         "shots": ask.shots,
         "recording": recording,
         "repairs": RepairPlan.of(ask.repairs),
+        "rewrite": rewrite,
     }
 
 
@@ -360,8 +367,9 @@ def resolve_variant_values(
     """
     Return the option values of each variant, by name; also return the reason if the table of variants is not used.
 
-    A single variant without a table has an empty name. `typed` contains the values on the command line, as texts by
-    option: several values of one option define one variant each. The table of variants is read from `folder`, and its
+    A single variant without a table has an empty name. Each rewriting of schemas defines another variant. `typed`
+    contains the values on the command line, as texts by option: several values of one option define one variant each.
+    The table of variants is read from `folder`, and its
     paths are converted to paths relative to `here`. If answers are recorded or replayed, the table applies only with
     --jsbench-variants, so that a project's own tests record and replay without it. A replayed run uses the prompts of
     the recorded run. Raise JSBenchError for an invalid table or option.
@@ -369,6 +377,7 @@ def resolve_variant_values(
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
         message = "--jsbench-engine is set more than once, which would combine every model with every engine; "
         raise JSBenchError(message + "define each variant in [[tool.jsbench.variants]] of pyproject.toml")
+    values = {**values, **_typed_rewritings(typed)}
     table = None if folder is None else VariantsTable.read(folder, here=here)
     rows, left_out = _select_rows(values, table, typed)
     variants = []
@@ -386,7 +395,42 @@ def resolve_variant_values(
             return recorded, left_out
     if len(variants) > 1:
         names = _unique(names)
-    return dict(zip(names, (changed for _, changed in variants), strict=True)), left_out
+    named = dict(zip(names, (changed for _, changed in variants), strict=True))
+    return {name: changed for name, (_, changed) in with_rewritings(named).items()}, left_out
+
+
+def with_rewritings(variants: Mapping[str, Values]) -> dict[str, tuple[str, Values]]:
+    """
+    Return the variants by name, each followed by a variant for each rewriting of its schemas.
+
+    An entry is the name of the variant in `variants`, and the option values. A single variant without a name is named
+    `original` if it has rewritings.
+    """
+    entries: list[tuple[str, str, Values]] = []
+    for name, values in variants.items():
+        rewritings = values.get("rewrite") or ()
+        if not rewritings:
+            entries.append((name, name, values))
+            continue
+        entries.append((name or _ORIGINAL, name, {**values, "rewrite": ()}))
+        for rewriting in rewritings:
+            own_name = _clean_name("-".join(filter(None, (name, rewriting))))
+            entries.append((own_name, name, {**values, "rewrite": (rewriting,)}))
+    names = [name for name, _, _ in entries]
+    names = _unique(names) if len(names) > 1 else names
+    return {name: (origin, values) for name, (_, origin, values) in zip(names, entries, strict=True)}
+
+
+def _typed_rewritings(typed: Mapping[str, Sequence[str]]) -> Values:
+    """Return the rewritings in all occurrences of the option on the command line; empty if there are none."""
+    option = BY_NAME["rewrite"]
+    found: list[str] = []
+    for text in typed.get(option.name, ()):
+        try:
+            found += option.of_text(text)
+        except ValueError as error:
+            raise JSBenchError(f"{option.flag}: {error}", option=option.name) from None
+    return {option.name: tuple(dict.fromkeys(found))} if found else {}
 
 
 def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
@@ -395,7 +439,15 @@ def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
         variants = journal.read_header(path).variants if is_run_path(path) else ()
     except JSBenchError:  # the replay engine will report that the run cannot be read
         variants = ()
-    return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
+    return {
+        then.variant: {
+            **values,
+            "prompt": then.prompt,
+            "shots": then.shots,
+            "rewrite": (then.rewrite,) if then.rewrite else (),
+        }
+        for then in variants
+    }
 
 
 def is_run_path(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.arguments import number, numeral, path, whole
+from pytest_jsbench.core.arguments import join_names, number, numeral, path, whole
 from pytest_jsbench.settings import parsers
 from pytest_jsbench.settings.option import Bearing, FileUse, HiddenPart, Option, OptionGroup, PerVariant
 
@@ -133,6 +133,17 @@ class PromptOptions(OptionGroup, heading="Prompt and schema"):
         variants=PerVariant.MULTIPLIED,
         affects=Bearing.ANSWERS,
         recorded=("adapt",),
+    )
+    rewrite: Option[tuple[str, ...] | None] = Option(
+        "Also run each case with its schema rewritten into one that accepts the same answers, as another variant: "
+        "order[:SEED] (properties, required names and enum values in another order) or inline (definitions in place of "
+        "$ref). A case that cannot be rewritten is skipped in that variant. Repeatable.",
+        "order|inline,…",
+        parse=parsers.rewritings,
+        argument=join_names,
+        variants=PerVariant.OWN,
+        affects=Bearing.ANSWERS,
+        recorded=("rewrite",),
     )
     prompt: Option[Any] = Option(
         "Name of a prompt: schema (default), fields, chat, or a prompt from an installed package; a Jinja2 file; or "

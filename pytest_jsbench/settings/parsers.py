@@ -80,6 +80,13 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
+def rewritings(text: str) -> tuple[str, ...]:
+    """Parse the names of rewritings, such as `order,inline` or `order:7`."""
+    from pytest_jsbench.adaptation.rewriting import Rewriting
+
+    return tuple(dict.fromkeys(str(Rewriting.parse(name)) for name in names(text)))
+
+
 #: Maximum number of second tries of one answer.
 MOST_REPAIRS = 10
 

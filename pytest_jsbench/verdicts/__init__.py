@@ -12,6 +12,7 @@ from __future__ import annotations
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION, Judge, decide
 from pytest_jsbench.verdicts.verdicts import (
     NO_TOOL_CALLED,
+    NOT_REWRITTEN,
     NOT_THE_MODELS,
     UNDESCRIBED,
     WITHOUT_SCHEMA,
@@ -25,6 +26,7 @@ from pytest_jsbench.verdicts.verdicts import (
 
 __all__ = [
     "JUDGE_VERSION",
+    "NOT_REWRITTEN",
     "NOT_THE_MODELS",
     "NO_TOOL_CALLED",
     "UNDESCRIBED",

@@ -280,6 +280,9 @@ NO_TOOL_CALLED = "no_tool_called"
 #: Reasons of answers that no schema describes.
 WITHOUT_SCHEMA = frozenset({UNDESCRIBED, NO_TOOL_CALLED})
 
+#: Reason for an attempt that was not made because the schema cannot be rewritten as the variant demands.
+NOT_REWRITTEN = "not_rewritten"
+
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
     """Return a verdict without an instance, on one attempt or on all attempts with an unusable schema."""

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from tests.support.commands import failed, ran
+from tests.support.enforcing_server import refusal
+from tests.support.openai_wire import error_body, whole
+from tests.support.provider import Asked, Provider, Reply, json_reply
 
 OPENAI = "--subset=openai"
 
@@ -160,3 +164,118 @@ def test_each_offered_tool_is_adapted(tmp_path: Path) -> None:
         ("a.find", "not at all"),
     ]
     assert f"{path}: agent::a.find: " in reasons
+
+
+def closed(*names: str, required: bool = True) -> dict[str, object]:
+    """Return an object schema that Anthropic accepts unchanged, with these properties."""
+    properties = {name: {"type": "integer"} for name in names}
+    needed = list(names) if required else []
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def write_tools(folder: Path, *tools: object) -> Path:
+    path = folder / "agent.json"
+    path.write_text(json.dumps({"tools": tools, "cases": [{"id": "a", "ask": "?", "expect": "t0"}]}))
+    return path
+
+
+def test_tools_of_one_request_share_its_limits(tmp_path: Path) -> None:
+    optional = [closed(*(f"p{at}" for at in range(13)), required=False) for _ in range(2)]
+    path = write_tools(tmp_path, *({"name": f"t{at}", "parameters": tool} for at, tool in enumerate(optional)))
+
+    status, shown = ran("adapt", path, "--for=anthropic")
+    alone, _ = ran("adapt", write_tools(tmp_path, {"name": "t0", "parameters": optional[0]}), "--for=anthropic")
+
+    assert (status, alone) == (1, 0)
+    rejected, counts = shown.splitlines()
+    assert rejected == (
+        f"{path}: anthropic@2026-09 rejects the request: 26 optional properties in all strict schemas, at most 24 are "
+        "supported in one request"
+    )
+    assert counts == "anthropic@2026-09: 2 schemas: 2 accepted; 1 request refused"
+
+
+@pytest.mark.parametrize(("strict", "status"), [(True, 1), (None, 1), (False, 0)])
+def test_only_strict_tools_count_towards_the_limits_of_a_request(
+    tmp_path: Path, strict: bool | None, status: int
+) -> None:
+    own = {} if strict is None else {"strict": strict}
+    tools = [{"name": f"t{at}", "parameters": closed("n"), **own} for at in range(21)]
+
+    found, shown = ran("adapt", write_tools(tmp_path, *tools), "--for=anthropic", "--json")
+
+    outcomes = [json.loads(line) for line in shown.splitlines()]
+    assert found == status
+    assert [outcome["outcome"] for outcome in outcomes] == ["accepted"] * 21 + ["refused"] * status
+    assert status == 0 or "21 strict tools, at most 20 are supported" in outcomes[-1]["reason"]
+    assert ran("adapt", write_tools(tmp_path, *tools), "--for=openai")[0] == 0
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """Start a server that rejects schemas with `minimum`, and is down for schemas with a title."""
+    pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
+    monkeypatch.setenv("MY_KEY", "not-a-real-key")
+
+    def answer(asked: Asked) -> Reply:
+        schema = json.dumps(asked.body["response_format"])
+        if "minimum" in schema:
+            return refusal("Invalid schema for response_format 'output': 'minimum' is not permitted\x1b[31m")
+        return json_reply(error_body("down"), status=500) if "title" in schema else json_reply(whole("{}"))
+
+    with Provider() as provider:
+        provider.choose = answer
+        yield provider
+
+
+def test_live_calls_show_where_profile_and_provider_differ(tmp_path: Path, provider: Provider) -> None:
+    n = {"type": "integer"}
+    for name, schema in {
+        "agreed": closed("n"),
+        "bound": {**closed("n"), "properties": {"n": {**n, "minimum": 0}}},
+        "down": {**closed("n"), "title": "down"},
+        "open": {"type": "object", "properties": {"n": n}},
+        "wrong": {"type": "object", "properties": {"n": {**n, "minimum": 0}}},
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(schema))
+    engine = (
+        *("--engine=openai", "--model=m", f"--base-url={provider.url}", "--api-key-env=MY_KEY"),
+        "--engine-option=stream=false",
+    )
+
+    status, shown = ran("adapt", tmp_path, "--for=openai", "--live", *engine)
+
+    place = f"{tmp_path}: {tmp_path.name}"
+    assert status == 1
+    assert "\x1b" not in shown
+    lines = [line for line in shown.splitlines() if "sends it rewritten" not in line]
+    assert lines[0].startswith(f"{place}::bound: openai@2026-08 accepts it, but the provider rejects it: ")
+    assert "'minimum' is not permitted" in lines[0]
+    assert lines[1].startswith(
+        f"{place}::down: the call does not show whether the provider accepts the schema: server:"
+    )
+    assert lines[2] == f"{place}::open: the provider accepts it, although openai@2026-08 rejects it"
+    assert lines[3].startswith(f"{place}::wrong: the provider rejects it too: ")
+    assert lines[4:] == [
+        "openai@2026-08: 5 schemas: 3 accepted, 2 refused",
+        (
+            "openai@2026-08 and openai m: 5 calls: 1 accepted by both, 1 rejected by both, "
+            "1 rejected only by the profile, 1 rejected only by the provider, 1 unknown"
+        ),
+    ]
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "agreed.json").write_text(json.dumps(closed("n")))
+    assert ran("adapt", tmp_path / "only", "--for=openai", "--live", *engine)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--live", "--engine=scripted"], "--live needs --for: name the provider whose profile is checked"),
+        (["--live", "--for=openai"], "--live needs --engine: name the engine that calls the provider"),
+    ],
+)
+def test_live_calls_need_a_profile_and_an_engine(
+    schemas: Path, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in failed(capsys, "adapt", schemas, *args)

@@ -148,7 +148,7 @@ def test_arguments_of_evaluate_have_the_types_of_the_options() -> None:
 
 def test_open_engine_has_an_argument_for_each_option_of_an_engine_or_a_call() -> None:
     own = inspect.signature(open_engine).parameters.keys() - {"client", "options"}
-    of_prompt = {"prompt", "shots", "context", "concurrency", "engine_option", "repairs"}
+    of_prompt = {"prompt", "shots", "context", "concurrency", "engine_option", "repairs", "rewrite"}
 
     assert own == {*SETTABLE, *CALL_OPTIONS} - of_prompt
 

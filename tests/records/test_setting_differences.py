@@ -87,6 +87,15 @@ def test_sampling_requested_of_recorded_answers_is_not_their_setting() -> None:
         assert [one.name for one in found] == ["engine"]
 
 
+def test_rewriting_of_schemas_differs_from_none() -> None:
+    original, inlined = (settings_of({"engine": "openai", **more}) for more in ({}, {"rewrite": "inline"}))
+
+    (found,) = differences([original, inlined])
+
+    assert (found.name, found.values) == ("rewrite", (NOT_SET, "inline"))
+    assert differences([original, original]) == ()
+
+
 def test_extra_request_fields_are_settings_for_each_leaf() -> None:
     body = {"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}
     thinking, not_thinking, plain = (
@@ -168,7 +177,7 @@ def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> Non
             "adapt",
             "seed",
         ),
-        *("repairs", "provider", "prompt_digest", "judge"),
+        *("rewrite", "repairs", "provider", "prompt_digest", "judge"),
         *("dataset", "split", "tasks", "limit", "where", "sample", "sample_seed", "steps", "shard", "labelled"),
         *("repeats", "concurrency", "streaming", "timeout", "engine.slots"),
         *("judge.default_dialect", "judge.duplicate_keys", "judge.extra_fields", "judge.fences", "judge.formats"),

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_jsbench.adaptation import Adapted
 from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.adaptation.rewriting import Rewriting
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, PromptLength, estimate
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.generations import (
@@ -37,12 +38,15 @@ from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.engines.base import CachedAnswer
 from pytest_jsbench.engines.engine_secrets import RedactingEngine
 from pytest_jsbench.prompts import PROMPTS
+from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.call_layers import RETRIED
+from pytest_jsbench.run.case_rewriter import CaseRewriter
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.run.plan import RateLimits
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests.support import examples
 from tests.support.clock import Clock
@@ -350,6 +354,59 @@ def test_an_adapted_schema_is_sent_and_recorded_and_the_original_judged(judge: J
     assert ("tightened", "additionalProperties") in [(change.kind, change.keyword) for change in record.changes]
     assert record.verdict.valid is True
     assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record.kept
+
+
+def rewriting(engine: Misbehaving, judge: Judge, text: str) -> Runner:
+    rewriter = CaseRewriter.of(Rewriting.parse(text), DRAFT_2020_12.uri)
+    return replace(runner(engine, judge), rewriter=rewriter)
+
+
+def test_rewritten_schema_is_prompted_and_sent_and_the_original_judges(judge: Judge) -> None:
+    properties = {"n": {"$ref": "#/$defs/n"}, "m": {}}
+    case = replace(CASE, schema={"type": "object", "properties": properties, "$defs": {"n": {"type": "integer"}}})
+    completion = examples.completion('{"m": 2, "n": "x"}')
+    for text, expected in (
+        ("inline", {"n": {"type": "integer"}, "m": {}}),
+        ("order", {"m": {}, "n": {"$ref": "#/$defs/n"}}),
+    ):
+        engine = Misbehaving(answer=replace(completion, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA)))
+
+        record = rewriting(engine, judge, text).attempt(case)
+
+        (request,) = engine.requests
+        assert isinstance(request.schema, Mapping)
+        assert json.dumps(request.schema["properties"]) == json.dumps(expected)
+        assert json.dumps(expected) in request.prompt.messages[-1].content
+        assert isinstance(record.generation, Completion)
+        assert record.generation.sent is not None
+        assert json.dumps(record.generation.sent.schema) == json.dumps(request.schema)
+        assert json.dumps(record.schema) == json.dumps(case.schema)
+        assert [change.kind for change in record.changes] == ["inlined" if text == "inline" else "reordered"]
+        assert [violation.schema_path for violation in record.verdict.violations] == ["/$defs/n/type"]
+
+
+def test_order_of_an_answer_is_compared_with_the_order_that_was_sent(judge: Judge) -> None:
+    case = replace(CASE, schema={"type": "object", "properties": {"n": {}, "m": {}}})
+    kept = {}
+    for answer in ('{"m": 1, "n": 1}', '{"n": 1, "m": 1}'):
+        sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
+        record = rewriting(Misbehaving(answer=replace(examples.completion(answer), sent=sent)), judge, "order").attempt(
+            case
+        )
+        kept[answer] = (record.verdict.order_kept, judge_again(record, judge).verdict.order_kept)
+
+    assert kept == {'{"m": 1, "n": 1}': (True, True), '{"n": 1, "m": 1}': (False, False)}
+
+
+def test_case_that_cannot_be_rewritten_is_excluded_without_a_call(judge: Judge) -> None:
+    engine = Misbehaving()
+
+    record = rewriting(engine, judge, "inline").attempt(CASE)
+
+    assert engine.requests == []
+    assert (record.verdict.failure_type, record.verdict.reason) == (FailureType.INVALID_SCHEMA, "not_rewritten")
+    assert record.verdict.message == "the schema has no $ref to inline"
+    assert AttemptFacts.of(record).not_rewritten
 
 
 def test_what_the_engine_itself_narrowed_is_among_the_changes(judge: Judge) -> None:

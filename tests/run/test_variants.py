@@ -98,6 +98,55 @@ def test_variant_is_named_after_its_distinct_options(
     assert names(pytester, *args) == expected
 
 
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--jsbench-rewrite=order,inline"], {"original": (), "order": ("order",), "inline": ("inline",)}),
+        (
+            ["--jsbench-rewrite=order:7", "--jsbench-rewrite=inline", "--jsbench-rewrite=order:7"],
+            {"original": (), "order-7": ("order:7",), "inline": ("inline",)},
+        ),
+        (
+            ["--jsbench-model=a", "--jsbench-model=b", "--jsbench-rewrite=inline"],
+            {"a": (), "a-inline": ("inline",), "b": (), "b-inline": ("inline",)},
+        ),
+        (
+            ["--jsbench-model=a", "--jsbench-model=a-inline", "--jsbench-rewrite=inline"],
+            {"a": (), "a-inline": ("inline",), "a-inline-2": (), "a-inline-inline": ("inline",)},
+        ),
+    ],
+)
+def test_each_rewriting_follows_its_variant(
+    pytester: pytest.Pytester, args: list[str], expected: dict[str, tuple[str, ...]]
+) -> None:
+    asks = read(pytester, ENGINE, *args).spec.asks
+
+    assert {name: ask.rewrite for name, ask in asks.items()} == expected
+    assert list(asks) == list(expected)
+    made = variants(pytester, ENGINE, *args)
+    assert {name: str(one.rewrite or "") for name, one in made.items()} == {
+        name: "".join(rewriting) for name, rewriting in expected.items()
+    }
+
+
+def test_rewritings_can_be_configured(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\njsbench_rewrite = order, inline\n")
+
+    assert names(pytester) == ["original", "order", "inline"]
+    assert names(pytester, "--jsbench-rewrite=inline") == ["original", "inline"]
+
+
+def test_rewritings_can_be_set_in_the_table(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml('[[tool.jsbench.variants]]\nname = "v"\nengine = "scripted"\nrewrite = "inline"\n')
+
+    assert list(read(pytester, "--jsbench-variants=all").spec.asks) == ["v", "v-inline"]
+
+
+def test_invalid_rewriting_among_several_is_one_line(pytester: pytest.Pytester) -> None:
+    with pytest.raises(JSBenchError, match="--jsbench-rewrite: expected order, order:SEED or inline, found 'x'"):
+        read(pytester, ENGINE, "--jsbench-rewrite=x", "--jsbench-rewrite=inline")
+
+
 def test_no_secret_is_part_of_a_name(pytester: pytest.Pytester) -> None:
     named = names(
         pytester,

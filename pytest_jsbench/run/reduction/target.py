@@ -149,6 +149,7 @@ def build_variant(target: ReductionTarget, given: Mapping[str, Any], factory: En
     if not target.case.messages:
         values |= {"prompt": metadata.prompt, "shots": metadata.shots}
     values["adapt"] = BY_NAME["adapt"].of_text(metadata.adapt)
+    values["rewrite"] = (metadata.rewrite,) if metadata.rewrite else None
     changed = {name: value for name, value in given.items() if value is not None}
     other_engine = changed.get("engine", by.engine) != by.engine
     if other_engine:
@@ -191,6 +192,8 @@ def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant
         flags.append(f"--jsbench-response-format={described.value}")
     if variant.adapt != "verbatim":
         flags.append(f"--jsbench-adapt={variant.adapt.partition('@')[0]}")
+    if variant.rewrite is not None:
+        flags.append(f"--jsbench-rewrite={variant.rewrite}")
     if not target.metadata.labelled:
         params = variant.params
         flags += (

@@ -1,0 +1,84 @@
+"""Rewrite the schemas of cases before their prompts are built; the judge still uses the original schemas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from msgspec import structs
+
+from pytest_jsbench.adaptation.adapter import Change
+from pytest_jsbench.adaptation.rewriting import NotRewritten, Rewriting, rewrite_within
+from pytest_jsbench.core.cases import Case, Prompt, PromptTemplate, Schema, prompt_of
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.tool_offers import ToolOffer
+from pytest_jsbench.schemas.references import pointer_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenCase:
+    """A case with rewritten schemas, for the prompt and the request."""
+
+    case: Case
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRewriter:
+    """Rewrites the schema of a case, or the schemas of its tools, in one way."""
+
+    rewriting: Rewriting
+    #: `$schema` URI that applies to a schema without `$schema`.
+    default_dialect: str
+
+    @classmethod
+    def of(cls, rewriting: Rewriting | None, default_dialect: str) -> Self | None:
+        """Return the rewriter for this rewriting; None if there is none."""
+        return None if rewriting is None else cls(rewriting=rewriting, default_dialect=default_dialect)
+
+    def rewrite(self, case: Case) -> RewrittenCase | NotRewritten:
+        """
+        Return the case with its schema and those of its tools rewritten.
+
+        Return the reason if none of them has a part to rewrite, or if rewriting one of them fails.
+        """
+        changes: list[Change] = []
+        reasons: list[NotRewritten] = []
+        schema = self._rewrite(case.schema, (), changes, reasons)
+        offer = None if case.offer is None else self._rewrite_offer(case.offer, changes, reasons)
+        failure = next((reason for reason in reasons if reason.failed), None)
+        if failure is not None:
+            return failure
+        if not changes:
+            return reasons[0]
+        return RewrittenCase(case=replace(case, schema=schema, offer=offer), changes=tuple(changes))
+
+    def template(self, render: PromptTemplate) -> PromptTemplate:
+        """Return a template that renders a case with its schemas rewritten, or unchanged if they cannot be."""
+
+        def render_rewritten(case: Case) -> Prompt:
+            rewritten = self.rewrite(case)
+            return prompt_of(case if isinstance(rewritten, NotRewritten) else rewritten.case, render)
+
+        return render_rewritten
+
+    def _rewrite(
+        self, schema: Schema, place: tuple[str, ...], changes: list[Change], reasons: list[NotRewritten]
+    ) -> Schema:
+        result = rewrite_within(schema, self.rewriting, self.default_dialect)
+        if isinstance(result, NotRewritten):
+            reasons.append(result)
+            return schema
+        changes.append(replace(result.change, path=f"{pointer_of(place)}{result.change.path}"))
+        return result.schema
+
+    def _rewrite_offer(self, offer: ToolOffer, changes: list[Change], reasons: list[NotRewritten]) -> ToolOffer:
+        tools = []
+        for tool in offer.tools:
+            place = ("tools", tool.name)
+            reasons_of_tool: list[NotRewritten] = []
+            parameters = self._rewrite(tool.parameters, place, changes, reasons_of_tool)
+            name = printable(tool.name, 60)
+            reasons += (replace(reason, message=f"tool {name}: {reason.message}") for reason in reasons_of_tool)
+            tools.append(structs.replace(tool, parameters=parameters))
+        return structs.replace(offer, tools=tuple(tools))
