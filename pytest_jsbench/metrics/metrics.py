@@ -27,6 +27,7 @@ from pytest_jsbench.metrics.figure import (
     FieldMetrics,
     metric,
 )
+from pytest_jsbench.metrics.load_figures import LoadFigures
 from pytest_jsbench.metrics.measurements import Measurements
 from pytest_jsbench.metrics.repair_figures import RepairFigures
 from pytest_jsbench.metrics.statistics import (
@@ -69,7 +70,7 @@ _COPING: dict[str, Display] = {
 }
 
 
-class Metrics(Measurements, RepairFigures):
+class Metrics(Measurements, RepairFigures, LoadFigures):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
     @property

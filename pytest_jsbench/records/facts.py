@@ -25,6 +25,7 @@ from pytest_jsbench.core.generations import (
     type_of,
 )
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.records.call_load import LoadFacts
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts
@@ -180,6 +181,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     scores: Mapping[str, tuple[int, int]] = {}
     #: The tool calls of an answer to a case that offers tools; None without an answer, or if it offers none.
     tool_calls: ToolCalls | None = None
+    #: When the call began and ended, and its plain calls; None without a load and a service level.
+    load: LoadFacts | None = None
 
     def __post_init__(self) -> None:
         """Intern names, so that equal names in many facts take memory only once."""
@@ -268,6 +271,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         values["match"] = None if record.match is None else record.match.counts()
         values["test_outcome"] = None if record.test_outcome is None else record.test_outcome.without_messages()
         values["repairs"] = None if record.repairs is None else record.repairs.facts()
+        values["load"] = None if record.load is None else record.load.facts()
         return cls(
             **values,
             source=source or record,

@@ -22,6 +22,7 @@ from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Sent
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.records.call_load import CallLoad
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.records.repairs import G, Repairs
 from pytest_jsbench.schemas.dialects import find_dialect
@@ -70,6 +71,7 @@ class Redaction:
             match=record.match and _counts(record.match),
             test_outcome=record.test_outcome and record.test_outcome.without_messages(REDACTED),
             repairs=record.repairs and self._repairs(record.repairs),
+            load=record.load and self._load(record.load),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -93,6 +95,11 @@ class Redaction:
                 return generation
             case _:
                 assert_never(generation)
+
+    def _load(self, load: CallLoad) -> CallLoad:
+        """Return the load without the answers of plain calls, which may contain words of other requests."""
+        plain = (replace(each, generation=self._generation(each.generation)) for each in load.plain)
+        return replace(load, plain=tuple(plain))
 
     def _repairs(self, repairs: Repairs) -> Repairs:
         tries = (
