@@ -83,7 +83,7 @@ def find_problem(generation: Generation, line: str, others: Collection[str]) -> 
 
 
 class PlainCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call without a schema that was sent before the call of an attempt, in the same thread."""
+    """A call without a schema that was sent next to the call of an attempt."""
 
     #: Line that the prompt asks the model to repeat.
     line: str
@@ -133,7 +133,7 @@ class CallLoad(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: Moment
     #: Seconds between the scheduled start and the begin of the first try; absent without a rate.
     late_s: Seconds | None = None
-    #: Plain calls that were made before this call; absent if there are none.
+    #: Plain calls that were made next to this call; absent if there are none.
     plain: tuple[PlainCall, ...] = ()
 
     @property

@@ -50,7 +50,7 @@ def _plain_problems(run: Run) -> Iterator[Fact]:
     """Yield the first attempts whose plain calls had a problem."""
     found = [(attempt, problems) for attempt in run.outcomes if (problems := _problems(attempt))]
     for attempt, problems in found[:_MOST_NAMED]:
-        yield "", f"{printable(problems)}: before {printable(run.name_of(attempt.attempt))}"
+        yield "", f"{problems}: plain call before {printable(run.name_of(attempt.attempt))}"
     if found:
         more = len(found) - _MOST_NAMED
         answers = "load.plain in records.jsonl has the answers"
@@ -72,7 +72,10 @@ def _starts(metadata: RunMetadata, total: Metrics) -> Iterator[str]:
         return
     yield f"starts late by {p50:.3f} s (median), {p99:.3f} s (99th percentile), {total.start_delay.max:.3f} s (max)"
     if p99 >= _LONG_DELAY:
-        yield "the rate was not kept: calls waited for --jsbench-concurrency, for limits or for the provider"
+        yield (
+            "the rate was not kept: calls waited for this machine (add -n), for --jsbench-concurrency, for limits, or "
+            "for the provider"
+        )
 
 
 def _goodput(metadata: RunMetadata, total: Metrics) -> Iterator[str]:

@@ -77,7 +77,7 @@ class Tries:
     late: float | None = None
     #: Time when the first try began, in seconds since 1970; None before it.
     began: float | None = None
-    #: Plain calls that were made before the call.
+    #: Plain calls that were made next to the call.
     plain: list[PlainCall] = field(default_factory=list)
 
     def begin(self, now: float, admission: Admission | None) -> None:
@@ -129,10 +129,15 @@ class ScheduledStarts:
     #: Limits, which keep the schedule of all processes, and whose end ends a wait.
     admission: Admission
 
+    def take(self) -> float:
+        """Return the next scheduled start; raise Refused if the run makes no more calls."""
+        return self.admission.take_start(self.rate)
+
     def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Wait for the next scheduled start, and make the call."""
+        """Wait for the call's scheduled start, or else for the next one, and make the call."""
         if not tries.continues:
-            tries.due = self.admission.wait_for_start(self.rate)
+            tries.due = self.take() if tries.due is None else tries.due
+            self.admission.wait_until(tries.due)
         return below(request, tries)
 
 

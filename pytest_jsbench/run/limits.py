@@ -392,25 +392,26 @@ class Admission:
                 self.sleep(min(admitted, _LONGEST_SLEEP))
         return replace(admitted, waited=self._clock() - start)
 
-    def wait_for_start(self, rate: ArrivalRate) -> float:
-        """
-        Take the next scheduled start of a call to the server, wait for it, and return its time.
-
-        Raise Refused if the run makes no more calls. Each thread waits for its own start, so that no call delays
-        another.
-        """
+    def take_start(self, rate: ArrivalRate) -> float:
+        """Return the next scheduled start of a call to the server; raise Refused if the run makes no more calls."""
         self._check()
         try:
-            due = self._shared.take_start(rate, self._server)
+            return self._shared.take_start(rate, self._server)
         except Refused:
             raise
         except Exception as error:
             self._give_up(error)
             raise self._refusal from error
+
+    def wait_until(self, due: float) -> None:
+        """
+        Wait for a scheduled start; raise Refused if the run makes no more calls.
+
+        Each thread waits for its own start, so that no call delays another.
+        """
         while (left := due - self._shared.now()) > 0:
             self.sleep(min(left, _LONGEST_SLEEP))
             self._check()
-        return due
 
     def seconds_late(self, due: float) -> float:
         """Return the seconds since a scheduled start."""

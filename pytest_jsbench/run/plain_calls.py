@@ -2,7 +2,8 @@
 Send calls without a schema next to those of the cases, since some servers corrupt them next to constrained ones.
 
 A plain call asks the model to repeat a line of words with a number that no other plain call has. It is made before the
-call of an attempt, in the same thread, so that the number of calls in flight stays within the concurrency.
+call of an attempt, in the same thread, so that the number of calls in flight stays within the concurrency. At a rate,
+its answer must not delay the call of the attempt, so it has a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import random
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -22,13 +24,14 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.call_load import PlainCall, find_problem
 from pytest_jsbench.run.call_layers import Tries
+from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Declined, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.run.attempts import Runner
-    from pytest_jsbench.run.call_layers import Call
+    from pytest_jsbench.run.call_layers import Call, ScheduledStarts
     from pytest_jsbench.run.variants import Variant
 
 #: Task in the keys of plain calls, which engines get with each request.
@@ -68,10 +71,19 @@ class PlainCalls:
     Each process of a run has one object for each variant, which all threads of the calls in flight use.
     """
 
-    def __init__(self, runner: Runner, share: float, *, numbers: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        share: float,
+        *,
+        starts: ScheduledStarts | None = None,
+        numbers: random.Random | None = None,
+    ) -> None:
         #: Makes calls of the same server without a schema.
         self._runner = runner
         self._share = share
+        #: Schedule of all calls; None without a rate.
+        self._starts = starts
         self._numbers = random.SystemRandom() if numbers is None else numbers
         self._lock = threading.Lock()
         #: Number of other calls so far.
@@ -80,22 +92,46 @@ class PlainCalls:
         self._marks: set[str] = set()
 
     def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
-        """Make the plain calls that are due, and then the call."""
-        if not tries.continues:
-            for _ in range(self._count_due()):
-                try:
-                    tries.plain.append(self._make(request))
-                except Refused:  # the call itself is refused too, or is allowed because it costs less
-                    break
+        """Make the plain calls that are due, and the call."""
+        due = 0 if tries.continues else self._count_due()
+        if self._starts is not None and due:
+            return self._call_on_schedule(self._starts, due, below, request, tries)
+        for _ in range(due):
+            self._add(tries, self._make(request, Tries()))
         return below(request, tries)
+
+    def _call_on_schedule(
+        self, starts: ScheduledStarts, due: int, below: Call, request: Request, tries: Tries
+    ) -> Completion | Declined:
+        """Make the plain calls in threads of their own, at the scheduled starts before that of the call."""
+        calls: CallsInFlight[PlainCall | None] = CallsInFlight(due)
+        for number in range(due):
+            plain = Tries(due=starts.take())
+            calls.add(number, partial(self._make, request, plain))
+        tries.due = starts.take()
+        try:
+            return below(request, tries)
+        finally:
+            for number in range(due):
+                self._add(tries, calls.take(number))
+            calls.stop()
+
+    def _add(self, tries: Tries, made: PlainCall | None) -> None:
+        """Add a plain call to the call next to it, unless it was not allowed."""
+        if made is not None:
+            tries.plain.append(made)
 
     def _count_due(self) -> int:
         with self._lock:
             self._calls += 1
             return count_plain(self._calls, self._share) - count_plain(self._calls - 1, self._share)
 
-    def _make(self, request: Request) -> PlainCall:
-        """Make one plain call; raise Refused if no call is allowed."""
+    def _make(self, request: Request, tries: Tries) -> PlainCall | None:
+        """
+        Make one plain call; return None if no call is allowed.
+
+        The call next to it is then refused too, or is allowed because it costs less.
+        """
         mark, line = self._new_line()
         plain = replace(
             request,
@@ -105,8 +141,10 @@ class PlainCalls:
             params=structs.replace(request.params, tool_choice=None),
             offer=None,
         )
-        tries = Tries()
-        generation = self._runner.make_call(plain, tries)
+        try:
+            generation = self._runner.make_call(plain, tries)
+        except Refused:
+            return None
         with self._lock:
             others = frozenset(self._marks - {mark})
         text = generation.text if isinstance(generation, Completion) else ""

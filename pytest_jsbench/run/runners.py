@@ -264,17 +264,18 @@ class Runners:
     def _with_load(self, variant: Variant, runner: Runner) -> Runner:
         """Return the runner of the suite's attempts with the run's rate and plain calls, if it has any."""
         load = self._plan.load
-        admission = runner.admission
-        layers: tuple[Layer, ...] = ()
-        if load.rate is not None and admission is not None:
-            layers = (ScheduledStarts(load.rate, admission),)
+        starts = None
+        if load.rate is not None and runner.admission is not None:
+            starts = ScheduledStarts(load.rate, runner.admission)
+        layers: tuple[Layer, ...] = () if starts is None else (starts,)
         if load.plain_share is not None:
             from pytest_jsbench.run.plain_calls import PlainCalls
 
-            text = ResponseFormat.TEXT
-            engine = self._build(variant, lambda config: build(variant.factory, replace(config, response_format=text)))
+            engine = self._build(
+                variant, lambda config: build(variant.factory, replace(config, response_format=ResponseFormat.TEXT))
+            )
             plain = replace(runner, engine=engine, load_layers=layers)
-            layers = (PlainCalls(plain, load.plain_share), *layers)
+            layers = (PlainCalls(plain, load.plain_share, starts=starts), *layers)
         return replace(runner, load_layers=layers) if layers else runner
 
     def _with_engine(self, runner: Runner, variant: Variant, config: EngineConfig) -> Runner:

@@ -29,6 +29,7 @@ def test_poisson_gaps_are_exponential_and_the_same_in_each_run() -> None:
     gaps = [rate.gap(number) for number in range(4000)]
 
     assert gaps == [ArrivalRate.parse("4/s:poisson").gap(number) for number in range(4000)]
+    assert [statistics.mean(gaps[:count]) for count in (10, 100, 1000)] == pytest.approx([0.25] * 3, rel=0.05)
     # the mean and the standard deviation of an exponential distribution are equal
     assert statistics.mean(gaps) == pytest.approx(0.25, rel=0.05)
     assert statistics.stdev(gaps) == pytest.approx(0.25, rel=0.05)

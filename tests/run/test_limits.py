@@ -42,6 +42,12 @@ def admission(path: Path, clock: Clock, **options: Any) -> Admission:
     return Admission(LimitsFile(path, RateLimits(), clock=clock.read), clock=clock.read, wait=clock.wait, **options)
 
 
+def wait_for_start(admission: Admission, rate: ArrivalRate) -> float:
+    due = admission.take_start(rate)
+    admission.wait_until(due)
+    return due
+
+
 class Two:
     """The admissions of two processes that share their limits."""
 
@@ -113,35 +119,35 @@ def test_calls_of_all_processes_have_one_schedule(path: Path, clock: Clock, clos
     close += [admission(path, clock, server=name) for name in ("a", "a", "b")]
     rate = ArrivalRate.parse("4/s")
 
-    starts = [close[number % 2].wait_for_start(rate) for number in range(5)]
+    starts = [wait_for_start(close[number % 2], rate) for number in range(5)]
 
     assert starts == [1000.0, 1000.25, 1000.5, 1000.75, 1001.0]
     assert clock.now == 1001.0
-    assert close[2].wait_for_start(rate) == 1001.0  # another server has a schedule of its own
+    assert wait_for_start(close[2], rate) == 1001.0  # another server has a schedule of its own
 
 
 def test_schedule_does_not_wait_for_late_calls(path: Path, clock: Clock, close: list[Admission]) -> None:
     close.append(admission(path, clock))
     rate = ArrivalRate.parse("4/s")
 
-    close[0].wait_for_start(rate)
+    wait_for_start(close[0], rate)
     clock.now += 0.6
-    starts = [close[0].wait_for_start(rate) for _ in range(2)]
+    starts = [wait_for_start(close[0], rate) for _ in range(2)]
 
     assert starts == [1000.25, 1000.5]
     assert [close[0].seconds_late(due) for due in starts] == pytest.approx([0.35, 0.1])
-    assert close[0].wait_for_start(rate) == 1000.75
+    assert wait_for_start(close[0], rate) == 1000.75
     assert close[0].seconds_late(1000.75) == 0.0
 
 
 def test_end_of_the_run_ends_the_wait_for_a_start(path: Path, clock: Clock, close: list[Admission]) -> None:
     close.append(admission(path, clock))
     rate = ArrivalRate.parse("0.01/s")
-    close[0].wait_for_start(rate)
+    wait_for_start(close[0], rate)
     clock.meanwhile = close[0].stop
 
     with pytest.raises(Refused, match="the session ended first"):
-        close[0].wait_for_start(rate)
+        wait_for_start(close[0], rate)
     assert clock.now < 1002
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -161,21 +162,29 @@ def test_a_refused_plain_call_does_not_refuse_the_case(judge: Judge, tmp_path: P
     assert server.tasks == ["t"]
 
 
-def test_plain_calls_have_scheduled_starts_of_their_own(judge: Judge, tmp_path: Path) -> None:
+def test_call_of_a_case_does_not_wait_for_plain_answers_at_a_rate(judge: Judge, tmp_path: Path) -> None:
+    called = threading.Event()
+
+    def answer(request: Request) -> Completion:
+        if request.key.task != PLAIN:
+            called.set()
+        assert called.wait(timeout=60)
+        return obedient(request)
+
     clock = Clock()
     shared = LimitsFile(tmp_path / "limits.db", RateLimits(), clock=clock.read)
     with closing(Admission(shared, clock=clock.read, wait=clock.wait)) as admission:
         starts = ScheduledStarts(ArrivalRate.parse("2/s"), admission)
-        plain = replace(runner(Server(), judge, share=0.5, admission=admission), load_layers=(starts,))
-        trying = replace(plain, load_layers=(PlainCalls(plain, 0.5), starts))
+        plain = replace(runner(Server(answer=answer), judge, share=0.5, admission=admission), load_layers=(starts,))
+        trying = replace(plain, load_layers=(PlainCalls(plain, 0.5, starts=starts), starts))
 
         records = [trying.attempt(CASE, planned_at=0.0) for _ in range(3)]
 
-    assert clock.now == 1002.5  # six starts, the first at once
-    assert [record.queue_s for record in records] == [0.0] * 3
+        assert starts.take() == 1003.0  # each call has taken a start, the plain one first
     for record in records:
         assert record.load is not None
-        assert (record.load.late_s, record.load.plain[0].late_s) == (0.0, 0.0)
+        assert record.queue_s == record.load.late_s
+        assert [(each.problem, each.late_s is None) for each in record.load.plain] == [(None, False)]
 
 
 @pytest.mark.parametrize(
