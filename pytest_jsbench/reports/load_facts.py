@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import dollars, format_count, printable
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Fact, share_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _facts(metadata: RunMetadata, total: Metrics, of: str) -> Iterator[Fact]:
         yield "load", f"{of}{'; '.join(_starts(metadata, total))}"
     if metadata.slo:
         in_time = share_text(total.in_time) if total.in_time.n else f"{NOT_APPLICABLE} (no limited time was measured)"
-        yield "in time", f"{of}{in_time} answers within {printable(metadata.slo)}"
+        yield FIGURES["good_rate"].heading.lower(), f"{of}{in_time} answers within {printable(metadata.slo)}"
     yield "goodput", f"{of}{'; '.join(_goodput(metadata, total))}"
     if total.ttft_cold.count:
         yield "cold", f"{of}{_first_and_later(total)}"
@@ -80,7 +81,7 @@ def _starts(metadata: RunMetadata, total: Metrics) -> Iterator[str]:
 
 def _goodput(metadata: RunMetadata, total: Metrics) -> Iterator[str]:
     """Yield the goodput, and the share, cost and tokens of passed answers."""
-    passed = "passed in time" if metadata.slo else "passed"
+    passed = FIGURES["good_rate"].title.lower() if metadata.slo else "passed"
     speed = NOT_APPLICABLE if total.goodput is None else f"{total.goodput:.2f}"
     yield f"{speed} answers per second {passed}"
     if metadata.slo:
