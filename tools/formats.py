@@ -20,6 +20,7 @@ from pytest_jsbench.lab.probe.report import SCHEMA_VERSION as PROBE_VERSION
 from pytest_jsbench.lab.probe.report import ProbeReport
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+from pytest_jsbench.metrics.figure import SUM
 from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
@@ -39,15 +40,8 @@ IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Ve
 ABSENT = {
     (RunMetadata, name)
     for name in (
-        "variant",
-        "variants",
-        "comparers",
-        "ended_tests",
-        "entry",
-        "fault_reports",
-        "served",
-        "repairs",
-        "rewrite",
+        *("variant", "variants", "comparers", "ended_tests", "entry", "fault_reports", "served", "repairs", "rewrite"),
+        *("rate", "plain_share", "slo"),
     )
 }
 #: Types with a definition of their own; all other types are inlined.
@@ -215,12 +209,17 @@ def _members_of(group: str) -> dict[str, Any]:
     return {**_COUNT, "minimum": int(group in _OCCURRED)}
 
 
+#: Figures that are sums with a unit, or ratios of sums.
+_AMOUNTS = frozenset(name for name, each in Metrics.computed.items() if each.row.kind is SUM and each.row.unit)
+
+
 def metrics() -> dict[str, Any]:
     """Return the JSON Schema of a run's metrics, with descriptions from the comments."""
     comments = {name: sentence(computed.__doc__ or "") for name, computed in Metrics.computed.items()}
     properties: dict[str, Any] = {}
     nothing = AttemptGroups(attempts=(), planned=(), costs=Costs(), missing_reasons={})
-    for name, value in Metrics(nothing).to_dict().items():
+    always = Metrics(nothing).to_dict().keys()
+    for name, value in Metrics(nothing).to_dict(every=True).items():
         time, _, part = name.rpartition("_")
         field = dict(_COUNT)
         if isinstance(value, dict):
@@ -230,14 +229,14 @@ def metrics() -> dict[str, Any]:
                 field["required"] = list(value)
         elif name.removesuffix("_ci_low").removesuffix("_ci_high") in RATES:
             field = dict(_RATE)
-        elif name in {"cost", "repair_cost"} or (time in TIMES and part != "count"):
+        elif name in _AMOUNTS or (time in TIMES and part != "count"):
             unit = {"description": f"In {TIMES[time].unit}."} if time in TIMES else {}
             field = {**_AMOUNT, **unit}
         elif name in TOKENS:
             field = {**_COUNT, "type": ["integer", "null"]}
         properties[name] = {**field, **({"description": comments[name]} if name in comments else {})}
     words = "docs/metrics.md has each formula. A rate over nothing is null, never 0."
-    return {"type": "object", "description": words, "required": list(properties), "properties": properties}
+    return {"type": "object", "description": words, "required": [*always], "properties": properties}
 
 
 def run() -> dict[str, Any]:

@@ -54,6 +54,12 @@ class EvaluationOptions(TypedDict, total=False):
     tpm: float
     max_cost: float
     patience: float
+    #: Rate at which calls begin, as in "8/s" or "8/s:poisson".
+    rate: str
+    #: Share of requests to send without a schema.
+    plain_share: float
+    #: Service level of the answers, as in "ttft<=0.5,tgt<=4".
+    slo: str
     #: Policy for judging answers; the following options override parts of the policy.
     policy: JudgePolicy | None
     extra_fields: str | Iterable[str]

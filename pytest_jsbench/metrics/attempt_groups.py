@@ -10,8 +10,10 @@ from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.load_terms import LoadTerms
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered
+from pytest_jsbench.records.call_load import LoadFacts, PlainFacts
 from pytest_jsbench.records.facts import AttemptFacts, DecisionCounts, ToolCalls
 from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
@@ -54,6 +56,8 @@ class AttemptGroups:
     ended_tests: Sequence[EndedTest] = ()
     #: Faults that endpoints injected; these calls are no attempts.
     fault_reports: Sequence[FaultReport] = ()
+    #: Settings of the load and of the service level; None without them.
+    load: LoadTerms | None = None
 
     @cached_property
     def counted(self) -> list[AttemptFacts]:
@@ -251,6 +255,44 @@ class AttemptGroups:
             for attempt in self.attempts
             if attempt.usage is not None and attempt.usage.output_tokens is not None
         ]
+
+    @cached_property
+    def timed(self) -> list[tuple[AttemptFacts, LoadFacts]]:
+        """Attempts of this run whose call has a begin and an end, without answers that were reused."""
+        terms = self.load
+        if terms is None:
+            return []
+        timed = [(attempt, attempt.load) for attempt in self.counted]
+        return [(attempt, load) for attempt, load in timed if load is not None and load.began >= terms.since]
+
+    @cached_property
+    def plain_calls(self) -> list[PlainFacts]:
+        """Calls without a schema, also of reused answers."""
+        return [call for attempt in self.attempts if attempt.load is not None for call in attempt.load.plain]
+
+    @cached_property
+    def calls_by_schema(self) -> list[tuple[AttemptFacts, list[AttemptFacts]]]:
+        """
+        For each schema and server, the first answer, and those whose call began after the first token of the first.
+
+        Calls that began before this token may have waited for the same grammar, so they are neither; a first call that
+        was retried is left out with its schema, because the grammar may have been compiled before.
+        """
+        calls: dict[tuple[object, ...], list[tuple[float, AttemptFacts]]] = {}
+        for attempt in self.counted:
+            if attempt.load is not None:
+                server = attempt.variant, attempt.answered_by, attempt.schema_digest
+                calls.setdefault(server, []).append((attempt.load.began, attempt))
+        parts = []
+        for of_schema in calls.values():
+            of_schema.sort(key=lambda call: call[0])
+            began, first = of_schema[0]
+            is_measured = first.generation_type == "completion" and not first.retries
+            ttft = first.timing.ttft if first.timing is not None and is_measured else None
+            if len(of_schema) > 1 and ttft is not None:
+                later = [attempt for start, attempt in of_schema if start > began + ttft]
+                parts.append((first, [attempt for attempt in later if attempt.generation_type == "completion"]))
+        return parts
 
     def cluster_matches(self, counts: Callable[[Match], tuple[int, int]], *, conforming: bool = False) -> Proportion:
         """Return the proportion of two counts of the compared values, over all or only over conforming answers."""

@@ -211,6 +211,7 @@ class Computed(Generic[V]):
         members: Mapping[str, Display] | None,
         absent: Value,
         has_bounds: bool,
+        only_if: Callable[[AttemptGroups], bool] | None,
     ) -> None:
         self.__doc__ = compute.__doc__
         self._compute = compute
@@ -219,6 +220,8 @@ class Computed(Generic[V]):
         self._members = members
         #: Value of a member that does not occur in these attempts.
         self.absent = absent
+        #: Returns whether files contain the figure for these attempts; None if all files contain it.
+        self.only_if = only_if
         self._has_bounds = has_bounds
 
     @overload
@@ -277,6 +280,7 @@ def metric(
     members: Mapping[str, Display] | None = None,
     absent: Value = None,
     has_bounds: bool = True,
+    only_if: Callable[[AttemptGroups], bool] | None = None,
     **display: Unpack[Display],
 ) -> Callable[[Callable[[Any], V]], Computed[V]]:
     """
@@ -291,13 +295,19 @@ def metric(
             the figure is not a group.
         absent: Value of a member that does not occur.
         has_bounds: Whether files contain the bounds of the rates.
+        only_if: Returns whether files contain the figure for these attempts; None if all files contain it.
         display: Fields of the figure's row.
 
     """
 
     def decorate(compute: Callable[[Any], V]) -> Computed[V]:
         return Computed(
-            compute, Figure(compute.__name__, kind, **display), members=members, absent=absent, has_bounds=has_bounds
+            compute,
+            Figure(compute.__name__, kind, **display),
+            members=members,
+            absent=absent,
+            has_bounds=has_bounds,
+            only_if=only_if,
         )
 
     return decorate
@@ -318,6 +328,8 @@ class FigureSet:
     _groups: AttemptGroups
     #: Each figure by its name, as in `failure_rates.truncated` or `ttft_p50`.
     _figures: Mapping[str, Value]
+    #: Names of the figures that files do not contain, because the run does not use their feature.
+    _unused: frozenset[str]
 
     def __init_subclass__(cls) -> None:
         """List the figures of the class and its bases."""
@@ -335,6 +347,9 @@ class FigureSet:
             for each in self.computed.values()
             for name, value in parts_of(each.name, getattr(self, each.name))
         }
+        values["_unused"] = frozenset(
+            each.name for each in self.computed.values() if each.only_if is not None and not each.only_if(groups)
+        )
         del values["_groups"]
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -353,11 +368,16 @@ class FigureSet:
             return self._figures[name]
         return self.computed[name.partition(".")[0]].absent
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures by their names in docs/metrics.md; a rate with denominator 0 is None."""
+    def to_dict(self, *, every: bool = False) -> dict[str, Any]:
+        """
+        Return the figures by their names in docs/metrics.md; a rate with denominator 0 is None.
+
+        Figures of a feature that the run does not use are left out, unless `every` is set.
+        """
         return {
             name: value
             for each in self.computed.values()
+            if every or each.name not in self._unused
             for name, value in each.to_dict(getattr(self, each.name)).items()
         }
 

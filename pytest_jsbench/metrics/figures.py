@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pytest_jsbench.metrics.figure import COUNT, DOLLARS, RATES_OF_FIELD, SUM, TIME, VALUES, Figure, Shown
+from pytest_jsbench.metrics.figure import COUNT, RATES_OF_FIELD, SUM, TIME, VALUES, Figure, Shown
 from pytest_jsbench.metrics.metrics import Metrics
 
 #: Prefix of the names of custom metrics.
@@ -18,7 +18,7 @@ _SINGLE = [each.row for each in Metrics.computed.values() if not each.is_group]
 RATES = tuple(row.name for row in _SINGLE if row.is_rate)
 COUNTS = tuple(row.name for row in _SINGLE if row.kind is COUNT)
 TIMES: Mapping[str, Figure] = {row.name: row for row in _SINGLE if row.kind is TIME}
-TOKENS = tuple(row.name for row in _SINGLE if row.kind is SUM and row.unit != DOLLARS)
+TOKENS = tuple(row.name for row in _SINGLE if row.kind is SUM and not row.unit)
 #: All figures, by their names in run.json and in gates.
 FIGURES: Mapping[str, Figure] = {row.name: row for each in Metrics.computed.values() for row in each.rows()}
 

@@ -28,6 +28,7 @@ from pytest_jsbench.metrics.figure import (
     FieldMetrics,
     metric,
 )
+from pytest_jsbench.metrics.load_figures import LoadFigures
 from pytest_jsbench.metrics.measurements import Measurements
 from pytest_jsbench.metrics.repair_figures import RepairFigures
 from pytest_jsbench.metrics.statistics import (
@@ -71,7 +72,7 @@ _COPING: dict[str, Display] = {
 }
 
 
-class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures):
+class Metrics(Measurements, RepairFigures, AgreementFigures, TransitFigures, LoadFigures):
     """Metrics of a set of attempts, such as those of one task or of a whole run."""
 
     @property

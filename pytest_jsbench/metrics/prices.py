@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.records.questions import each
 
 if TYPE_CHECKING:
+    from pytest_jsbench.records.call_load import PlainFacts
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.records import AnsweredBy, Attempt
     from pytest_jsbench.records.repairs import TryFacts
@@ -32,6 +33,8 @@ class Costs:
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
     #: Cost of the second tries of each attempt whose tries all have a known cost; attempts without tries are left out.
     repairs: Mapping[Attempt, float] = field(default_factory=dict)
+    #: Cost of the plain calls of each attempt whose plain calls all have a known cost.
+    plain: Mapping[Attempt, float] = field(default_factory=dict)
     #: Answers from paid providers that did not report their tokens or have no published price.
     unknown: frozenset[Attempt] = frozenset()
     #: Reason why no cost is known although a paid provider was called; otherwise empty.
@@ -45,7 +48,8 @@ def costs(run: Run) -> Costs:
     with_engine = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in with_engine if who.provider is not None]
     tried = _paid_tries(run, ours)
-    if not (paid or tried):
+    plain = _paid_plain_calls(run, ours)
+    if not (paid or tried or plain):
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
@@ -66,8 +70,13 @@ def costs(run: Run) -> Costs:
             tiers[f"no published price for {who.provider} {who.model} in service tier {tier}"] = None
     unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
     problem = "" if priced else "; ".join((*unpriced.values(), *tiers))
-    repairs = dict(_costs_of_tries(tried, run.metadata.started_at))
-    return Costs(attempts=priced, repairs=repairs, unknown=unknown, problem=problem)
+    return Costs(
+        attempts=priced,
+        repairs=dict(_costs_of_calls(tried, run.metadata.started_at)),
+        plain=dict(_costs_of_calls(plain, run.metadata.started_at)),
+        unknown=unknown,
+        problem=problem,
+    )
 
 
 def _paid_tries(run: Run, ours: Mapping[str, AnsweredBy]) -> dict[Attempt, tuple[list[TryFacts], AnsweredBy]]:
@@ -83,11 +92,22 @@ def _paid_tries(run: Run, ours: Mapping[str, AnsweredBy]) -> dict[Attempt, tuple
     return tried
 
 
-def _costs_of_tries(
-    tried: Mapping[Attempt, tuple[list[TryFacts], AnsweredBy]], started_at: str
+def _paid_plain_calls(run: Run, ours: Mapping[str, AnsweredBy]) -> dict[Attempt, tuple[list[PlainFacts], AnsweredBy]]:
+    """Return the plain calls that a provider with published prices answered, with that provider, by attempt."""
+    paid = {}
+    for outcome in run.outcomes:
+        who = ours.get(outcome.variant, run.metadata.engine_asked)
+        calls = () if outcome.load is None or who.provider is None else outcome.load.plain
+        if made := [each for each in calls if each.generation_type != "failed"]:
+            paid[outcome.attempt] = made, who
+    return paid
+
+
+def _costs_of_calls(
+    paid: Mapping[Attempt, tuple[Sequence[TryFacts | PlainFacts], AnsweredBy]], started_at: str
 ) -> Iterator[tuple[Attempt, float]]:
-    """Yield the cost of the second tries of each attempt, if that of each try is known."""
-    for attempt, (made, who) in tried.items():
+    """Yield the cost of the second tries, or plain calls, of each attempt, if that of each is known."""
+    for attempt, (made, who) in paid.items():
         try:
             costs = [_cost(each.usage or Usage(), who, started_at) for each in made]
         except LookupError:

@@ -14,6 +14,7 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.attempt_groups import AttemptGroups, is_decided
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
 from pytest_jsbench.metrics.comparison import Pair, find_differing_cases
+from pytest_jsbench.metrics.load_terms import LoadTerms
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.rewriting_effects import pairs_of_variants
 from pytest_jsbench.metrics.statistics import (
@@ -180,6 +181,7 @@ def _summarize_part(run: Run) -> Summary:
     for attempt in run.outcomes:
         by_task.setdefault(attempt.key.task, []).append(attempt)
     costs = prices.costs(run)
+    load = LoadTerms.of(run.metadata)
     broken = frozenset(outcome.key for outcome in run.outcomes if run.breaks(outcome))
     missing = Counter((entry.key.task, entry.reason) for entry in run.missing)
     missing.update((outcome.key.task, MissingReason.SCHEMA) for outcome in run.outcomes if run.breaks(outcome))
@@ -195,6 +197,7 @@ def _summarize_part(run: Run) -> Summary:
                     broken=broken,
                     ended_tests=[test for test in run.metadata.ended_tests if test.task == task],
                     fault_reports=[report for report in run.metadata.fault_reports if report.task == task],
+                    load=load,
                 )
             )
             for task, attempts in by_task.items()
@@ -208,6 +211,7 @@ def _summarize_part(run: Run) -> Summary:
                 broken=broken,
                 ended_tests=run.metadata.ended_tests,
                 fault_reports=run.metadata.fault_reports,
+                load=load,
             )
         ),
         keywords=group_by_keyword(run.outcomes),

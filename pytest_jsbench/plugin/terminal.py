@@ -81,7 +81,7 @@ class Terminal:
         metadata = context.handover.metadata
         concurrency = sum(variant.concurrency for variant in context.plan.variants.values())
         pace = f"{concurrency} in flight" if context.plan.spec.execution.batch is None else "submitted as a batch"
-        cases = f"{_cases(context)}, {pace}{_limited(context)}"
+        cases = f"{_cases(context)}, {pace}{_loaded(context)}{_limited(context)}"
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]
             more = len(variants) - _MOST_VARIANTS
@@ -293,6 +293,13 @@ def _variant(context: RunContext, metadata: RunMetadata) -> str:
         line += f", {context.plan.variants[metadata.variant].concurrency} in flight"
     unlimited = context.plan.limits.max_cost is not None and metadata.provider is None
     return f"{line}, price unknown and not counted in the cost limit" if unlimited else line
+
+
+def _loaded(context: RunContext) -> str:
+    """Describe the load of the run; empty without one."""
+    load = context.plan.load
+    rate = "" if load.rate is None else f" at most, calls begin at {load.rate}"
+    return rate + ("" if load.plain_share is None else f", {load.plain_share:.0%} of them without a schema")
 
 
 def _limited(context: RunContext) -> str:

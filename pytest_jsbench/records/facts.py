@@ -26,6 +26,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import ToolMode
+from pytest_jsbench.records.call_load import LoadFacts
 from pytest_jsbench.records.metadata import parse_line
 from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, ProjectTestOutcome, Record
 from pytest_jsbench.records.repairs import RepairFacts
@@ -192,6 +193,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
     broke_server: bool = False
     #: Digests of the value of a conforming answer to a case with several attempts; None for any other attempt.
     value_digest: ValueDigestFacts | None = None
+    #: When the call began and ended, and its plain calls; None without a load and a service level.
+    load: LoadFacts | None = None
 
     def __post_init__(self) -> None:
         """Intern names, so that equal names in many facts take memory only once."""
@@ -287,6 +290,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
         values["repairs"] = None if record.repairs is None else record.repairs.facts()
         values["value_digest"] = None if record.value_digest is None else record.value_digest.facts()
         values["transit"] = None if record.transit is None else record.transit.relation
+        values["load"] = None if record.load is None else record.load.facts()
         return cls(
             **values,
             source=source or record,

@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 from msgspec import Struct
 
+from pytest_jsbench.core.arrivals import ArrivalRate
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.json_values import Digest, from_json, to_json
+from pytest_jsbench.core.json_values import Digest, Fraction, from_json, to_json
+from pytest_jsbench.core.service_level import ServiceLevel
 from pytest_jsbench.records.fault_reports import FaultReport
 from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Record, check_variant
 
@@ -26,7 +28,10 @@ _OWN = (
 #: Fields that a variant contains only if they have a value.
 _OMITTED_IN_VARIANT = ("repairs", "rewrite")
 #: Fields that files contain only if they have a value.
-_OMITTED_IF_EMPTY = ("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite")
+_OMITTED_IF_EMPTY = (
+    *("variant", "variants", "comparers", "ended_tests", "fault_reports", "served", "repairs", "rewrite"),
+    *("rate", "plain_share", "slo"),
+)
 
 
 class Entry(StrEnum):
@@ -200,6 +205,12 @@ class RunMetadata:
     served: Mapping[str, Any] = field(default_factory=dict)
     #: How wrong answers were asked for again, as for --jsbench-repairs; absent if they were not.
     repairs: str = ""
+    #: Rate at which calls began, as for --jsbench-rate; absent without a rate.
+    rate: str = ""
+    #: Share of requests that were sent without a schema, as for --jsbench-plain-share; absent if there are none.
+    plain_share: Fraction | None = None
+    #: Service level of the answers, as for --jsbench-slo; absent without one.
+    slo: str = ""
     #: Earlier run whose answers were reused.
     resumed_from: str | None = None
     #: For each task, the ids of the planned cases in order; None if not recorded.
@@ -277,6 +288,18 @@ class RunMetadata:
         return own or {self.variant: shared}
 
     @property
+    def has_load(self) -> bool:
+        """Whether the run sets a rate, plain calls or a service level."""
+        return bool(self.rate or self.plain_share or self.slo)
+
+    def check_load(self) -> None:
+        """Raise ValueError if the rate or the service level, which a file contains as text, is invalid."""
+        if self.rate:
+            ArrivalRate.parse(self.rate)
+        if self.slo:
+            ServiceLevel.parse(self.slo)
+
+    @property
     def judge(self) -> str:
         """Version of the judge's rules; 1 if not recorded."""
         return str(self.versions.get("judge", "1"))
@@ -310,6 +333,7 @@ class RunMetadata:
             for each in (metadata, *metadata.variants):
                 datetime.fromisoformat(each.started_at)
                 check_variant(each.variant)
+                each.check_load()
                 from_json(_Parts, {"run": {name: getattr(each, name) for name in MetadataParts.__struct_fields__}})
         except ValueError as error:
             raise RecordError(f"not the header of a run of pytest-jsbench: {error}") from error

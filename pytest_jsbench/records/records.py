@@ -21,6 +21,7 @@ from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.core.tool_offers import ToolMode, ToolOffer, question_digest
+from pytest_jsbench.records.call_load import CallLoad
 from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.records.repairs import Repairs, written_generation
 from pytest_jsbench.records.transit import Transit
@@ -298,6 +299,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: How the schemas in an application's request compare with those that its test declares; absent if no declared
     #: schema applies.
     transit: Transit | None = None
+    #: When the call began and ended, and the plain calls before it; absent without a call, or if the run has neither a
+    #: load nor a service level.
+    load: CallLoad | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a part of the record is invalid, such as a message or a comparer."""
@@ -452,6 +456,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
             generation=None if self.generation is None else written_generation(self.generation),
             verdict=structs.replace(self.verdict, instance=None),
             repairs=self.repairs and self.repairs.kept,
+            load=self.load and self.load.kept,
         )
 
     def to_dict(self) -> dict[str, Any]:

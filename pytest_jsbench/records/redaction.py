@@ -22,6 +22,7 @@ from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Sent
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.records.call_load import CallLoad
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.records.repairs import G, Repairs
 from pytest_jsbench.records.transit import Transit
@@ -75,6 +76,7 @@ class Redaction:
             repairs=record.repairs and self._repairs(record.repairs),
             value_digest=record.value_digest and self._value_digest(record.value_digest),
             transit=record.transit and _redact_transit(record.transit),
+            load=record.load and self._load(record.load),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -103,6 +105,11 @@ class Redaction:
         """Return the digest of the whole value, computed with the key; names of fields may be private."""
         whole, name = (_hmac(bytes.fromhex(self.key), text)[:WHOLE_DIGITS] for text in (digest.whole, "\0key"))
         return ValueDigest(whole=whole, is_cut=True, key=name)
+
+    def _load(self, load: CallLoad) -> CallLoad:
+        """Return the load without the answers of plain calls, which may contain words of other requests."""
+        plain = (replace(each, generation=self._generation(each.generation)) for each in load.plain)
+        return replace(load, plain=tuple(plain))
 
     def _repairs(self, repairs: Repairs) -> Repairs:
         tries = (

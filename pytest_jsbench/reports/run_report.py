@@ -29,6 +29,7 @@ from pytest_jsbench.reports.blocks import (
     table_of_figures,
 )
 from pytest_jsbench.reports.crash_facts import facts_of_crashes
+from pytest_jsbench.reports.load_facts import facts_of_load
 from pytest_jsbench.reports.repeats import facts_of_repeats, table_of_agreement, temperature_of
 from pytest_jsbench.reports.rewriting_report import facts_of_rewritings
 from pytest_jsbench.reports.tool_report import describe_calls, table_of_tools
@@ -337,6 +338,7 @@ def _facts_of_rates(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "calls", calls
     for name, part in summary.variants.items() or [("", summary)]:
         yield from facts_of_tries(part.total, f"{names[name]}: " if name else "")
+    yield from facts_of_load(run, summary, names)
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):

@@ -46,6 +46,7 @@ from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.engines.base import CachingEngine, Engine, TokenCounter
+from pytest_jsbench.records.call_load import CallLoad
 from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.records.rejudging import compare_values, verdict_on
 from pytest_jsbench.run.call_layers import Call, Layer, Limits, RecordedAnswers, Retries, Tries, failed_call
@@ -131,12 +132,18 @@ class Runner:
     admission: Admission | None = None
     #: Repeats the calls of a broken server one at a time; None if the user does not allow it.
     isolation: Isolation | None = None
+    #: Layers of the run's load around the retries of each call, the outermost first; empty without a load.
+    load_layers: tuple[Layer, ...] = ()
+    #: Whether records contain the times when calls began and ended.
+    measures_load: bool = False
     #: Waits before a retry; an admission waits by itself, so that it can be stopped.
     sleep: Callable[[float], None] = time.sleep
     #: Maximum number of seconds before the first retry; it doubles with each retry.
     first_back_off: float = 0.5
     #: Returns a random number between two numbers, for the waits before retries.
     uniform: Callable[[float, float], float] = random.uniform
+    #: Returns the date and time.
+    now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
     #: The engine if it counts tokens.
     counter: TokenCounter | None = field(init=False, repr=False, compare=False)
     #: Layers around the engine, the outermost first.
@@ -153,7 +160,7 @@ class Runner:
         not allowed.
         """
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
-        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        started_at = self.now().isoformat(timespec="milliseconds")
         prepared = self.prepare(case, repeat)
         if isinstance(prepared, Record):
             return prepared
@@ -161,7 +168,7 @@ class Runner:
         tries = Tries()
         generation: Generation
         if isinstance(prepared.request, Request):
-            generation = self._generate(prepared.request, tries)
+            generation = self.make_call(prepared.request, tries)
             generation = prepared.with_sent_schema(generation)
         else:
             generation = prepared.request
@@ -173,6 +180,9 @@ class Runner:
         offer = case.offer
         if offer is not None and isinstance(prepared.request, Request):
             offer = offer.with_choice(params.tool_choice)
+        load = self._load_of(tries)
+        if load is not None:
+            started_at = datetime.fromtimestamp(load.began, UTC).isoformat(timespec="milliseconds")
         record = Record.of(
             key=case.key,
             repeat=repeat,
@@ -183,7 +193,8 @@ class Runner:
             generation=generation,
             verdict=self.judge_answer(generation, case.schema, changes, offer),
             started_at=started_at,
-            queue_s=queue_s + tries.waited if queue_s is not None else tries.waited or None,
+            queue_s=_time_in_queue(queue_s, tries),
+            load=load,
             retries=tries.retries,
             params=params,
             changes=changes,
@@ -264,7 +275,7 @@ class Runner:
         Send a request again with further messages, which continue the conversation of its prompt; raise Refused if the
         call is not allowed.
         """
-        tries = Tries()
+        tries = Tries(continues=True)
         length = self._length(prompt)
         if isinstance(length, Failed):
             return length, tries
@@ -279,7 +290,7 @@ class Runner:
             # the conversation alone identifies the call
             origin=replace(prepared.request.origin, first=None, equal_before=0, same_before=0),
         )
-        generation = self._generate(request, tries)
+        generation = self.make_call(request, tries)
         return prepared.with_sent_schema(generation), tries
 
     def judge_answer(
@@ -361,17 +372,24 @@ class Runner:
             changes += (replace(change, path=f"{place}{change.path}") for change in adapted.changes)
         return AdaptedOffer(offer=structs.replace(offer, tools=tuple(tools)), changes=tuple(changes))
 
+    def _load_of(self, tries: Tries) -> CallLoad | None:
+        """Return when a call that has just ended began, and its plain calls; None if this is not recorded."""
+        if not self.measures_load or tries.began is None:
+            return None
+        return CallLoad(began=tries.began, ended=self.now().timestamp(), late_s=tries.late, plain=tuple(tries.plain))
+
     def _around_engine(self) -> Iterator[Layer]:
         """Yield the layers around the engine, the outermost first."""
         if isinstance(self.engine, CachingEngine):
             yield RecordedAnswers(self.engine)
+        yield from self.load_layers
         yield Retries(self.retries, self.admission, self.sleep, self.first_back_off, self.uniform)
         if self.isolation is not None:
             yield self.isolation
         if self.admission is not None:
             yield Limits(self.admission)
 
-    def _generate(self, request: Request, tries: Tries) -> Generation:
+    def make_call(self, request: Request, tries: Tries) -> Completion | Declined | Failed:
         """Call the engine through its layers, and return the result; raise Refused if a call is not allowed."""
         call: Call = self._call_engine
         for layer in reversed(self.layers):
@@ -392,11 +410,22 @@ class Runner:
 
     def _call_engine(self, request: Request, tries: Tries) -> Completion | Declined:
         """Make one try of the call; raise ValueError if the answer could not be read back from a records file."""
-        tries.answered = False
+        tries.begin(self.now().timestamp(), self.admission)
         generation = self.engine.generate(request)
         tries.answered = True
         from_json(Completion | Declined, to_json(generation))
         return generation
+
+
+def _time_in_queue(queue_s: float | None, tries: Tries) -> float | None:
+    """
+    Return the seconds before the call was sent, with the waits for limits; None if unknown or 0.
+
+    The wait for a scheduled start is no time in a queue; only the delay after it is.
+    """
+    if tries.due is not None:
+        return tries.late
+    return queue_s + tries.waited if queue_s is not None else tries.waited or None
 
 
 def _changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:

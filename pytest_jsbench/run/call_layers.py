@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Request, Usage
 from pytest_jsbench.core.json_values import to_json
@@ -14,6 +14,10 @@ from pytest_jsbench.records.records import AnsweredBy
 from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate
 from pytest_jsbench.run.provider_state import CallEnd, Sign
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.arrivals import ArrivalRate
+    from pytest_jsbench.records.call_load import PlainCall
 
 #: Faults after which the same call may succeed if it is retried.
 RETRIED = frozenset(
@@ -65,6 +69,25 @@ class Tries:
     answered_by: AnsweredBy | None = None
     #: Number of tries before the last one.
     retries: int = 0
+    #: Whether the call continues a conversation, so that it is no arrival of its own and has no scheduled start.
+    continues: bool = False
+    #: Scheduled start of the first try on the clock of the limits; None without a rate.
+    due: float | None = None
+    #: Seconds between the scheduled start and the begin of the first try; None without a rate.
+    late: float | None = None
+    #: Time when the first try began, in seconds since 1970; None before it.
+    began: float | None = None
+    #: Plain calls that were made next to the call.
+    plain: list[PlainCall] = field(default_factory=list)
+
+    def begin(self, now: float, admission: Admission | None) -> None:
+        """Note that a try begins at this time, in seconds since 1970; only the first try counts."""
+        self.answered = False
+        if self.began is not None:
+            return
+        self.began = now
+        if self.due is not None and admission is not None:
+            self.late = admission.seconds_late(self.due)
 
     @property
     def counted(self) -> int:
@@ -96,6 +119,26 @@ class RecordedAnswers:
             return below(request, tries)
         tries.answered_by = AnsweredBy(engine=REMEMBERED, model=recorded.model)
         return recorded.answer
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledStarts:
+    """Starts of calls at a rate, whatever the answers do; retries of a call have no start of their own."""
+
+    rate: ArrivalRate
+    #: Limits, which keep the schedule of all processes, and whose end ends a wait.
+    admission: Admission
+
+    def take(self) -> float:
+        """Return the next scheduled start; raise Refused if the run makes no more calls."""
+        return self.admission.take_start(self.rate)
+
+    def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+        """Wait for the call's scheduled start, or else for the next one, and make the call."""
+        if not tries.continues:
+            tries.due = self.take() if tries.due is None else tries.due
+            self.admission.wait_until(tries.due)
+        return below(request, tries)
 
 
 @dataclass(frozen=True, slots=True)

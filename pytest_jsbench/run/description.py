@@ -68,6 +68,9 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
         versions={**_versions(plan, entry), "python": platform.python_version()},
         host=describe_host(),
+        rate="" if plan.load.rate is None else str(plan.load.rate),
+        plain_share=plan.load.plain_share,
+        slo="" if plan.load.slo is None else str(plan.load.slo),
     )
     described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
     return described[0] if "" in infos else combine_variants(described)

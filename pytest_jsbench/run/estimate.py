@@ -14,6 +14,7 @@ from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.call_layers import maximum_usage
 from pytest_jsbench.run.case_rewriter import CaseRewriter
+from pytest_jsbench.run.plain_calls import count_plain
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of tokens in the message after a wrong answer: 20 violations, each with a path and a short message.
 _LONGEST_FOLLOW_UP = 4000
+#: Maximum number of tokens in the prompt of a plain call, which has less than twice as many bytes.
+_LONGEST_PLAIN = 100
 
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:
@@ -52,7 +55,9 @@ def max_cost_of(plan: Plan, metadata: RunMetadata) -> float | None:
         return None
     total = 0.0
     for name, variant in plan.variants.items():
-        cost = prices[name](_max_usage(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys]), variant))
+        cost = prices[name](
+            _max_usage(plan, _requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys]), variant)
+        )
         if cost is None:
             return None
         total += plan.spec.execution.repeats * cost
@@ -65,31 +70,36 @@ def _estimates(
     engine = metadata.engine_asked
     requests = _requests(plan, variant, attempts)
     tokens = sum(estimate(request.prompt).tokens for request in requests)
-    usage = _max_usage(requests, variant)
+    usage = _max_usage(plan, requests, variant)
+    plain = count_plain(len(requests), plan.load.plain_share)
     further = "retries" if variant.repairs is None else "retries and second tries"
-    yield (
-        variant.name or "calls",
-        f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}, plus {further}",
-    )
+    without_schema = f"plus {plain:,} without a schema, " if plain else ""
+    calls = f"{format_count(len(requests), 'call')} to {engine.engine} {engine.model}"
+    yield variant.name or "calls", f"{calls}, {without_schema}plus {further}"
     yield "tokens", f"about {tokens:,} in, at most {usage.output_tokens:,} out"
     yield "cost", _cost(metadata, usage, batch=plan.spec.execution.batch is not None)
-    yield "time", _time(plan, variant, len(requests), tokens)
+    yield "time", _time(plan, variant, len(requests) + plain, tokens)
 
 
 def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Request]:
     return [request for attempt in attempts if (request := _first_request(plan, variant, attempt)) is not None]
 
 
-def _max_usage(requests: list[Request], variant: Variant) -> Usage:
-    """Return the maximum usage of the requests, and of all second tries, each with the conversation before it."""
+def _max_usage(plan: Plan, requests: list[Request], variant: Variant) -> Usage:
+    """
+    Return the maximum usage of the requests, of all second tries, each with the conversation before it, and of plain
+    calls.
+    """
+    plain = count_plain(len(requests), plan.load.plain_share)
     most = [maximum_usage(request) for request in requests]
     tries = 0 if variant.repairs is None else variant.repairs.most
     earlier = tries * (tries + 1) // 2  # answers and follow-ups that the tries send again
     return Usage(
         input_tokens=sum(
             (1 + tries) * each.input_tokens + earlier * (each.output_tokens + _LONGEST_FOLLOW_UP) for each in most
-        ),
-        output_tokens=(1 + tries) * sum(each.output_tokens for each in most),
+        )
+        + plain * _LONGEST_PLAIN,
+        output_tokens=(1 + tries) * sum(each.output_tokens for each in most) + plain * variant.params.max_tokens,
     )
 
 
@@ -142,4 +152,6 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
     times = f"{factor}the time of one call, at concurrency {variant.concurrency}"
+    if plan.load.rate is not None:
+        times += f"; at least {calls / plan.load.rate.per_second:,.0f} s at {plan.load.rate}"
     return f"{times}; at least {max(minutes):,.1f} min by the rate limits" if minutes else times

@@ -28,6 +28,7 @@ from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.arrivals import ArrivalRate
     from pytest_jsbench.metrics.prices import Price
 
 _TABLES = (
@@ -39,6 +40,8 @@ _TABLES = (
     "CREATE TABLE servers (name TEXT PRIMARY KEY, next_request, next_token, settled, output_tokens)",
     # each state is a ProviderState as JSON
     "CREATE TABLE providers (name TEXT PRIMARY KEY, state TEXT)",
+    # number and scheduled time of the next call to each server, if calls begin at a rate
+    "CREATE TABLE starts (name TEXT PRIMARY KEY, number, due)",
     # maximum cost of each call in flight, and the latest time at which the call ends
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
@@ -164,6 +167,24 @@ class LimitsFile:
                 ],
             )
         return permit
+
+    def take_start(self, rate: ArrivalRate, server: str) -> float:
+        """
+        Return the scheduled time of the next call to the server; the schedule never waits for calls that begin late.
+
+        The first call of all processes is due at once.
+        """
+        now = self._clock()
+        with self._state() as state:
+            row = state.execute("SELECT number, due FROM starts WHERE name = ?", [server]).fetchone()
+            number, due = row or (0, now)
+            following = [server, number + 1, due + rate.gap(number)]
+            state.execute("INSERT OR REPLACE INTO starts VALUES (?, ?, ?)", following)
+        return float(due)
+
+    def now(self) -> float:
+        """Return the time on the clock of the scheduled times."""
+        return self._clock()
 
     def account(
         self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
@@ -370,6 +391,31 @@ class Admission:
                     break
                 self.sleep(min(admitted, _LONGEST_SLEEP))
         return replace(admitted, waited=self._clock() - start)
+
+    def take_start(self, rate: ArrivalRate) -> float:
+        """Return the next scheduled start of a call to the server; raise Refused if the run makes no more calls."""
+        self._check()
+        try:
+            return self._shared.take_start(rate, self._server)
+        except Refused:
+            raise
+        except Exception as error:
+            self._give_up(error)
+            raise self._refusal from error
+
+    def wait_until(self, due: float) -> None:
+        """
+        Wait for a scheduled start; raise Refused if the run makes no more calls.
+
+        Each thread waits for its own start, so that no call delays another.
+        """
+        while (left := due - self._shared.now()) > 0:
+            self.sleep(min(left, _LONGEST_SLEEP))
+            self._check()
+
+    def seconds_late(self, due: float) -> float:
+        """Return the seconds since a scheduled start."""
+        return max(0.0, self._shared.now() - due)
 
     def leave(self, permit: Permit, end: CallEnd, *, usage: Usage | None = None) -> ProviderState:
         """

@@ -18,9 +18,11 @@ from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import is_published
+from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.variants import Variant, make_variants
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import misspelt
+from pytest_jsbench.settings.load_options import LoadOptions
 from pytest_jsbench.settings.option import Option, Values
 from pytest_jsbench.settings.options import BY_NAME, GateOptions, readers
 from pytest_jsbench.settings.spec import RunSpec
@@ -153,6 +155,22 @@ class Plan:
         return replace(self, cases=cases, keys=keys if shard is None else shard.take(keys))
 
     @property
+    def replays(self) -> bool:
+        """Whether all answers are replayed, so that no calls are made."""
+        engines = [engine.name for engine in self.engines]
+        return self.spec.recordings.replay is not None or (bool(engines) and set(engines) <= set(RECORDED))
+
+    @property
+    def load(self) -> LoadOptions:
+        """The load and the service level of the run; replayed answers have a service level only."""
+        return LoadOptions({"slo": self.spec.load.slo}) if self.replays else self.spec.load
+
+    @property
+    def measures_load(self) -> bool:
+        """Whether records contain the times when calls began and ended, for the figures of the load."""
+        return bool(self.spec.load.pick(LoadOptions.options)) and not self.replays
+
+    @property
     def engines(self) -> tuple[EngineConfig, ...]:
         """Engine configurations of all variants, in the order of the variants."""
         return tuple(variant.engine for variant in self.variants.values())
@@ -167,6 +185,11 @@ _NOT_TOGETHER = (
     ("instances", "batch", "calls no model, so there is nothing to submit"),
     ("instances", "replay", "calls no model, so there is nothing to replay"),
     ("instances", "repairs", "calls no model, so there is nothing to ask again"),
+    *(("instances", option, "calls no model, so there is no load") for option in ("rate", "plain_share", "slo")),
+    ("rate", "rpm", "sets when calls begin, so no limit may delay them"),
+    ("batch", "rate", "submits all calls at once, so they have no rate"),
+    ("batch", "plain_share", "submits all calls at once, and no other call would be next to them"),
+    ("batch", "slo", "has no times of single answers"),
     ("batch", "repairs", "submits all calls at once, but a second try needs the first answer"),
     ("redact", "record", "writes no answers, but a recording contains answers"),
     ("redact", "batch", "writes no answers, but a batch keeps answers in a file until their tests run"),

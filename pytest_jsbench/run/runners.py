@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.call_lock import CallLock
-from pytest_jsbench.core.generations import Origin
+from pytest_jsbench.core.generations import Origin, ResponseFormat
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.base import Engine, EngineConfig, GrammarMatcher, without_credentials
 from pytest_jsbench.engines.engine_secrets import build, check, describe, public
@@ -24,7 +24,7 @@ from pytest_jsbench.engines.registry import find, require_forwarding
 from pytest_jsbench.records.records import AnsweredBy, AskedBy
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.call_layers import Limits
+from pytest_jsbench.run.call_layers import Limits, ScheduledStarts
 from pytest_jsbench.run.case_rewriter import CaseRewriter
 from pytest_jsbench.run.isolation import Isolation
 from pytest_jsbench.run.labelled_attempts import AcceptanceRunner
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import EngineFactory
+    from pytest_jsbench.run.call_layers import Layer
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.run.plan import Plan
     from pytest_jsbench.run.question import ForwardedCall, ProjectCall, Question
@@ -77,6 +78,8 @@ class Runners:
         self._resources = ExitStack()
         self._runners: dict[str, Runner] = {}
         self._suite_runners: dict[str, Runner | AcceptanceRunner] = {}
+        #: Configurations of the engines whose shared resources have been started, by the name of the variant.
+        self._configs: dict[str, EngineConfig] = {}
         #: Engines that tests name, by a digest of variant and configuration, since a configuration may contain a key.
         self._test_engines: dict[str, Engine] = {}
         #: Lock for these engines alone: starting one may take long, and the variants' engines need not wait for it.
@@ -224,7 +227,7 @@ class Runners:
             acceptor: GrammarMatcher = self._build(variant, variant.factory.build_matcher)
             return AcceptanceRunner(acceptor=acceptor, judge=self._judge(), instances=labelled.instances)
         if self._plan.spec.execution.batch is None:
-            return self.for_variant(variant.name)
+            return self._with_load(variant, self.for_variant(variant.name))
         from pytest_jsbench.run.batch_answers import BatchedEngine
 
         info = replace(describe(variant.factory, variant.engine), streaming=False)
@@ -245,6 +248,7 @@ class Runners:
             origin=Origin(run=variant.user_settings, rewrite="" if variant.rewrite is None else str(variant.rewrite)),
             context=variant.context or engine.info.context,
             comparers=self._plan.comparers,
+            measures_load=self._plan.measures_load,
             admission=admission,
             isolation=self._isolation(variant, engine, admission),
         )
@@ -265,10 +269,34 @@ class Runners:
 
     def _build(self, variant: Variant, make: Callable[[EngineConfig], T]) -> T:
         with errors_of(variant.name):
-            prepared = self._prepared.get(variant.name)
-            made = make(prepared or self._resources.enter_context(prepare(self._plan, variant)))
+            made = make(self._prepare(variant))
         self._resources.callback(made.close)
         return made
+
+    def _prepare(self, variant: Variant) -> EngineConfig:
+        """Start the resources that the variant's engines share, unless they were started before."""
+        name = variant.name
+        if name not in self._configs:
+            prepared = self._prepared.get(name)
+            self._configs[name] = prepared or self._resources.enter_context(prepare(self._plan, variant))
+        return self._configs[name]
+
+    def _with_load(self, variant: Variant, runner: Runner) -> Runner:
+        """Return the runner of the suite's attempts with the run's rate and plain calls, if it has any."""
+        load = self._plan.load
+        starts = None
+        if load.rate is not None and runner.admission is not None:
+            starts = ScheduledStarts(load.rate, runner.admission)
+        layers: tuple[Layer, ...] = () if starts is None else (starts,)
+        if load.plain_share is not None:
+            from pytest_jsbench.run.plain_calls import PlainCalls
+
+            engine = self._build(
+                variant, lambda config: build(variant.factory, replace(config, response_format=ResponseFormat.TEXT))
+            )
+            plain = replace(runner, engine=engine, load_layers=layers)
+            layers = (PlainCalls(plain, load.plain_share, starts=starts), *layers)
+        return replace(runner, load_layers=layers) if layers else runner
 
     def _with_engine(self, runner: Runner, variant: Variant, config: EngineConfig) -> Runner:
         """Return the runner with the engine that a test names, and with its context, adapter and limits."""

@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.run.variants import Variant
 
+_NEEDS_NAMED_ENGINE = "--jsbench-plain-share: the engine is already open; pass the engine's name instead"
+
 
 class RunSession:
     """
@@ -141,6 +143,12 @@ class RunSession:
         for name, variant in plan.variants.items():
             with errors_of(name):
                 check(variant.factory, variant.engine)
+                if plan.load.plain_share is not None:
+                    from pytest_jsbench.run.plain_calls import plain_config
+
+                    if name in engines:
+                        raise JSBenchError(_NEEDS_NAMED_ENGINE, option="plain_share")
+                    plain_config(variant)
         metadata = describe_run(plan, entry)
         if plan.limits.max_cost is not None:
             from pytest_jsbench.metrics.prices import price_of

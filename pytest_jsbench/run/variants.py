@@ -52,6 +52,8 @@ _PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"),
 _KEY = "variants"
 #: Name of the variant with unchanged schemas, next to variants with rewritten schemas.
 _ORIGINAL = "original"
+#: Default number of calls in flight per process if calls begin at a rate, since a slow answer must not delay a call.
+OPEN_LOOP_CONCURRENCY = 256
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST_NAME = 100
 #: Maximum number of characters that one option contributes to a variant's name.
@@ -176,6 +178,8 @@ def make_variants(
                 require_matcher(variant.factory, variant.engine.name)
             if is_batch:
                 require_batches(variant.factory, variant.engine.name)
+            if spec.load.rate is not None and recordings.replay is None and ask.concurrency is None:
+                variant = replace(variant, concurrency=OPEN_LOOP_CONCURRENCY)
         variants[name] = variant
     return variants
 

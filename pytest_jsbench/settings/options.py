@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.arguments import Reader, join_names, number, numeral, path, whole
 from pytest_jsbench.settings import parsers
 from pytest_jsbench.settings.call_options import EngineOptions, PromptOptions
+from pytest_jsbench.settings.load_options import LoadOptions
 from pytest_jsbench.settings.option import ON_OFF, Bearing, FileUse, Option, OptionGroup, PerVariant
 
 if TYPE_CHECKING:
@@ -432,6 +433,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
     PromptOptions,
     ExecutionOptions,
     LimitOptions,
+    LoadOptions,
     RecordingOptions,
     JudgingOptions,
     GateOptions,

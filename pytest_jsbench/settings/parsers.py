@@ -62,6 +62,20 @@ def sample(text: str) -> tuple[int, int]:
     return int(size), int(seed or 0)
 
 
+def arrival_rate(text: str) -> Any:
+    """Parse N/s or N/s:poisson."""
+    from pytest_jsbench.core.arrivals import ArrivalRate
+
+    return ArrivalRate.parse(text)
+
+
+def service_level(text: str) -> Any:
+    """Parse limits on times, such as ttft<=0.5,tgt<=4."""
+    from pytest_jsbench.core.service_level import ServiceLevel
+
+    return ServiceLevel.parse(text)
+
+
 def response_format(text: str) -> Any:
     """Parse the name of a `ResponseFormat`."""
     from pytest_jsbench.core.generations import ResponseFormat

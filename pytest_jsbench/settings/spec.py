@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_jsbench.settings.call_options import Ask
+from pytest_jsbench.settings.load_options import LoadOptions
 from pytest_jsbench.settings.option import Values
 from pytest_jsbench.settings.options import (
     CaseOptions,
@@ -27,6 +28,7 @@ class RunSpec:
     cases: CaseOptions = field(default_factory=CaseOptions)
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
     limits: LimitOptions = field(default_factory=LimitOptions)
+    load: LoadOptions = field(default_factory=LoadOptions)
     recordings: RecordingOptions = field(default_factory=RecordingOptions)
     judging: JudgingOptions = field(default_factory=JudgingOptions)
     gates: GateOptions = field(default_factory=GateOptions)
@@ -40,6 +42,7 @@ class RunSpec:
             cases=CaseOptions(values),
             execution=ExecutionOptions(values),
             limits=LimitOptions(values),
+            load=LoadOptions(values),
             recordings=RecordingOptions(values),
             judging=JudgingOptions(values),
             gates=GateOptions(values),

@@ -101,6 +101,7 @@ def test_signature_of_evaluate_has_each_option(function: Callable[..., Any]) -> 
 
 #: Types of arguments that also accept other Python values than those that the row of the option implies.
 OBJECTS = {
+    "plain_share": "float",  # 1 is no share
     "prompt": "Text | Template | Callable[[Case], object]",
     "resume": "Text | bool",
     "classify": "Iterable[str | Callable[[Record], str | None]]",

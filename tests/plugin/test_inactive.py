@@ -51,7 +51,8 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
             assert "pytest_jsbench.plugin" in ours
             plugin = ("plugin", "plugin.pytest_options", "plugin.hookspecs")
             options = ("settings", "settings.option", "settings.options", "settings.parsers")
-            parts = (*plugin, *options, "core", "core.arguments")
+            groups = ("settings.call_options", "settings.load_options")
+            parts = (*plugin, *options, *groups, "core", "core.arguments")
             assert set(ours) <= {{"pytest_jsbench." + part for part in parts}}
             assert not [name for name in {HEAVY!r} if name in sys.modules]
         """

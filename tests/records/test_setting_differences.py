@@ -179,7 +179,7 @@ def test_settings_are_listed_by_what_they_affect_the_most_telling_first() -> Non
         ),
         *("rewrite", "repairs", "provider", "prompt_digest", "judge"),
         *("dataset", "split", "tasks", "limit", "where", "sample", "sample_seed", "steps", "shard", "labelled"),
-        *("repeats", "concurrency", "streaming", "timeout", "engine.slots"),
+        *("repeats", "concurrency", "streaming", "timeout", "rate", "plain_share", "engine.slots"),
         *("judge.default_dialect", "judge.duplicate_keys", "judge.extra_fields", "judge.fences", "judge.formats"),
         *("judge.ignored_fields", "judge.reasoning", "judge.timeout", "judge.validator", "compare.total"),
     ]

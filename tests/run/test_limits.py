@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.arrivals import ArrivalRate
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Permit, Refused
@@ -39,6 +40,12 @@ def clock() -> Clock:
 def admission(path: Path, clock: Clock, **options: Any) -> Admission:
     """Return the admission of a process, which waits without taking time."""
     return Admission(LimitsFile(path, RateLimits(), clock=clock.read), clock=clock.read, wait=clock.wait, **options)
+
+
+def wait_for_start(admission: Admission, rate: ArrivalRate) -> float:
+    due = admission.take_start(rate)
+    admission.wait_until(due)
+    return due
 
 
 class Two:
@@ -106,6 +113,42 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
 
     # a second's worth at once, then one each tenth of a second
     assert [permit.waited for permit in permits] == pytest.approx([0] * 11 + [0.1] * 3)
+
+
+def test_calls_of_all_processes_have_one_schedule(path: Path, clock: Clock, close: list[Admission]) -> None:
+    close += [admission(path, clock, server=name) for name in ("a", "a", "b")]
+    rate = ArrivalRate.parse("4/s")
+
+    starts = [wait_for_start(close[number % 2], rate) for number in range(5)]
+
+    assert starts == [1000.0, 1000.25, 1000.5, 1000.75, 1001.0]
+    assert clock.now == 1001.0
+    assert wait_for_start(close[2], rate) == 1001.0  # another server has a schedule of its own
+
+
+def test_schedule_does_not_wait_for_late_calls(path: Path, clock: Clock, close: list[Admission]) -> None:
+    close.append(admission(path, clock))
+    rate = ArrivalRate.parse("4/s")
+
+    wait_for_start(close[0], rate)
+    clock.now += 0.6
+    starts = [wait_for_start(close[0], rate) for _ in range(2)]
+
+    assert starts == [1000.25, 1000.5]
+    assert [close[0].seconds_late(due) for due in starts] == pytest.approx([0.35, 0.1])
+    assert wait_for_start(close[0], rate) == 1000.75
+    assert close[0].seconds_late(1000.75) == 0.0
+
+
+def test_end_of_the_run_ends_the_wait_for_a_start(path: Path, clock: Clock, close: list[Admission]) -> None:
+    close.append(admission(path, clock))
+    rate = ArrivalRate.parse("0.01/s")
+    wait_for_start(close[0], rate)
+    clock.meanwhile = close[0].stop
+
+    with pytest.raises(Refused, match="the session ended first"):
+        wait_for_start(close[0], rate)
+    assert clock.now < 1002
 
 
 def test_rate_limits_are_per_server_and_the_budget_is_shared(path: Path) -> None:

@@ -1,0 +1,206 @@
+"""
+Define the figures of a load and of a service level: how calls began, what is in time, and what plain calls returned.
+
+Files contain these figures only if the run has a load or a service level.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from pytest_jsbench.metrics.attempt_groups import AttemptGroups, cluster_by_case, timings
+from pytest_jsbench.metrics.figure import (
+    COUNT,
+    DOLLARS,
+    RATE,
+    RUNS,
+    SUM,
+    TIME,
+    VARIANTS,
+    Better,
+    FigureSet,
+    metric,
+)
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered, proportion
+from pytest_jsbench.records.call_load import LoadFacts, PlainFacts, PlainProblem
+from pytest_jsbench.records.facts import AttemptFacts
+
+_OPEN = ("errors", "unjudged")
+
+
+def has_load(groups: AttemptGroups) -> bool:
+    """Return whether the run has a load or a service level."""
+    return groups.load is not None
+
+
+def has_rate(groups: AttemptGroups) -> bool:
+    """Return whether calls began at a rate."""
+    return groups.load is not None and groups.load.has_rate
+
+
+def has_service_level(groups: AttemptGroups) -> bool:
+    """Return whether the run has a service level."""
+    return groups.load is not None and groups.load.service is not None
+
+
+def has_plain_calls(groups: AttemptGroups) -> bool:
+    """Return whether the run makes calls without a schema."""
+    return groups.load is not None and groups.load.has_plain
+
+
+def has_later_calls(groups: AttemptGroups) -> bool:
+    """Return whether the run has a load or a service level, and several attempts at a case."""
+    return groups.load is not None and groups.load.has_repeats
+
+
+class LoadFigures(FigureSet):
+    """Figures of the load and of the service level of a set of attempts."""
+
+    comes_last = True
+
+    @metric(RATE, words="Answers in time", left_out=("errors",), only_if=has_service_level)
+    def in_time(self) -> Proportion:
+        """Answers within the service level / answers whose limited times were measured."""
+        decided = [(attempt, self._is_in_time(attempt)) for attempt in self._groups.completions]
+        return cluster_by_case((attempt.key, int(met), 1) for attempt, met in decided if met is not None)
+
+    @metric(
+        RATE,
+        words="Passed in time",
+        of="planned",
+        counted_open=_OPEN,
+        heading="In time",
+        tables=VARIANTS | RUNS,
+        only_if=has_service_level,
+    )
+    def good_rate(self) -> Proportion:
+        """Attempts that passed within the service level / planned attempts."""
+        groups = self._groups
+        if not self.in_time.n:
+            return proportion(0, 0)
+        good = Counter(attempt.key for attempt in groups.counted if attempt.passed and self._is_in_time(attempt))
+        return clustered((good[key], n) for key, n in groups.decided_plan.items())
+
+    @metric(TIME, words="Delay of starts", unit="s", only_if=has_rate)
+    def start_delay(self) -> Distribution:
+        """Time between the scheduled start of a call, also of a plain call, and its begin; not the server's delay."""
+        return Distribution.of(call.late_s for call in self._calls() if call.late_s is not None)
+
+    @metric(TIME, words="Time to first token, first call of a schema", unit="s", only_if=has_later_calls)
+    def ttft_cold(self) -> Distribution:
+        """TTFT of the first call of each schema to a server, which may compile a grammar, in runs with repeats."""
+        return timings((first for first, _ in self._groups.calls_by_schema), "ttft")
+
+    @metric(TIME, words="Time to first token, later calls of a schema", unit="s", only_if=has_later_calls)
+    def ttft_warm(self) -> Distribution:
+        """TTFT of the calls that began after the first token of the first call of their schema."""
+        return timings((later for _, after in self._groups.calls_by_schema for later in after), "ttft")
+
+    @metric(
+        TIME,
+        words="Time to first token of plain calls",
+        unit="s",
+        only_if=has_plain_calls,
+    )
+    def plain_ttft(self) -> Distribution:
+        """TTFT of calls without a schema."""
+        return Distribution.of(
+            call.timing.ttft
+            for call in self._groups.plain_calls
+            if call.timing is not None and call.timing.ttft is not None
+        )
+
+    @metric(TIME, words="Total time of plain calls", unit="s", only_if=has_plain_calls)
+    def plain_tgt(self) -> Distribution:
+        """Time from the request of a call without a schema to the end of its answer."""
+        return Distribution.of(call.timing.tgt for call in self._groups.plain_calls if call.timing is not None)
+
+    @metric(
+        SUM,
+        words="Goodput",
+        unit="1/s",
+        better_when=Better.HIGHER,
+        counted_open=_OPEN,
+        heading="Goodput (1/s)",
+        tables=VARIANTS | RUNS,
+        only_if=has_load,
+    )
+    def goodput(self) -> float | None:
+        """
+        Attempts that passed, in time if there is a service level / seconds from the first start to the last end of a
+        call, without reused answers.
+        """
+        timed = self._groups.timed
+        if not timed:
+            return None
+        begun = min(load.began - (load.late_s or 0.0) for _, load in timed)
+        seconds = max(load.ended for _, load in timed) - begun
+        has_limits = has_service_level(self._groups)
+        good = sum(attempt.passed and (not has_limits or self._is_in_time(attempt) is True) for attempt, _ in timed)
+        return good / seconds if seconds > 0 else None
+
+    @metric(SUM, words="Rate of starts", unit="1/s", counted_open=("missing",), only_if=has_rate)
+    def achieved_rate(self) -> float | None:
+        """Calls that began per second, with plain calls and without retries, from the first to the last start."""
+        begun = sorted(call.began for call in self._calls())
+        seconds = begun[-1] - begun[0] if begun else 0.0
+        return (len(begun) - 1) / seconds if seconds > 0 else None
+
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    def cost_per_valid(self) -> float | None:
+        """Cost of all attempts in US dollars, as far as known / attempts that passed."""
+        costs = self._groups.known_costs
+        passed = self._groups.passed.total()
+        return sum(costs) / passed if costs and passed else None
+
+    @metric(SUM, unit="tokens", better_when=Better.LOWER, counted_open=_OPEN, only_if=has_load)
+    def output_tokens_per_valid(self) -> float | None:
+        """Tokens in all answers, as far as reported / attempts that passed."""
+        reported = [attempt.usage for attempt in self._groups.reporting if attempt.usage is not None]
+        tokens = sum(usage.output_tokens or 0 for usage in reported)
+        passed = self._groups.passed.total()
+        return tokens / passed if reported and passed else None
+
+    @metric(SUM, unit=DOLLARS, better_when=Better.LOWER, only_if=has_plain_calls)
+    def plain_cost(self) -> float | None:
+        """Cost of the calls without a schema in US dollars, as far as known; `cost` does not include it."""
+        costs = self._groups.costs.plain
+        known = [costs[attempt.attempt] for attempt in self._groups.attempts if attempt.attempt in costs]
+        return sum(known) if known else None
+
+    @metric(RATE, words="Plain answers without a problem", only_if=has_plain_calls)
+    def plain_ok(self) -> Proportion:
+        """Calls without a schema with an answer that is neither empty nor corrupted / calls without a schema."""
+        return proportion(sum(call.problem is None for call in self._groups.plain_calls), len(self._groups.plain_calls))
+
+    @metric(RATE, words="Plain answers that repeat their line", only_if=has_plain_calls)
+    def plain_repeated(self) -> Proportion:
+        """Plain answers that contain the line that they should repeat / plain answers; low for weak models."""
+        answers = [call for call in self._groups.plain_calls if call.generation_type == "completion"]
+        return proportion(sum(call.repeated for call in answers), len(answers))
+
+    @metric(COUNT, words="Plain calls", only_if=has_plain_calls)
+    def plain_calls(self) -> int:
+        """Number of calls without a schema; they are no attempts."""
+        return len(self._groups.plain_calls)
+
+    @metric(COUNT, better_when=Better.LOWER, members={problem: {} for problem in PlainProblem}, only_if=has_plain_calls)
+    def plain_problems(self) -> Mapping[PlainProblem, int]:
+        """Number of calls without a schema by what is wrong with them; empty without such calls."""
+        problems = Counter(call.problem for call in self._groups.plain_calls)
+        return {problem: problems[problem] for problem in PlainProblem} if self._groups.plain_calls else {}
+
+    def _is_in_time(self, attempt: AttemptFacts) -> bool | None:
+        """Return whether an answer is within the service level; None if unknown, or without a service level."""
+        terms = self._groups.load
+        if terms is None or terms.service is None:
+            return None
+        late = 0.0 if attempt.load is None else attempt.load.late_s or 0.0
+        return terms.service.is_met(attempt.timing, attempt.usage, late)
+
+    def _calls(self) -> Iterator[LoadFacts | PlainFacts]:
+        """Yield the calls of this run with scheduled starts."""
+        for _, load in self._groups.timed:
+            yield load
+            yield from load.plain

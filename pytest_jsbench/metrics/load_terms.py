@@ -1,0 +1,40 @@
+"""Define the settings of a run's load and service level that its figures need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.service_level import ServiceLevel
+
+if TYPE_CHECKING:
+    from pytest_jsbench.records.metadata import RunMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTerms:
+    """Settings of a run's load and service level."""
+
+    #: Service level of the answers; None without one.
+    service: ServiceLevel | None
+    has_rate: bool
+    has_plain: bool
+    #: Whether the run makes several attempts at a case.
+    has_repeats: bool
+    #: Time before which calls belong to an earlier run whose answers are reused, in seconds since 1970.
+    since: float
+
+    @classmethod
+    def of(cls, metadata: RunMetadata) -> LoadTerms | None:
+        """Return the settings of a run; None if it has no load and no service level."""
+        if not metadata.has_load:
+            return None
+        is_resumed = metadata.resumed_from is not None
+        return cls(
+            service=ServiceLevel.parse(metadata.slo) if metadata.slo else None,
+            has_rate=bool(metadata.rate),
+            has_plain=bool(metadata.plain_share),
+            has_repeats=metadata.repeats > 1,
+            since=datetime.fromisoformat(metadata.started_at).timestamp() if is_resumed else 0.0,
+        )

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.call_load import CallLoad, PlainCall, PlainProblem, find_problem
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.runs import Run
+from tests.support import examples
+from tests.support.examples import completion, record, replace
+
+SLO = {"slo": "ttft<=0.5,tgt<=2"}
+
+
+def called(began: float, *, ttft: float = 0.2, tgt: float = 1.0, late: float | None = None, **others: Any) -> Record:
+    """Return the record of a call that began this many seconds after 1,000."""
+    name = str(others.pop("name", f"at{began}"))
+    plain = others.pop("plain", ())
+    made = record(name, schema=others.pop("schema", True), generation=completion(ttft=ttft, tgt=tgt), **others)
+    load = CallLoad(began=1000 + began, ended=1000 + began + tgt, late_s=late, plain=plain)
+    return replace(made, load=load)
+
+
+def figures(*records: Record, **settings: Any) -> dict[str, Any]:
+    return summarize(examples.run(*records, **settings)).total.to_dict()
+
+
+def plain(text: str, *, began: float = 0.0, late: float | None = None) -> PlainCall:
+    generation = examples.failed() if text == "fault" else completion(text, ttft=0.1, tgt=0.5)
+    return PlainCall(
+        line="apple 1234567",
+        generation=generation,
+        problem=find_problem(generation, "apple 1234567", {"7654321"}),
+        repeated="apple 1234567" in text,
+        began=1000 + began,
+        late_s=late,
+    )
+
+
+def test_figures_of_the_load_are_only_in_files_of_runs_with_a_load() -> None:
+    names = {"goodput", "in_time", "start_delay_p50", "plain_calls", "ttft_cold_p50", "cost_per_valid"}
+
+    assert names & figures(record()).keys() == set()
+    assert names & figures(called(0), slo="tgt<=2").keys() == {"goodput", "in_time", "cost_per_valid"}
+    whole = figures(called(0), slo="tgt<=2", rate="8/s", plain_share=0.5, repeats=2)
+    assert names <= whole.keys()
+
+
+def test_goodput_counts_answers_that_pass_in_time() -> None:
+    made = [
+        called(0),
+        called(1, ttft=0.6),
+        called(2, tgt=2.5),
+        called(3, verdict=examples.VIOLATED),
+        called(3.5, tgt=1.5),
+    ]
+
+    found = figures(*made, **SLO)
+
+    assert found["goodput"] == pytest.approx(2 / 5)  # from 0 to 5 s
+    assert (found["in_time"], found["good_rate"], found["pass_rate"]) == (3 / 5, 2 / 5, 4 / 5)
+    assert figures(*made, rate="1/s")["goodput"] == pytest.approx(4 / 5)  # without a service level
+
+
+def test_time_counts_from_the_scheduled_start() -> None:
+    found = figures(called(0, ttft=0.4, late=0.0), called(1.5, ttft=0.4, late=0.5), rate="1/s", **SLO)
+
+    assert found["in_time"] == 0.5
+    assert found["start_delay_max"] == 0.5
+    late = figures(called(0.5, tgt=1.0, late=0.5), rate="1/s")
+    assert late["goodput"] == pytest.approx(1 / 1.5)
+
+
+def test_answers_without_the_limited_time_are_not_applicable() -> None:
+    unstreamed = replace(called(0), generation=completion(ttft=None, tgt=1.0))
+
+    found = figures(unstreamed, **SLO)
+
+    assert (found["in_time"], found["good_rate"], found["goodput"]) == (None, None, 0.0)
+    assert figures(unstreamed, slo="tgt<=2")["in_time"] == 1.0
+
+
+def test_achieved_rate_includes_plain_calls() -> None:
+    made = [called(0, late=0.0), called(1, late=0.01, plain=(plain("fault", began=0.5, late=0.3),))]
+
+    found = figures(*made, rate="2/s", plain_share=0.3)
+
+    assert found["achieved_rate"] == pytest.approx(2.0)
+    assert (found["start_delay_count"], found["start_delay_max"]) == (3, 0.3)
+
+
+def test_goodput_leaves_out_answers_of_the_resumed_run() -> None:
+    made = [called(0), called(5000), called(5001)]
+    later = {"started_at": "1970-01-01T01:00:00+00:00", "resumed_from": "before"}
+
+    assert figures(*made, **SLO, **later)["goodput"] == pytest.approx(2 / 2)
+    assert figures(*made, **SLO, **later)["in_time"] == 1.0
+
+
+def schema_of(number: int) -> dict[str, Any]:
+    return {"type": "object", "title": str(number)}
+
+
+def test_first_call_of_a_schema_is_apart_from_those_after_its_first_token() -> None:
+    made = [
+        called(0, ttft=0.9, schema=schema_of(1)),
+        called(0.5, ttft=0.6, schema=schema_of(1)),  # waits for the same grammar
+        called(2, ttft=0.1, schema=schema_of(1)),
+        called(3, ttft=0.8, schema=schema_of(2)),
+        called(5, ttft=0.2, schema=schema_of(2)),
+        called(6, ttft=0.3, schema=schema_of(3)),  # no later call
+    ]
+
+    found = figures(*made, rate="8/s", repeats=2)
+
+    assert (found["ttft_cold_count"], found["ttft_cold_max"], found["ttft_cold_mean"]) == (2, 0.9, pytest.approx(0.85))
+    assert (found["ttft_warm_count"], found["ttft_warm_mean"]) == (2, pytest.approx(0.15))
+
+
+def test_schema_whose_first_call_was_retried_or_failed_is_left_out() -> None:
+    failed = replace(called(0, schema=schema_of(1), verdict=examples.BROKEN), generation=examples.failed())
+    retried = replace(called(0, schema=schema_of(2)), retries=1)
+
+    found = figures(
+        failed, retried, called(2, schema=schema_of(1)), called(3, schema=schema_of(2)), rate="8/s", repeats=2
+    )
+
+    assert (found["ttft_cold_count"], found["ttft_warm_count"]) == (0, 0)
+
+
+def test_plain_calls_are_no_attempts_and_their_problems_are_counted() -> None:
+    texts = ["apple 1234567", '{"n": 1}', "", "fault", "I cannot"]
+    made = [called(0, plain=tuple(map(plain, texts))), called(1, verdict=examples.VIOLATED)]
+
+    found = figures(*made, plain_share=0.7)
+
+    assert (found["planned"], found["pass_rate"], found["completions"]) == (2, 0.5, 2)
+    assert (found["plain_calls"], found["plain_ok"], found["plain_repeated"]) == (5, 2 / 5, 1 / 4)
+    assert {name for name, count in found["plain_problems"].items() if count} == {"json", "empty", "failed"}
+    assert (found["plain_ttft_count"], found["plain_tgt_p50"]) == (4, 0.5)
+
+
+def test_tokens_and_cost_are_per_passed_answer() -> None:
+    found = figures(called(0), called(1), called(2, verdict=examples.VIOLATED), **SLO)
+
+    assert found["output_tokens_per_valid"] == pytest.approx(33 / 2)
+    assert found["cost_per_valid"] is None
+    assert figures(called(0, verdict=examples.VIOLATED), **SLO)["output_tokens_per_valid"] is None
+
+
+def test_costs_of_plain_calls_are_apart() -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    paid = {"engine": "openai", "model": "gpt-4o-mini", "provider": "openai", "plain_share": 0.5}
+
+    found = figures(called(0, plain=(plain("apple 1234567"),)), called(1), **paid)
+
+    assert found["plain_cost"] == pytest.approx(found["cost"] / 2)
+    assert found["cost_per_valid"] == pytest.approx(found["cost"] / 2)
+
+
+def test_gates_read_the_figures_of_a_load() -> None:
+    made = called(0), called(1, ttft=0.6, plain=(plain('{"n": 1}'),))
+    summary = summarize(examples.run(*made, plain_share=0.3, rate="1/s", slo=SLO["slo"]))
+
+    texts = ("goodput>=0.4", "in_time>=0.5", "good_rate.ci_low>=0.9", "plain_problems.json<=0", "start_delay_p50<=1")
+    assert [check(Gate.parse(text), summary).met for text in texts] == [True, True, False, False, False]
+
+
+def test_variants_have_service_levels_of_their_own_answers() -> None:
+    metadata = replace(examples.variants(fast={"model": "f"}, slow={"model": "s"}), slo="tgt<=2")
+    made = [replace(called(0), variant="fast"), replace(called(1, tgt=3.0), variant="slow")]
+
+    summary = summarize(examples.run_of_variants(metadata, *made))
+
+    assert [part.total.in_time.value for part in summary.variants.values()] in ([1.0, 0.0], [0.0, 1.0])
+    assert summary.variants["fast"].total.goodput == pytest.approx(1.0)
+
+
+def test_problem_names_are_written_as_in_records(tmp_path: Any) -> None:
+    run: Run = examples.run(called(0, plain=(plain("[1"),)), plain_share=0.3)
+
+    line = run.outcomes[0].read().to_dict()
+
+    assert line["load"]["plain"][0]["problem"] == "json"
+    assert Record.from_dict(line).load == run.outcomes[0].read().load
+    assert PlainProblem("json") is PlainProblem.JSON
