@@ -19,12 +19,13 @@ from pytest_jsbench.cli.signals import handle_sigterm
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import format_count
-from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, Words
 from pytest_jsbench.settings.options import BY_NAME, LimitOptions
 from pytest_jsbench.settings.spec import RunSpec
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
+    from pytest_jsbench.lab.probe.calls import ProbeCalls
     from pytest_jsbench.lab.probe.probe import ProbePlan
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.run.variants import Variant
@@ -183,13 +184,14 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     from pytest_jsbench.lab.probe import report
     from pytest_jsbench.lab.probe.enforcement import Probed
     from pytest_jsbench.lab.probe.probe import Probe
+    from pytest_jsbench.lab.probe.question_calls import QuestionCalls
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
     with handle_sigterm(), prepare(base.factory, base.engine) as prepared:
         plan = _plan(options, replace(base, engine=prepared), info)
-        with _session(options, base, plan) as session:
-            probe = Probe(plan, session, SystemRandom())
+        with _session(options, base, plan) as session, _calls(session, max(plan.levels)) as made:
+            probe = Probe(plan, made, QuestionCalls(made), Words(SystemRandom()))
             if not options.json:
                 modes = format_count(len(plan.ways), "mode")
                 calls = format_count(plan.max_calls, "call")
@@ -203,15 +205,27 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
                 findings.append(finding)
                 if not options.json:
                     out.lines([report.line_of(finding), *report.evidence_of(finding, verbose=options.verbose)])
-            probed = Probed(findings=tuple(findings), controls=controls, calls=probe.calls)
+            probed = Probed(findings=tuple(findings), controls=controls, calls=made.made)
             started_at = session.handover.metadata.started_at
     if options.json:
         out.json(report.report_of(probed, info, started_at=started_at))
     else:
         passed = sum(finding.passed for finding in findings)
-        calls = format_count(probe.calls, "call")
+        calls = format_count(probed.calls, "call")
         out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
     return probed.passed
+
+
+@contextmanager
+def _calls(session: RunSession, threads: int) -> Iterator[ProbeCalls]:
+    """Return the calls of a probe, which are stopped after the block."""
+    from pytest_jsbench.lab.probe.calls import ProbeCalls
+
+    made = ProbeCalls(session, threads)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
