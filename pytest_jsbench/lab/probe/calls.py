@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
@@ -12,9 +12,7 @@ from pytest_jsbench.core.cases import Case
 from pytest_jsbench.fixture.application_call import ApplicationCall, HeldReply
 from pytest_jsbench.records.records import Attempt, Missing, Record
 from pytest_jsbench.run.in_flight import CallsInFlight
-from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.question import Question
-from pytest_jsbench.run.record_keeper import missing_attempt
+from pytest_jsbench.run.question import CallSettings, ProjectCall, Question
 from pytest_jsbench.run.session import RunSession
 
 
@@ -105,7 +103,7 @@ class ProbeCalls:
     def _function(self, call: ProbeCall) -> Callable[[], ProbeAnswer]:
         def make() -> ProbeAnswer:
             self._count(1)
-            answer = self._make_own(call, call.own) if call.own is not None else self._make(call)
+            answer = self._make(call)
             if isinstance(answer.record, Missing):
                 self._count(-1)
             return answer
@@ -114,24 +112,26 @@ class ProbeCalls:
 
     def _make(self, call: ProbeCall) -> ProbeAnswer:
         attempt = Attempt(call.case.key, call.repeat, call.variant)
-        answered = self._session.ask(Question(attempt=attempt, case=call.case))
+        # a body of the probe's own is sent as if an application had written it
+        exchange = (
+            None if call.own is None else ApplicationCall(call.own.path, call.own.body, {}, HeldReply(), contract=None)
+        )
+        asking = None if exchange is None else _as_application(call, exchange)
+        answered = self._session.ask(Question(attempt=attempt, case=call.case, call=asking))
         if isinstance(missing := answered.result.result, Missing):
             return ProbeAnswer(record=missing)
         assert answered.record is not None
-        return ProbeAnswer(record=answered.record)
-
-    def _make_own(self, call: ProbeCall, own: OwnBody) -> ProbeAnswer:
-        """Send the body as if an application had written it, so that limits, keys and errors are handled as always."""
-        exchange = ApplicationCall(own.path, own.body, {}, HeldReply(), contract=None)
-        runner = self._session.runners.for_variant(call.variant)
-        runner = replace(runner, origin=replace(runner.origin, exchange=exchange))
-        try:
-            record = runner.attempt(call.case, repeat=call.repeat)
-        except Refused as refused:
-            return ProbeAnswer(record=missing_attempt(Attempt(call.case.key, call.repeat, call.variant), refused))
-        return ProbeAnswer(record=record, body="" if exchange.answer is None else exchange.answer.body)
+        server = None if exchange is None else exchange.answer
+        return ProbeAnswer(record=answered.record, body="" if server is None else server.body)
 
     def _count(self, change: int) -> None:
         """Change the number of calls; after an interruption, calls count even if their answers are not read."""
         with self._counting:
             self.made += change
+
+
+def _as_application(call: ProbeCall, exchange: ApplicationCall) -> ProjectCall:
+    """Return the call in the form in which an application's call is made."""
+    return ProjectCall(
+        test="probe", line=None, prompt=None, settings=CallSettings(), first=call.case.key, exchange=exchange
+    )

@@ -129,7 +129,7 @@ def ways_of(
     for response_format in FORMATS if formats is None else formats:
         for reasons, config in reasonings:
             try:
-                modes = list(_vary_streaming(base, replace(config, response_format=response_format), reasons))
+                modes = list(vary_streaming(base, replace(config, response_format=response_format), reasons))
             except EngineError:
                 if formats is not None:
                     raise
@@ -187,7 +187,8 @@ def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     return replace(config, options={**config.options, "extra_body": body})
 
 
-def _vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
+def vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
+    """Yield the modes with and without streaming, as far as the configuration leaves this open, with their variants."""
     configs = [config]
     if "stream" not in config.options:
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
@@ -231,13 +232,19 @@ class Probe:
         Ask the control questions without a response format, if the engine supports requests without one. Call this
         method once, before `findings`.
         """
+        self.controls = self.ask_controls_again()
+        return self.controls
+
+    def ask_controls_again(self) -> dict[Shown, Replies]:
+        """Ask control questions of the same kinds as before the findings; this does not affect the findings."""
+        controls: dict[Shown, Replies] = {}
         for shown in self._plan.controls:
             assert self._plan.control is not None
             asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
             questions = self._questions(asked_as, self._plan.calls)
             control = self._plan.control.name
-            self.controls[shown] = self._ask(control, questions, in_flight=self._plan.levels[0], shown=shown)
-        return self.controls
+            controls[shown] = self._ask(control, questions, in_flight=self._plan.levels[0], shown=shown)
+        return controls
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
         """
