@@ -26,7 +26,7 @@ from tests.support.openai_wire import error_body
 from tests.support.provider import Asked, Reply, json_reply, stream_reply
 
 #: Seconds that a request waits for another one, if a fault depends on concurrent requests.
-_OVERLAP = 0.1
+_OVERLAP = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,8 @@ class FaultyChat:
 
     planted: Planted | None = None
     random: Random | None = None
+    #: Returns whether a request is rejected as unsupported.
+    refuses: Callable[[Mapping[str, Any]], bool] = lambda _: False
     _inside: list[ChatRequest] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _last_constrained: ChatRequest | None = None
@@ -66,6 +68,8 @@ class FaultyChat:
 
     def __call__(self, asked: Asked) -> Reply:
         planted = self.planted or Planted(check="", fault="")
+        if self.refuses(asked.body):
+            return json_reply(error_body("tools are not supported"), status=400)
         try:
             request = ChatRequest.from_body(asked.body)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -108,7 +112,7 @@ class FaultyChat:
             yield others
         finally:
             with self._changed:
-                self._changed.wait_for(lambda: len(self._inside) > 3, timeout=_OVERLAP / 10)
+                self._changed.wait_for(lambda: len(self._inside) > 3, timeout=_OVERLAP / 20)
                 self._inside.remove(request)
                 self._has_overlapped |= bool(others)
 

@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import one_sided_fisher
 _MOST_IN_FLIGHT = 8
 _PER_CALL = 3
 #: Number of questions that are sent one at a time, for comparison.
-_ALONE = 8
+_ALONE = 12
 
 
 def _in_flight(plan: CheckPlan) -> int:

@@ -172,6 +172,7 @@ def _wrong_places(bench: Bench) -> Iterator[tuple[ServerFault, str]]:
     fields = {
         "tools": declared,
         "tool_choice": "required",
+        "temperature": 0,
         bench.plan.limit_field: bench.plan.params(Setup.STRUCTURED).max_tokens,
     }
     answers = bench.send([bench.own_call(call_prompt(tools), fields, streamed=streamed) for streamed in (False, True)])

@@ -23,7 +23,8 @@ from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, control_of, ways_of
 from pytest_jsbench.lab.probe.probe_session import open_session
 from pytest_jsbench.lab.probe.question_calls import QuestionCalls
 from pytest_jsbench.lab.probe.questions import Words
-from pytest_jsbench.lab.probe.registry import CHECKS, make_checks
+from pytest_jsbench.lab.probe.registry import CHECKS, find_obstacles, make_checks
+from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.call_options import Ask
@@ -134,3 +135,66 @@ def test_sound_server_with_a_weak_model_has_no_fault_in_20_of_20_probes(provider
     assert len(found) == PROBES * len(CHECKS)
     assert [each for each in found if each.faults] == []
     assert sum(each.passed for each in found) >= 0.95 * len(found)
+
+
+@pytest.mark.parametrize(
+    ("engine", "url", "expected"),
+    [
+        ("openai", "http://127.0.0.1:9/v1", {}),
+        (
+            "anthropic",
+            "http://127.0.0.1:9",
+            {
+                "seed": "the API has no seed",
+                "stop": "only for Chat Completions",
+                "malformed": "only for Chat Completions",
+            },
+        ),
+    ],
+)
+def test_checks_that_an_engine_cannot_make_are_listed_with_the_reason(
+    engine: str, url: str, expected: dict[str, str]
+) -> None:
+    base = Variant.of("", Ask({"engine": engine, "model": "m", "base_url": url}), RecordingOptions())
+    plan = ProbePlan(ways=ways_of(base), levels=(1, 2), keywords=(), calls=5, control=control_of(base))
+    checks = plan_checks(CHECK_NAMES, base, plan, describe(base.factory, base.engine))
+
+    assert find_obstacles(checks) == expected
+
+
+def test_named_check_that_an_engine_cannot_make_is_a_usage_error(
+    provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(provider, "--checks=mixed_load", "--concurrency=1"), out=io.StringIO()) == 2
+
+    error = capsys.readouterr().err
+    assert "the check 'mixed_load' cannot be made with engine 'openai': needs --concurrency of 2 or more" in error
+    assert provider.asked == []
+
+
+def test_interrupted_checks_are_undecided(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, taken = CallsInFlight.take, iter(range(1000))
+
+    def stopped(self: Any, key: Any) -> Any:
+        if next(taken) == 6:  # in the first check, after two controls and two modes
+            raise KeyboardInterrupt
+        return take(self, key)
+
+    monkeypatch.setattr(CallsInFlight, "take", stopped)
+    options = ("--checks=auto_tools,stop", "--concurrency=1", "--calls=1")
+
+    found = check(provider, FaultyChat(PLANTED["strict ignored with auto"]), *options)
+
+    assert {name: (each["outcome"], each["said"]) for name, each in found.items()} == {
+        "auto_tools": ("undecided", "interrupted"),
+        "stop": ("undecided", "interrupted"),
+    }
+
+
+def test_refused_tools_are_no_fault(provider: Provider) -> None:
+    server = FaultyChat(refuses=lambda body: "tools" in body)
+
+    found = check(provider, server, "--checks=auto_tools,format_with_tools", "--concurrency=1", "--calls=1")
+
+    assert {name: each["outcome"] for name, each in found.items()} == dict.fromkeys(found, "refused")
+    assert all("tools are not supported" in each["said"] for each in found.values())
