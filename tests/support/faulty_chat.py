@@ -104,7 +104,8 @@ class FaultyChat:
         with self._changed:
             self._inside.append(request)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: len(self._inside) > 3, timeout=_OVERLAP)
+            waiting = _OVERLAP if planted.overlapped is not None else _OVERLAP / 4
+            self._changed.wait_for(lambda: len(self._inside) > 3, timeout=waiting)
             others = [each for each in self._inside if each is not request]
             if request.schema is not None:
                 self._last_constrained = request
