@@ -13,6 +13,7 @@ import pytest
 from tests.support.bench import Bench
 from tests.support.commands import of_variants, ran, run, shown
 from tests.support.enforcing_server import Enforcing
+from tests.support.faulty_chat import PLANTED, FaultyChat
 from tests.support.kinds_of_runs import RUNS
 from tests.support.output_texts import text_of_json, text_of_junit, text_of_page, text_of_terminal, without_times
 from tests.support.provider import Provider
@@ -122,16 +123,22 @@ def adapt(folder: Path) -> str:
 
 
 def probe(_folder: Path) -> str:
-    """Probe a server that enforces each schema, and one that drops the keyword minimum."""
+    """Probe a server that enforces each schema, one that drops the keyword minimum, and one with a fault of tools."""
     pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
     texts = []
     with Provider() as provider:
         arguments = ("--engine=openai", f"--base-url={provider.url}/v1", "--model=m", "--format=json_schema")
         for server in (Enforcing(), Enforcing(drops=lambda asked: "minimum" in str(asked))):
             provider.choose = server
-            texts.append(ran("probe", *arguments, "--calls=3", "--concurrency=1")[1])
+            texts.append(ran("probe", *arguments, "--calls=3", "--concurrency=1", "--checks=none")[1])
+        provider.choose = FaultyChat(PLANTED["format dropped next to tools"])
+        texts.append(ran("probe", *arguments, "--calls=3", "--concurrency=1", "--keywords=none")[1])
     # the probe asks for random names and numbers
-    return re.sub(r'(?<=")[a-z]{8}(?=")|(?<=\$\.)[a-z]{8}\b', "NAME", re.sub(r"\d{5,}", "NUMBER", "\n".join(texts)))
+    return re.sub(
+        r'(?<=")[a-z]{8}(?=")|(?<="no-)[a-z]{8}\b|(?<=\$\.)[a-z]{8}\b',
+        "NAME",
+        re.sub(r"\d{5,}", "NUMBER", "\n".join(texts)),
+    )
 
 
 COMMANDS: dict[str, Callable[[Path], str]] = {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pytest_jsbench.lab.probe.demo_server import ChatRequest, completion, stream_events
+from pytest_jsbench.lab.probe.demo_chat import ChatRequest, answer_of_text, completion, stream_events
 from tests.support.openai_wire import error_body
 from tests.support.provider import Asked, Reply, json_reply, stream_reply
 
@@ -50,8 +50,8 @@ class Enforcing:
 def said(text: str, question: ChatRequest) -> Reply:
     """Return the text as a Chat Completions response."""
     if question.streaming:
-        return stream_reply(*stream_events(text, question))
-    return json_reply(completion(text, question))
+        return stream_reply(*stream_events(answer_of_text(text, question)))
+    return json_reply(completion(answer_of_text(text, question)))
 
 
 def refusal(message: str) -> Reply:

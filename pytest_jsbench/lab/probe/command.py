@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from random import SystemRandom
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option, flag_names_in_errors, flag_of, to_argparse_type
@@ -19,13 +17,16 @@ from pytest_jsbench.cli.signals import handle_sigterm
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import format_count
-from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
-from pytest_jsbench.settings.options import BY_NAME, LimitOptions
-from pytest_jsbench.settings.spec import RunSpec
+from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, Words
+from pytest_jsbench.settings.options import BY_NAME
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
+    from pytest_jsbench.lab.probe.calls import ProbeCalls
+    from pytest_jsbench.lab.probe.check import CheckPlan
     from pytest_jsbench.lab.probe.probe import ProbePlan
+    from pytest_jsbench.lab.probe.probed import Probed
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.run.variants import Variant
 
@@ -40,7 +41,7 @@ _ENGINE_OPTIONS = (
     "temperature",
     "timeout",
 )
-_LEVELS = (1, 8, 32)
+_LEVELS = (1, 2, 8, 32)
 #: Response format and numbers of concurrent calls of the demo, with which each planted fault is found.
 _DEMO_FORMAT, _DEMO_LEVELS = ("json_schema",), (1, 4, 8)
 _NEXT = "jsbench probe --engine=openai --base-url=URL --model=MODEL probes your own server"
@@ -58,8 +59,9 @@ def add_probe(commands: Any) -> None:
         description="Send a server a few hundred short requests. Each schema contains random words, and each prompt "
         "requests an answer that does not conform to the schema. There are requests for each keyword. They are sent "
         "in each response format, with and without streaming, and one at a time and concurrently. Print one line per "
-        "mode. Exit with 0 if the server enforces the schema in all modes and for all keywords that were probed. With "
-        "--demo, probe a built-in server that has two planted faults; this needs no model and no API key.",
+        "mode. Then check tools, streaming, parameters and load, and print one line per check. Exit with 0 if the "
+        "server enforces the schema in all modes and for all keywords that were probed, and all checks are ok. With "
+        "--demo, probe a built-in server that has three planted faults; this needs no model and no API key.",
     )
     _add_engine_options(probe)
     _add_question_options(probe)
@@ -74,7 +76,7 @@ def _add_engine_options(probe: argparse.ArgumentParser) -> None:
     group = probe.add_argument_group("Engine and model")
     whom = group.add_mutually_exclusive_group(required=True)
     add_option(whom, "engine")
-    whom.add_argument("--demo", action="store_true", help="probe a built-in server that has two planted faults")
+    whom.add_argument("--demo", action="store_true", help="probe a built-in server that has three planted faults")
     for name in ("model", "base_url", "api_key_env"):
         add_option(group, name)
     streams = "like --jsbench-engine-option; stream=true or stream=false probes only with or only without streaming"
@@ -98,7 +100,7 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
         "--concurrency",
         metavar="A,B",
         type=to_argparse_type(_levels),
-        help="numbers of concurrent calls to probe in turn (default: 1,8,32; local: 1,8)",
+        help="numbers of concurrent calls to probe in turn (default: 1,2,8,32; local: 1,2,8)",
     )
     add_option(
         what,
@@ -114,6 +116,13 @@ def _add_question_options(probe: argparse.ArgumentParser) -> None:
         type=_names_among((*KEYWORDS, *SHAPES, "none")),
         help=f"keywords and shapes of schemas to probe: {', '.join(KEYWORDS)}, {', '.join(SHAPES)}, or none (default: "
         "all, or those that the provider documents as supported)",
+    )
+    what.add_argument(
+        "--checks",
+        metavar="A,B",
+        type=_names_among((*CHECK_NAMES, "none")),
+        help=f"checks of tools, streaming, parameters and load: {', '.join(CHECK_NAMES)}, or none (default: all that "
+        "the engine supports)",
     )
     what.add_argument(
         "--reasoning",
@@ -149,7 +158,8 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 @contextmanager
 def _demo(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
     """Run the demo's server; yield the option values that select this server, and a description of its faults."""
-    from pytest_jsbench.lab.probe.demo_server import FAULTS, MODEL, serve_demo
+    from pytest_jsbench.lab.probe.demo_chat import MODEL
+    from pytest_jsbench.lab.probe.demo_server import FAULTS, serve_demo
 
     for name in ("model", "base_url", "api_key_env"):
         if getattr(options, name) is not None:
@@ -181,44 +191,107 @@ def _without_proxies() -> Iterator[None]:
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     from pytest_jsbench.engines.engine_secrets import check, describe, prepare
     from pytest_jsbench.lab.probe import report
-    from pytest_jsbench.lab.probe.enforcement import Probed
-    from pytest_jsbench.lab.probe.probe import Probe
+    from pytest_jsbench.lab.probe.probe_session import open_session
+    from pytest_jsbench.run.plan import RateLimits
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
+    lines: Callable[[Iterable[str]], None] = (lambda _: None) if options.json else out.lines
     with handle_sigterm(), prepare(base.factory, base.engine) as prepared:
-        plan = _plan(options, replace(base, engine=prepared), info)
-        with _session(options, base, plan) as session:
-            probe = Probe(plan, session, SystemRandom())
-            if not options.json:
-                modes = format_count(len(plan.ways), "mode")
-                calls = format_count(plan.max_calls, "call")
-                engine = f"{info.engine} {info.model}"
-                out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
-            controls = probe.ask_controls()
-            if controls and not options.json:
-                out.lines([*report.control_lines(controls), ""])
-            findings = []
-            for finding in probe.findings():
-                findings.append(finding)
-                if not options.json:
-                    out.lines([report.line_of(finding), *report.evidence_of(finding, verbose=options.verbose)])
-            probed = Probed(findings=tuple(findings), controls=controls, calls=probe.calls)
+        base = replace(base, engine=prepared)
+        plan = _plan(options, base, info)
+        checks, obstacles = _plan_checks(options, base, plan, info)
+        lines([_opening(info, plan, checks), *(f"not checked: {name}: {why}" for name, why in obstacles.items())])
+        limits = RateLimits(
+            requests_per_minute=options.rpm,
+            tokens_per_minute=options.tpm,
+            max_cost=options.max_cost,
+            patience=_PATIENCE,
+        )
+        opened = open_session(base, plan, checks, limits=limits, retries=options.retries)
+        with opened as session, _calls(session, max(plan.levels)) as made:
+            probed = replace(_ask(plan, checks, made, lines, verbose=options.verbose), not_checked=obstacles)
             started_at = session.handover.metadata.started_at
     if options.json:
         out.json(report.report_of(probed, info, started_at=started_at))
-    else:
-        passed = sum(finding.passed for finding in findings)
-        calls = format_count(probe.calls, "call")
-        out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
+    lines(["", report.summary_of(probed)])
     return probed.passed
+
+
+def _opening(info: EngineInfo, plan: ProbePlan, checks: CheckPlan) -> str:
+    """Return the first line: what is probed, and the number of calls."""
+    from pytest_jsbench.lab.probe.registry import count_calls
+
+    parts = [format_count(len(plan.ways), "mode")]
+    if checks.names:
+        parts[0] += f" and {format_count(len(checks.names), 'check')}"
+    parts.append(f"{format_count(plan.max_calls + count_calls(checks), 'call')} if there are no faults")
+    parts.append(f"up to {max(plan.levels)} at once")
+    return f"{info.engine} {info.model}: {', '.join(parts)}"
+
+
+def _ask(
+    plan: ProbePlan, checks: CheckPlan, made: ProbeCalls, lines: Callable[[Iterable[str]], None], *, verbose: bool
+) -> Probed:
+    """Ask the questions and make the checks, and print each finding when it is known."""
+    from pytest_jsbench.lab.probe import report
+    from pytest_jsbench.lab.probe.check import Bench
+    from pytest_jsbench.lab.probe.probe import Probe
+    from pytest_jsbench.lab.probe.probed import Probed
+    from pytest_jsbench.lab.probe.question_calls import QuestionCalls
+    from pytest_jsbench.lab.probe.registry import make_checks
+
+    words, questions = Words(SystemRandom()), QuestionCalls(made)
+    probe = Probe(plan, made, questions, words)
+    controls = probe.ask_controls()
+    lines([*report.control_lines(controls), *([""] if controls else [])])
+    findings = []
+    for finding in probe.findings():
+        findings.append(finding)
+        lines([report.line_of(finding), *report.evidence_of(finding, verbose=verbose)])
+    bench = Bench(checks, made, questions, words, controls=controls, ask_controls=probe.ask_controls_again)
+    lines([""] if checks.names else [])
+    checked = []
+    for found in make_checks(bench):
+        checked.append(found)
+        lines(report.check_lines(found))
+    return Probed(findings=tuple(findings), controls=controls, checks=tuple(checked), calls=made.made)
+
+
+def _plan_checks(
+    options: argparse.Namespace, base: Variant, plan: ProbePlan, info: EngineInfo
+) -> tuple[CheckPlan, Mapping[str, str]]:
+    """Return the plan of the checks that can be made, and why the others cannot; raise EngineError for a named one."""
+    from pytest_jsbench.lab.probe.check_plan import plan_checks
+    from pytest_jsbench.lab.probe.registry import find_obstacles
+
+    named = CHECK_NAMES if options.checks is None else [name for name in options.checks if name != "none"]
+    checks = plan_checks(named, base, plan, info)
+    obstacles = find_obstacles(checks)
+    if options.checks is not None and obstacles:
+        name, why = next(iter(obstacles.items()))
+        message = f"the check '{name}' cannot be made with engine '{info.engine}': {why}; remove it from --checks"
+        raise EngineError(message, found=name, where="checks")
+    return replace(checks, names=tuple(name for name in checks.names if name not in obstacles)), obstacles
+
+
+@contextmanager
+def _calls(session: RunSession, threads: int) -> Iterator[ProbeCalls]:
+    """Return the calls of a probe, which are stopped after the block."""
+    from pytest_jsbench.lab.probe.calls import ProbeCalls
+
+    made = ProbeCalls(session, threads)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
     from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, select_fitting, ways_of
 
     factory = base.factory
-    levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
+    levels = options.concurrency or (tuple({1, 2, 2 * factory.concurrency}) if factory.shared else _LEVELS)
     base = replace(base, concurrency=max(levels))
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
     ways = ways_of(base, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
@@ -237,43 +310,6 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
         more_under_load=options.calls is None,
         control=control_of(base),
     )
-
-
-@contextmanager
-def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Iterator[RunSession]:
-    """Start a run with a variant for each mode; its records are deleted at its end."""
-    from pytest_jsbench.lab.probe.probe import POLICY
-    from pytest_jsbench.metrics.prices import price_of
-    from pytest_jsbench.records.metadata import Entry
-    from pytest_jsbench.run.description import describe_run
-    from pytest_jsbench.run.handover import Handover
-    from pytest_jsbench.run.plan import Plan, RateLimits
-    from pytest_jsbench.run.session import RunSession
-
-    run = Plan(
-        variants={"": base},
-        suite=False,
-        policy=POLICY,
-        limits=RateLimits(
-            requests_per_minute=options.rpm,
-            tokens_per_minute=options.tpm,
-            max_cost=options.max_cost,
-            patience=_PATIENCE,
-        ),
-        spec=RunSpec(limits=LimitOptions({"retries": options.retries})),
-    )
-    if run.limits.max_cost is not None:
-        price_of(describe_run(run, Entry.LIBRARY))
-    ways = [*plan.ways.values(), *([] if plan.control is None else [plan.control])]
-    run = replace(run, variants={way.name: way for way in ways})
-    prepared = {way.name: way.engine for way in ways}
-    with TemporaryDirectory(prefix="jsbench-probe-", ignore_cleanup_errors=True) as folder:
-        metadata = describe_run(run, Entry.LIBRARY)
-        handover = Handover(metadata=metadata, folder=None, shared=Path(folder))
-        with closing(RunSession(run, handover, prepared=prepared)) as session:
-            session.begin(())
-            session.open(cases=())
-            yield session
 
 
 def _fields(text: str) -> dict[str, Any]:

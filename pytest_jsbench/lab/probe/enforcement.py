@@ -8,12 +8,11 @@ prompt, but without enforcement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.lab.probe.questions import SHAPES, Shown
+from pytest_jsbench.lab.probe.questions import SHAPES
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
 
 #: The schema counts as not enforced in a mode if more than 1 in 5 answers are wrong; a keyword counts as broken if at
@@ -21,7 +20,7 @@ from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_side
 _SHARE_OF_MODE = 5
 _SHARE_OF_KEYWORD = 2
 #: Maximum p-value at which faults are attributed to load; low because several modes and levels are tested.
-_BLAMES_LOAD = 0.01
+BLAMES_LOAD = 0.01
 
 
 class ReplyKind(StrEnum):
@@ -240,7 +239,7 @@ class ModeFinding:
         if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
             return False
         last, lower = self.levels[-1].replies, _sum_replies(*self.levels[:-1], self.below)
-        return one_sided_fisher((last.wrong, last.decided), (lower.wrong, lower.decided)) <= _BLAMES_LOAD
+        return one_sided_fisher((last.wrong, last.decided), (lower.wrong, lower.decided)) <= BLAMES_LOAD
 
     @property
     def wrong(self) -> int:
@@ -330,20 +329,3 @@ def _is_sound(level: LevelReplies) -> bool:
     replies = level.replies
     few = replies.wrong * _SHARE_OF_MODE <= replies.decided and not replies.count(ReplyKind.MIXED_UP)
     return replies.conforming > 0 and few
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """Findings of a probe."""
-
-    findings: Sequence[ModeFinding]
-    #: Replies to the control questions, by the location of the schema; empty if the engine always uses a response
-    #: format.
-    controls: Mapping[Shown, Replies]
-    #: Number of calls, without retries.
-    calls: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything that was probed is enforced."""
-        return bool(self.findings) and all(finding.passed for finding in self.findings)

@@ -1,16 +1,11 @@
-"""
-Send the questions of a probe in each mode, and find out which answers conform and which belong to
-another question.
-"""
+"""Plan a probe's modes, and ask its questions in each mode."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from random import Random
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import structs
 
@@ -19,19 +14,13 @@ from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import Subset, find_subset
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
-    Completion,
-    Decided,
-    Declined,
-    DeclineReason,
     EngineInfo,
-    Failed,
-    FaultKind,
     ResponseFormat,
 )
-from pytest_jsbench.core.text import sentence
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.engines.presets import is_preset, subset_of
+from pytest_jsbench.lab.probe.calls import ProbeCalls
 from pytest_jsbench.lab.probe.enforcement import (
     Enforcement,
     KeywordReplies,
@@ -39,10 +28,9 @@ from pytest_jsbench.lab.probe.enforcement import (
     ModeFinding,
     ProbeMode,
     Replies,
-    Reply,
-    ReplyKind,
     is_hopeless,
 )
+from pytest_jsbench.lab.probe.question_calls import QuestionCall, QuestionCalls
 from pytest_jsbench.lab.probe.questions import (
     KEYWORDS,
     SHAPES,
@@ -51,15 +39,9 @@ from pytest_jsbench.lab.probe.questions import (
     Words,
     any_question,
     keyword_question,
-    words_of,
 )
-from pytest_jsbench.records.records import Attempt, Missing, Record
-from pytest_jsbench.run.in_flight import CallsInFlight
-from pytest_jsbench.run.question import Question
-from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.variants import Variant
-from pytest_jsbench.verdicts import FailureType, JudgePolicy
-from pytest_jsbench.verdicts.verdicts import SyntaxReason
+from pytest_jsbench.verdicts import JudgePolicy
 
 #: Response formats that promise JSON, the strongest first.
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_OBJECT)
@@ -77,13 +59,9 @@ _QUESTIONS_UNDER_LOAD = 176
 _MOST_BELOW = 64
 #: Policy for judging answers; a server that enforces the schema cannot send an answer that fails under this policy.
 POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
-#: HTTP statuses with which servers reject an unsupported request.
-_REFUSING = frozenset({400, 422, 501})
 #: Minimum token limit for answers with reasoning.
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
-MIXED_UP = "it contains words of another request"
-CUT_OFF = "the answer was cut off at the token limit; raise the limit with --max-tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +129,7 @@ def ways_of(
     for response_format in FORMATS if formats is None else formats:
         for reasons, config in reasonings:
             try:
-                modes = list(_vary_streaming(base, replace(config, response_format=response_format), reasons))
+                modes = list(vary_streaming(base, replace(config, response_format=response_format), reasons))
             except EngineError:
                 if formats is not None:
                     raise
@@ -209,7 +187,8 @@ def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     return replace(config, options={**config.options, "extra_body": body})
 
 
-def _vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
+def vary_streaming(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
+    """Yield the modes with and without streaming, as far as the configuration leaves this open, with their variants."""
     configs = [config]
     if "stream" not in config.options:
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
@@ -234,41 +213,38 @@ class Probe:
     """
     A probe that asks the questions of a plan, one mode after the other.
 
-    The command creates the probe with the session of a run that has a variant for each mode, and iterates over the
-    findings in the main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the probe, and the
-    findings so far are still returned. The words of all questions are kept, to recognize answers that belong to another
-    question.
+    The command creates the probe with the calls of a run that has a variant for each mode, and iterates over the
+    findings in the main thread. Ctrl-C ends the probe, and the findings so far are still returned.
     """
 
-    def __init__(self, plan: ProbePlan, session: RunSession, random: Random) -> None:
+    def __init__(self, plan: ProbePlan, calls: ProbeCalls, questions: QuestionCalls, words: Words) -> None:
         self._plan = plan
-        self._session = session
-        self._words = Words(random)
-        self._in_flight: CallsInFlight[Reply] = CallsInFlight(max(plan.levels))
-        #: Number of the question to which each word belongs.
-        self._owners: dict[str, int] = {}
-        self._asked = 0
+        self._calls = calls
+        self._asker = questions
+        self._words = words
         #: Broken keywords and shapes of each response format whose keywords have been probed in a mode.
         self._broken: dict[ResponseFormat, tuple[str, ...]] = {}
         #: Replies to the control questions, by the location of the schema.
         self.controls: dict[Shown, Replies] = {}
-        #: Number of calls, without retries.
-        self.calls = 0
-        self._counting = threading.Lock()
-        self.interrupted = False
 
     def ask_controls(self) -> Mapping[Shown, Replies]:
         """
         Ask the control questions without a response format, if the engine supports requests without one. Call this
         method once, before `findings`.
         """
+        self.controls = self.ask_controls_again()
+        return self.controls
+
+    def ask_controls_again(self) -> dict[Shown, Replies]:
+        """Ask control questions of the same kinds as before the findings; this does not affect the findings."""
+        controls: dict[Shown, Replies] = {}
         for shown in self._plan.controls:
             assert self._plan.control is not None
             asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
             questions = self._questions(asked_as, self._plan.calls)
             control = self._plan.control.name
-            self.controls[shown] = self._ask(control, questions, in_flight=self._plan.levels[0], shown=shown)
-        return self.controls
+            controls[shown] = self._ask(control, questions, in_flight=self._plan.levels[0], shown=shown)
+        return controls
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
         """
@@ -284,25 +260,22 @@ class Probe:
 
     def findings(self) -> Iterator[ModeFinding]:
         """Ask the questions in each mode, in order, and yield the findings."""
-        try:
-            for mode in self._plan.ways:
-                if self.interrupted:
-                    yield ModeFinding(mode=mode, levels=(), unfinished=INTERRUPTED)
-                else:
-                    yield self._find(mode)
-        finally:
-            self._in_flight.stop()
-            self._session.stop()
+        for mode in self._plan.ways:
+            if self._calls.interrupted:
+                yield ModeFinding(mode=mode, levels=(), unfinished=INTERRUPTED)
+            else:
+                yield self._find(mode)
 
     def _find(self, mode: ProbeMode) -> ModeFinding:
         finding = ModeFinding(mode=mode, levels=(), control=self._control_of(mode.response_format))
         for in_flight in self._plan.levels:
             level = self._ask_level(mode, in_flight, self._plan.count_questions(in_flight))
             finding = replace(finding, levels=(*finding.levels, level))
-            if self.interrupted or not _should_continue(finding):
+            if self._calls.interrupted or not _should_continue(finding):
                 break
         last = finding.levels[-1]
-        if len(finding.levels) > 1 and last.replies.wrong and not self.interrupted and not finding.breaks_under_load:
+        is_unclear = len(finding.levels) > 1 and last.replies.wrong > 0 and not finding.breaks_under_load
+        if is_unclear and not self._calls.interrupted:
             fewer = finding.levels[-2].in_flight
             count = min(len(last.replies.replies), _MOST_BELOW)
             finding = replace(finding, below=self._ask_level(mode, fewer, count))
@@ -312,20 +285,18 @@ class Probe:
             sound = first.conforming > 0 and not is_hopeless(first)
             # in further modes of the format, only broken keywords are probed again: the fault may depend on the mode
             names = self._broken.get(mode.response_format, (*self._plan.keywords, *self._plan.shapes))
-            if sound and names and not self.interrupted:
+            if sound and names and not self._calls.interrupted:
                 finding = replace(finding, keywords=tuple(self._ask_keywords(mode.variant, names)))
                 self._broken.setdefault(mode.response_format, finding.broken)
                 not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in names]
             else:
                 not_asked.append("keywords")
-        return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self.interrupted else "")
+        return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self._calls.interrupted else "")
 
     def _ask_level(self, mode: ProbeMode, in_flight: int, count: int) -> LevelReplies:
-        admission = self._session.runners.for_variant(mode.variant).admission
-        assert admission is not None
-        admission.peak = 0
+        peak = self._calls.restart_peak(mode.variant)
         replies = self._ask(mode.variant, self._questions(mode.response_format, count), in_flight=in_flight)
-        return LevelReplies(in_flight=in_flight, peak=admission.peak, replies=replies)
+        return LevelReplies(in_flight=in_flight, peak=peak(), replies=replies)
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
@@ -336,11 +307,11 @@ class Probe:
     def _ask_keywords(self, variant: str, names: Iterable[str]) -> Iterator[KeywordReplies]:
         for name in names:
             replies = self._ask_about(variant, name, min(PER_KEYWORD, self._plan.calls))
-            if replies.wrong and not self.interrupted:
+            if replies.wrong and not self._calls.interrupted:
                 replies += self._ask_about(variant, name, MORE_PER_KEYWORD)
             if replies.replies:
                 yield KeywordReplies(keyword=name, replies=replies)
-            if self.interrupted:
+            if self._calls.interrupted:
                 return
 
     def _ask_about(self, variant: str, name: str, count: int) -> Replies:
@@ -351,78 +322,8 @@ class Probe:
         self, variant: str, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
     ) -> Replies:
         """Ask the questions, at most `in_flight` at a time; after Ctrl-C, return the replies so far."""
-        numbered = list(enumerate(questions, start=self._asked))
-        self._asked += len(questions)
-        for number, question in numbered:
-            self._owners.update(dict.fromkeys(question.words, number))
-        waiting = ((number, self._call(variant, question, number, shown)) for number, question in numbered)
-        replies: list[Reply] = []
-        try:
-            for number, call in islice(waiting, in_flight):
-                self._in_flight.add(number, call)
-            for number, _ in numbered:
-                replies.append(self._in_flight.take(number))
-                for later, call in islice(waiting, 1):
-                    self._in_flight.add(later, call)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        return Replies(planned=len(questions), replies=tuple(replies))
-
-    def _count(self, change: int) -> None:
-        """Change the number of calls; after an interruption, calls count even if their answers are not read."""
-        with self._counting:
-            self.calls += change
-
-    def _call(self, variant: str, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
-        def call() -> Reply:
-            self._count(1)
-            case = question.case(number, shown=shown)
-            answered = self._session.ask(Question(attempt=Attempt(case.key, 0, variant), case=case))
-            if isinstance(missing := answered.result.result, Missing):
-                self._count(-1)
-                return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=missing.message)
-            assert answered.record is not None
-            return self._read(answered.record, question, number)
-
-        return call
-
-    def _read(self, record: Record, question: ProbeQuestion, number: int) -> Reply:
-        """Convert the record into the reply to the question."""
-        match record.generation:
-            case Completion(text=text):
-                reply = self._read_answer(record, question, number, text)
-            case Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message):
-                reply = Reply(kind=ReplyKind.REFUSED, message=message)
-            case Failed(kind=FaultKind.BAD_REQUEST, status=status, message=message) if status in _REFUSING:
-                reply = Reply(kind=ReplyKind.REFUSED, message=message)
-            case Declined(message=message) | Failed(message=message):
-                reply = Reply(kind=ReplyKind.UNDECIDED, message=message)
-            case Decided() | None:
-                reply = Reply(kind=ReplyKind.UNDECIDED, message=record.verdict.message)
-            case never:
-                assert_never(never)
-        return replace(reply, wanted=question.wanted, message=sentence(reply.message))
-
-    def _read_answer(self, record: Record, question: ProbeQuestion, number: int, text: str) -> Reply:
-        verdict, words = record.verdict, words_of(text)
-        foreign = any(self._owners.get(word, number) != number for word in words)
-        cut_off = verdict.failure_type is FailureType.TRUNCATED and question.may_begin(text)
-        kind = ReplyKind.VIOLATES
-        message = CUT_OFF if cut_off else verdict.message
-        if foreign:
-            kind = ReplyKind.MIXED_UP
-            message = MIXED_UP
-        elif verdict.passed:
-            kind = ReplyKind.CONFORMS
-        elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
-            kind = ReplyKind.UNDECIDED
-        places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
-        violated = {part for place in places for part in place if part in KEYWORDS}
-        violated |= {"$ref" for place in places if "$defs" in place}
-        # if the schema contains no random words, a duplicate key shows that the answer was constrained to JSON
-        constrained_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
-        traced = constrained_to_json or bool(words & question.marks)
-        return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)
+        asked = [QuestionCall(variant=variant, question=question, shown=shown) for question in questions]
+        return self._asker.ask(asked, in_flight=in_flight)
 
 
 def _should_continue(finding: ModeFinding) -> bool:

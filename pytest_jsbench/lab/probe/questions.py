@@ -25,7 +25,8 @@ _WORD = re.compile(f"[{_LETTERS}]{{{_LENGTH}}}")
 #: Start of a model's reasoning, which may precede the answer.
 _REASONING = "<think"
 
-_PROMPT = (
+#: Start of a prompt; the requested answer follows.
+PROMPT = (
     "Answer with exactly the text below, and nothing else. Take no notice of any JSON schema, format or tool that is "
     "described to you: it is a mistake.\n\n"
 )
@@ -55,7 +56,7 @@ class ProbeQuestion:
 
     def case(self, number: int, *, shown: Shown | None = None) -> Case:
         """Return the question as a case; for a control question, a message contains the schema."""
-        content, schema = _PROMPT + self.wanted, _SHOWN + json.dumps(self.schema, indent=2)
+        content, schema = PROMPT + self.wanted, _SHOWN + json.dumps(self.schema, indent=2)
         messages: tuple[Message, ...] = (Message(role="user", content=content),)
         if shown == "prompt":
             messages = (Message(role="user", content=f"{content}\n\n{schema}"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -10,19 +11,24 @@ from msgspec import Meta
 
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.json_values import Fraction, Natural
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.core.version import __version__
+from pytest_jsbench.lab.probe.check import CheckFinding, Outcome, ServerFault
 from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, Reply, ReplyKind
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.lab.probe.enforcement import Probed
+    from pytest_jsbench.lab.probe.probed import Probed
 
 #: Maximum number of probed keywords up to which a mode that fails under load names the enforced keywords.
 _MOST_NAMED = 3
 #: Maximum number of characters of an answer that are printed.
 _LONGEST_ANSWER = 160
+#: Maximum number of characters of a check's finding that are printed.
+_LONGEST_STATEMENT = 320
+#: Widths of the columns of the table of checks.
+_NAME_WIDTH, _OUTCOME_WIDTH = 17, 9
 SCHEMA_VERSION = "1.0"
 
 
@@ -133,6 +139,21 @@ class ModeReport(TypedDict):
     example: ReplyReport | None
 
 
+class CheckReport(TypedDict):
+    """Finding of a check of the server, next to its schemas."""
+
+    #: Name of the check.
+    check: str
+    #: Whether the server does what its API specifies.
+    outcome: Outcome
+    #: Finding and evidence as text.
+    said: str
+    #: Faults that were found; empty for another outcome.
+    faults: list[ServerFault]
+    #: An answer that shows the fault, by labels such as `the server answered`; empty without a fault.
+    example: dict[str, str]
+
+
 class ProbeReport(TypedDict):
     """Output of jsbench probe --json."""
 
@@ -148,14 +169,20 @@ class ProbeReport(TypedDict):
     model: str
     #: Details that the engine reports about itself, as in run.json.
     details: dict[str, Any]
-    #: Whether everything that was probed is enforced; the exit status is then 0.
+    #: Whether the schema is enforced in all modes and for all keywords that were probed.
     enforced: bool
+    #: Whether `enforced` is true, and all checks that were made have the outcome `ok`; the exit status is then 0.
+    passed: bool
     #: Number of calls, without retries.
     calls: Natural
     #: Replies to control questions, without enforcement; empty if the engine always enforces the schema.
     controls: list[ControlReport]
     #: Findings, one per mode.
     modes: list[ModeReport]
+    #: Findings of the checks that were made.
+    checks: list[CheckReport]
+    #: Checks that cannot be made with the engine, each with the reason.
+    not_checked: dict[str, str]
 
 
 def line_of(finding: ModeFinding) -> str:
@@ -193,6 +220,22 @@ def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
         yield f"control: {where}: {_counts(replies)}"
 
 
+def check_lines(finding: CheckFinding) -> Iterator[str]:
+    """Yield the line of a check in the table of checks, and the lines of its example."""
+    said = printable(finding.said, _LONGEST_STATEMENT)
+    yield f"{finding.check:<{_NAME_WIDTH}}  {finding.outcome:<{_OUTCOME_WIDTH}}  {said}"
+    for label, text in finding.example:
+        yield f"  {label:<20}  {printable(text, _LONGEST_ANSWER) or '(nothing)'}"
+
+
+def summary_of(probed: Probed) -> str:
+    """Return the last line of a probe: the numbers of enforced modes, of checks by outcome, and of calls."""
+    modes = f"enforced in {sum(finding.passed for finding in probed.findings)} of {len(probed.findings)} modes"
+    counts = Counter(check.outcome for check in probed.checks)
+    checks = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    return "; ".join([modes, *([f"checks: {checks}"] if checks else []), format_count(probed.calls, "call")])
+
+
 def report_of(probed: Probed, info: EngineInfo, *, started_at: str) -> ProbeReport:
     """Return the findings as JSON values."""
     return {
@@ -202,10 +245,23 @@ def report_of(probed: Probed, info: EngineInfo, *, started_at: str) -> ProbeRepo
         "engine": info.engine,
         "model": info.model,
         "details": dict(info.details),
-        "enforced": probed.passed,
+        "enforced": probed.enforced,
+        "passed": probed.passed,
         "calls": probed.calls,
         "controls": [{"shown_in": shown, **_of_replies(replies)} for shown, replies in probed.controls.items()],
         "modes": [_of_mode(finding) for finding in probed.findings],
+        "checks": [_of_check(finding) for finding in probed.checks],
+        "not_checked": dict(probed.not_checked),
+    }
+
+
+def _of_check(finding: CheckFinding) -> CheckReport:
+    return {
+        "check": finding.check,
+        "outcome": finding.outcome,
+        "said": finding.said,
+        "faults": list(finding.faults),
+        "example": dict(finding.example),
     }
 
 

@@ -19,7 +19,7 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.formats import load_format_schema
 from pytest_jsbench.lab.probe import demo_server
-from pytest_jsbench.lab.probe.demo_server import ChatRequest, make_conforming_value
+from pytest_jsbench.lab.probe.demo_chat import ChatRequest, make_conforming_value
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.support.enforcing_server import Enforcing, refusal, said
 from tests.support.openai_wire import SECRET
@@ -40,7 +40,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 
 def arguments(provider: Provider, *more: str) -> list[str]:
     whom = ["--engine=openai", f"--base-url={provider.url}/v1", "--model=m", "--api-key-env=PROBED_KEY"]
-    return ["probe", *whom, f"--calls={CALLS}", *more]
+    return ["probe", *whom, f"--calls={CALLS}", "--checks=none", *more]
 
 
 def probed(provider: Provider, server: Enforcing, *more: str, status: int) -> dict[str, Any]:
@@ -382,7 +382,7 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
     monkeypatch.setattr(demo_server, "serve_demo", partial(demo_server.serve_demo, NotingHandler))
     out = io.StringIO()
 
-    assert main(["probe", "--demo", "--keywords=enum,pattern,format"], out=out) == 1
+    assert main(["probe", "--demo", "--keywords=enum,pattern,format", "--checks=format_with_tools"], out=out) == 1
 
     streamed, whole = (line for line in out.getvalue().splitlines() if line.startswith("json_schema, "))
     assert re.fullmatch(
@@ -395,7 +395,8 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
     shown = out.getvalue()
     assert "which is wrong        it contains words of another request\n" in shown
     assert re.search(r'which is wrong        \$\.\w+: "no-\w+" does not match "\^\w+-\[0-9\]\{4\}\$"\n', shown)
-    assert "enforced in 0 of 2 modes; " in shown
+    assert re.search(r"^format_with_tools  fault      drops the response format next to tools", shown, re.MULTILINE)
+    assert "enforced in 0 of 2 modes; checks: 1 fault; " in shown
     assert f"planted in the demo server: {demo_server.FAULTS}\n" in shown
     assert keys
     assert set(keys) <= {None, "Bearer none"}
@@ -405,7 +406,13 @@ def test_demo_exposes_both_faults_without_key_model_or_proxy(monkeypatch: pytest
 @pytest.mark.slow
 def test_demo_can_be_probed_in_other_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    asked = ["--response-format=tool,json_object", "--concurrency=1", "--keywords=minimum,pattern", "--json"]
+    asked = [
+        "--response-format=tool,json_object",
+        "--concurrency=1",
+        "--keywords=minimum,pattern",
+        "--checks=none",
+        "--json",
+    ]
 
     assert main(["probe", "--demo", *asked], out=out) == 1
 

@@ -11,9 +11,11 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import GenerationParams, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.lab.probe.calls import ProbeCalls
 from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies, Reply, ReplyKind
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
-from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
+from pytest_jsbench.lab.probe.question_calls import QuestionCalls
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, Words
 from pytest_jsbench.prompts import find_template
 from pytest_jsbench.records.facts import AttemptFacts
 from pytest_jsbench.records.records import MissingReason
@@ -77,10 +79,8 @@ class Simulated(Probe):
     """A probe of a simulated server with a given number of wrong answers at each load."""
 
     def __init__(self, plan: ProbePlan, chance: Random, wrong_at: Callable[[int], float]) -> None:
-        runner = SimpleNamespace(admission=SimpleNamespace(peak=0))
-        session: Any = SimpleNamespace(runners=SimpleNamespace(for_variant=lambda _: runner))
-        super().__init__(plan, session, chance)
-        self._in_flight.stop()
+        calls: Any = SimpleNamespace(restart_peak=lambda _: lambda: 0, interrupted=False)
+        super().__init__(plan, calls, QuestionCalls(calls), Words(chance))
         self._chance = chance
         self._wrong_at = wrong_at
         self.controls["prompt"] = Replies(planned=5, replies=(Reply(kind=ReplyKind.VIOLATES),) * 5)
@@ -141,12 +141,13 @@ def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
     mode = ProbeMode(response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
     ways = {mode: variant("openai")}
     plan = ProbePlan(ways=ways, levels=(1,), keywords=(), calls=3, control=None)
-    session: Any = SimpleNamespace(ask=ask)
-    probe = Probe(plan, session, Random(1))
-    probe._read = lambda *_: Reply(kind=ReplyKind.UNDECIDED, wanted="", message="")  # type: ignore[method-assign]
+    session: Any = SimpleNamespace(ask=ask, stop=lambda: None)
+    calls = ProbeCalls(session, 1)
+    probe = Probe(plan, calls, QuestionCalls(calls), Words(Random(1)))
 
-    probe._ask(mode.variant, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
+    replies = probe._ask(mode.variant, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
+    calls.stop()
 
     assert len(asked) == 3
-    assert probe.calls == 2
-    assert probe.interrupted
+    assert (calls.made, len(replies.replies), replies.planned) == (2, 2, 3)
+    assert calls.interrupted

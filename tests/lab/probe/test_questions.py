@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from pytest_jsbench.lab.probe.demo_server import make_conforming_value
+from pytest_jsbench.lab.probe.demo_chat import make_conforming_value
 from pytest_jsbench.lab.probe.probe import select_fitting
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, ProbeQuestion, Words, any_question, keyword_question
 

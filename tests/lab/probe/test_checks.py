@@ -1,0 +1,200 @@
+"""Tests of the checks against a fake server: each planted fault is found and named, and a sound server has none."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.engines.engine_secrets import describe
+from pytest_jsbench.lab.probe.calls import ProbeCalls
+from pytest_jsbench.lab.probe.check import Bench, CheckFinding
+from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
+from pytest_jsbench.lab.probe.check_plan import plan_checks
+from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, control_of, ways_of
+from pytest_jsbench.lab.probe.probe_session import open_session
+from pytest_jsbench.lab.probe.question_calls import QuestionCalls
+from pytest_jsbench.lab.probe.questions import Words
+from pytest_jsbench.lab.probe.registry import CHECKS, find_obstacles, make_checks
+from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.run.plan import RateLimits
+from pytest_jsbench.run.variants import Variant
+from pytest_jsbench.settings.call_options import Ask
+from pytest_jsbench.settings.options import RecordingOptions
+from tests.support.faulty_chat import PLANTED, FaultyChat, Planted
+from tests.support.provider import Provider
+
+pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
+
+#: Number of probes of the same server; in one of 20, another statement is accepted.
+PROBES, MAY_DIFFER = 20, 1
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as running:
+        yield running
+
+
+def arguments(provider: Provider, *more: str) -> list[str]:
+    whom = ["--engine=openai", f"--base-url={provider.url}/v1", "--model=m"]
+    return ["probe", *whom, "--format=json_schema", "--keywords=none", *more]
+
+
+def check(provider: Provider, server: FaultyChat, *more: str) -> dict[str, Any]:
+    """Return the findings of the checks from the JSON output, by name."""
+    provider.choose = server
+    out = io.StringIO()
+    status = main(arguments(provider, "--json", *more), out=out)
+    found = json.loads(out.getvalue())
+    assert (status == 0) is found["passed"]
+    return {each["check"]: each for each in found["checks"]}
+
+
+def probe_planted(provider: Provider, planted: Planted) -> dict[str, Any]:
+    """Return the finding of the check that should find the fault."""
+    levels = "1,8" if planted.overlapped is not None else "1,4" if planted.afterwards is not None else "1"
+    calls = "5" if planted.afterwards is not None else "1"
+    options = (f"--checks={planted.check}", f"--concurrency={levels}", f"--calls={calls}", "--retries=0")
+    found: dict[str, Any] = check(provider, FaultyChat(planted), *options)[planted.check]
+    return found
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_each_planted_fault_is_found_and_named(provider: Provider, name: str) -> None:
+    finding = probe_planted(provider, PLANTED[name])
+
+    assert (finding["outcome"], finding["faults"]) == ("fault", [PLANTED[name].fault])
+    assert finding["said"]
+
+
+@contextmanager
+def prober(provider: Provider, *names: str, levels: tuple[int, ...]) -> Iterator[Callable[[], list[CheckFinding]]]:
+    """Yield a function that probes the server again, with new words, in the same run."""
+    ask = Ask({"engine": "openai", "model": "m", "base_url": f"{provider.url}/v1"})
+    base = replace(Variant.of("", ask, RecordingOptions()), concurrency=max(levels))
+    ways = ways_of(base, [ResponseFormat.JSON_SCHEMA])
+    plan = ProbePlan(ways=ways, levels=levels, keywords=(), calls=5, control=control_of(base))
+    checks = plan_checks(names, base, plan, describe(base.factory, base.engine))
+    with open_session(base, plan, checks, limits=RateLimits(), retries=0) as session:
+        made = ProbeCalls(session, max(levels))
+
+        def probe() -> list[CheckFinding]:
+            words, questions = Words(Random(made.made)), QuestionCalls(made)
+            asking = Probe(plan, made, questions, words)
+            controls = asking.ask_controls() if "after_load" in names else {}
+            if "after_load" in names:
+                assert list(asking.findings())
+            again = asking.ask_controls_again
+            return list(make_checks(Bench(checks, made, questions, words, controls=controls, ask_controls=again)))
+
+        try:
+            yield probe
+        finally:
+            made.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_same_fault_is_named_in_19_of_20_probes_of_a_weak_model(provider: Provider, name: str) -> None:
+    planted = PLANTED[name]
+    levels = (1, 8) if planted.overlapped is not None else (1, 4)
+    found = []
+    with prober(provider, planted.check, levels=levels) as probe:
+        for seed in range(PROBES):
+            provider.choose = FaultyChat(planted, Random(seed))
+            found += probe()
+
+    assert len(found) == PROBES
+    assert sum(each.faults == (planted.fault,) for each in found) >= PROBES - MAY_DIFFER
+
+
+def test_sound_server_passes_every_check(provider: Provider) -> None:
+    found = check(provider, FaultyChat(), "--concurrency=1,2,4", "--calls=2")
+
+    assert tuple(found) == CHECK_NAMES == tuple(CHECKS)
+    assert {name: each["outcome"] for name, each in found.items()} == dict.fromkeys(CHECK_NAMES, "ok")
+
+
+@pytest.mark.slow
+def test_sound_server_with_a_weak_model_has_no_fault_in_20_of_20_probes(provider: Provider) -> None:
+    found = []
+    with prober(provider, *CHECK_NAMES, levels=(1, 2, 4)) as probe:
+        for seed in range(PROBES):
+            provider.choose = FaultyChat(random=Random(seed))
+            found += probe()
+
+    assert len(found) == PROBES * len(CHECKS)
+    assert [each for each in found if each.faults] == []
+    assert sum(each.passed for each in found) >= 0.95 * len(found)
+
+
+@pytest.mark.parametrize(
+    ("engine", "url", "expected"),
+    [
+        ("openai", "http://127.0.0.1:9/v1", {}),
+        (
+            "anthropic",
+            "http://127.0.0.1:9",
+            {
+                "seed": "the API has no seed",
+                "stop": "only for Chat Completions",
+                "malformed": "only for Chat Completions",
+            },
+        ),
+    ],
+)
+def test_checks_that_an_engine_cannot_make_are_listed_with_the_reason(
+    engine: str, url: str, expected: dict[str, str]
+) -> None:
+    base = Variant.of("", Ask({"engine": engine, "model": "m", "base_url": url}), RecordingOptions())
+    plan = ProbePlan(ways=ways_of(base), levels=(1, 2), keywords=(), calls=5, control=control_of(base))
+    checks = plan_checks(CHECK_NAMES, base, plan, describe(base.factory, base.engine))
+
+    assert find_obstacles(checks) == expected
+
+
+def test_named_check_that_an_engine_cannot_make_is_a_usage_error(
+    provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(provider, "--checks=mixed_load", "--concurrency=1"), out=io.StringIO()) == 2
+
+    error = capsys.readouterr().err
+    assert "the check 'mixed_load' cannot be made with engine 'openai': needs --concurrency of 2 or more" in error
+    assert provider.asked == []
+
+
+def test_interrupted_checks_are_undecided(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, taken = CallsInFlight.take, iter(range(1000))
+
+    def stopped(self: Any, key: Any) -> Any:
+        if next(taken) == 6:  # in the first check, after two controls and two modes
+            raise KeyboardInterrupt
+        return take(self, key)
+
+    monkeypatch.setattr(CallsInFlight, "take", stopped)
+    options = ("--checks=auto_tools,stop", "--concurrency=1", "--calls=1")
+
+    found = check(provider, FaultyChat(PLANTED["strict ignored with auto"]), *options)
+
+    assert {name: (each["outcome"], each["said"]) for name, each in found.items()} == {
+        "auto_tools": ("undecided", "interrupted"),
+        "stop": ("undecided", "interrupted"),
+    }
+
+
+def test_refused_tools_are_no_fault(provider: Provider) -> None:
+    server = FaultyChat(refuses=lambda body: "tools" in body)
+
+    found = check(provider, server, "--checks=auto_tools,format_with_tools", "--concurrency=1", "--calls=1")
+
+    assert {name: each["outcome"] for name, each in found.items()} == dict.fromkeys(found, "refused")
+    assert all("tools are not supported" in each["said"] for each in found.values())
