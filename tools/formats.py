@@ -261,11 +261,13 @@ def run() -> dict[str, Any]:
     pair |= {"required": required, "properties": {name: pair["properties"][name] for name in own}}
     figures["properties"] = {name: {"$ref": f"#/properties/{name}"} for name in figures["properties"]} | metrics_of
     parts: dict[str, Any] = {"figures": {**figures, "description": sentence(VariantFigures.__doc__ or "")}}
-    for name, added in (("run", made.of(FinishedRun)["properties"]), ("variant", {})):
+    finished: dict[str, Any] = made.of(FinishedRun)
+    nothing: dict[str, Any] = {"properties": {}, "required": []}
+    for name, added in (("run", finished), ("variant", nothing)):
         shared = records()["$defs"][name]
-        described = {**added, **shared["properties"]}
+        described = {**added["properties"], **shared["properties"]}
         del described["plan"]
-        there = [*added, *(each for each in shared["required"] if each in described)]
+        there = [*added["required"], *(each for each in shared["required"] if each in described)]
         parts[name] = {"type": "object", "required": there, "properties": described}
     named = head(f"run:{RUN_VERSION}", "run.json", RunFile.__doc__)
     return {**named, **file, "$defs": {"metrics": metrics(), **parts}}
