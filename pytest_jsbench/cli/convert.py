@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import format_count, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import run_json
+from pytest_jsbench.reports import baselines, run_json
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_files import find
 
@@ -87,8 +87,8 @@ def add_report(commands: Any) -> None:
 
 def _baseline(options: argparse.Namespace, out: Output) -> bool:
     run, outcomes = run_json.with_cases(options.run)
-    data = run_json.baseline_to_dict(print_warnings(run), outcomes)
-    write_atomically(options.output, run_json.baseline_to_text(data), shared=True)
+    data = baselines.baseline_to_dict(print_warnings(run), outcomes)
+    write_atomically(options.output, baselines.baseline_to_text(data), shared=True)
     whose = f"{printable(run.backend)} {printable(run.label)}"
     out.write(f"{options.output}: {format_count(len(outcomes), 'case')} of {whose}\n")
     return True
@@ -112,7 +112,7 @@ def _report(options: argparse.Namespace, out: Output) -> bool:
     comparisons = {}
     if options.baseline is not None:
         baseline, _ = run_json.with_cases(options.baseline)
-        comparisons = run_json.against(print_warnings(baseline), run.metadata, summary)
+        comparisons = baselines.against(print_warnings(baseline), run.metadata, summary)
     report.write(options.output, run, summary, run_json.read_gates(options.run, run), comparisons)
     out.write(f"{options.output}\n")
     return True

@@ -131,7 +131,8 @@ class EvaluatedRun(Run):
 
     def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
         """Return the comparison with another run for each variant; without variants, the only key is an empty text."""
-        from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
+        from pytest_jsbench.reports.baselines import against
+        from pytest_jsbench.reports.run_json import evaluation_of, with_cases
 
         with argument_names_in_errors():
             if isinstance(baseline, Run):

@@ -141,7 +141,8 @@ class Expectations:
             listed = {"quarantine": quarantine, "keys": frozenset(keys)}
         if path is None:
             return cls(gates=gates, **listed)
-        from pytest_jsbench.reports.run_json import counterparts, with_cases
+        from pytest_jsbench.reports.baselines import counterparts
+        from pytest_jsbench.reports.run_json import with_cases
 
         with errors_about("--jsbench-baseline"):
             baseline, outcomes = with_cases(path)
@@ -159,7 +160,7 @@ class Expectations:
     def decide(self, run: Run, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate; quarantined cases are left out of both."""
         from pytest_jsbench.metrics.gates import check_all
-        from pytest_jsbench.reports.run_json import against
+        from pytest_jsbench.reports.baselines import against
 
         report = deciding = None
         left_out: Collection[CaseKey] = ()

@@ -29,9 +29,10 @@ from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, names_with_bou
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.setting_differences import SettingDifference, differences
+from pytest_jsbench.reports.baselines import kept_of_run
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
-from pytest_jsbench.reports.run_json import Evaluation, each_run, kept_of_run, read
+from pytest_jsbench.reports.run_json import Evaluation, each_run, read
 
 #: Version of the format of a line; raised when a field is added.
 HISTORY_VERSION = "1.0"

@@ -24,7 +24,7 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.runs import Run, RunStatus
-from pytest_jsbench.reports import comparison_report, junit, run_json, run_report
+from pytest_jsbench.reports import baselines, comparison_report, junit, run_json, run_report
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.run_report import facts, summary_markdown
@@ -155,9 +155,9 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
 def test_every_output_has_the_differences_from_the_baseline(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
     before = run_json.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
-    kept = run_json.parse(run_json.baseline_to_dict(before, paid.outcomes), source="baseline.json")
+    kept = run_json.parse(baselines.baseline_to_dict(before, paid.outcomes), source="baseline.json")
     now = replace(run.metadata, prompt="chat", versions={"judge": "0"})
-    comparison = run_json.against(kept, now, paid)[""]
+    comparison = baselines.against(kept, now, paid)[""]
     sentences = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
     page = " ".join("".join(report.render(run, paid, comparisons={"": comparison})).split())
@@ -174,7 +174,7 @@ def test_labelled_runs_are_compared_and_gated_by_metrics_of_grammars(tmp_path: P
     again = run_json.read(tmp_path / "run.json")
     compared = side_by_side([again, again], ["x", "y"])
     assert re.search(r"x +1\.00 \(\.16-1\) +0\.25 \(0-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
-    kept = run_json.baseline_to_dict(again, again.outcomes or {})["metrics"]
+    kept = baselines.baseline_to_dict(again, again.outcomes or {})["metrics"]
     always = {name for name in RATES if Metrics.computed[name].only_if is None}
     assert {*always, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
@@ -222,7 +222,7 @@ def test_each_median_has_its_number_of_measurements(tmp_path: Path) -> None:
     assert "0.20 160.00 1.00 of 5 0.80 3 " in texts["report.html"]
     assert [again.metrics[f"{time}_count"] for time in ("ttft", "tgt")] == [3, 5]
     assert side_by_side([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
-    kept = run_json.baseline_to_dict(again, again.outcomes or {})["metrics"]
+    kept = baselines.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert (kept["tgt_p50"], kept["tgt_count"]) == (1.0, 5)
     assert "half of 5 calls waited 75.0 s" in texts["terminal"]
     assert "tgt_p90 1 over 5 values" not in check(Gate.parse("tgt_p90<=2"), summary).message

@@ -15,19 +15,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.setting_differences import SettingDifference
-from pytest_jsbench.reports.run_json import (
-    against,
-    baseline_to_dict,
-    baseline_to_text,
-    counterparts,
-    load,
-    migrate,
-    parse,
-    read,
-    run_to_dict,
-    with_cases,
-    write_run,
-)
+from pytest_jsbench.reports.baselines import against, baseline_to_dict, baseline_to_text, counterparts
+from pytest_jsbench.reports.run_json import load, migrate, parse, read, run_to_dict, with_cases, write_run
 from pytest_jsbench.settings.option import Bearing
 from tests.support import examples
 from tests.support.examples import record, replace

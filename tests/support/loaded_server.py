@@ -6,7 +6,7 @@ import json
 import threading
 from dataclasses import dataclass, field, replace
 
-from pytest_jsbench.lab.probe.demo_server import ChatRequest
+from pytest_jsbench.lab.probe.demo_chat import ChatRequest
 from tests.support.enforcing_server import said
 from tests.support.provider import Asked, Reply
 
