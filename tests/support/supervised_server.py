@@ -46,7 +46,7 @@ def supervised_server(*, in_flight: int) -> Iterator[Supervised]:
     _start(supervised, port, in_flight)
 
     def supervise() -> None:
-        while not supervised.ended.is_set():
+        while True:
             assert supervised.process is not None
             status = supervised.process.wait()
             supervised.deaths += status == DIED
