@@ -27,6 +27,8 @@ from tests.support.provider import Asked, Reply, json_reply, stream_reply
 
 #: Seconds that a request waits for another one, if a fault depends on concurrent requests.
 _OVERLAP = 0.2
+#: Seconds that it waits after a request that was not alone, so that a slow machine does not decide the answers.
+_LONG_OVERLAP = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,10 @@ class FaultyChat:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _last_constrained: ChatRequest | None = None
     _has_overlapped: bool = False
+    #: For each request in flight, by its identity, the requests that were in flight at any time since it came.
+    _met: dict[int, list[ChatRequest]] = field(default_factory=dict)
+    #: Whether the previous request was not alone.
+    _expects_others: bool = False
 
     def __call__(self, asked: Asked) -> Reply:
         planted = self.planted or Planted(check="", fault="")
@@ -102,20 +108,31 @@ class FaultyChat:
             yield []
             return
         with self._changed:
+            met = list(self._inside)
+            for each in self._inside:
+                self._met[id(each)].append(request)
+            self._met[id(request)] = met
             self._inside.append(request)
             self._changed.notify_all()
             waiting = _OVERLAP if planted.overlapped is not None else _OVERLAP / 4
-            self._changed.wait_for(lambda: len(self._inside) > 3, timeout=waiting)
-            others = [each for each in self._inside if each is not request]
+            if planted.overlapped is not None and self._expects_others:
+                waiting = _LONG_OVERLAP
+            self._changed.wait_for(lambda: self._is_mixed(request, met), timeout=waiting)
+            others = list(met)
+            self._expects_others = bool(others)
             if request.schema is not None:
                 self._last_constrained = request
         try:
             yield others
         finally:
             with self._changed:
-                self._changed.wait_for(lambda: len(self._inside) > 3, timeout=_OVERLAP / 20)
                 self._inside.remove(request)
+                del self._met[id(request)]
                 self._has_overlapped |= bool(others)
+
+    def _is_mixed(self, request: ChatRequest, met: list[ChatRequest]) -> bool:
+        """Return whether a request has met several others, with and without a schema."""
+        return len(met) > 2 and len({each.schema is None for each in (request, *met)}) > 1
 
     def _special(self, request: ChatRequest, others: list[ChatRequest]) -> ChatAnswer | None:
         planted = self.planted

@@ -36,6 +36,8 @@ pytest.importorskip("urllib3", reason="calls to providers need the package urlli
 
 #: Number of probes of the same server; in one of 20, another statement is accepted.
 PROBES, MAY_DIFFER = 20, 1
+#: Number of probes if the fault depends on concurrent requests, for which the server waits; all must agree.
+PROBES_UNDER_LOAD = 5
 
 
 @pytest.fixture
@@ -68,7 +70,15 @@ def probe_planted(provider: Provider, planted: Planted) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", PLANTED)
+#: Faults that need no concurrent requests, and one that does; all the others are in the slow test.
+QUICKLY_FOUND = [
+    name
+    for name, planted in PLANTED.items()
+    if name == "plain corrupted" or (planted.overlapped is None and planted.afterwards is None)
+]
+
+
+@pytest.mark.parametrize("name", QUICKLY_FOUND)
 def test_each_planted_fault_is_found_and_named(provider: Provider, name: str) -> None:
     finding = probe_planted(provider, PLANTED[name])
 
@@ -104,17 +114,20 @@ def prober(provider: Provider, *names: str, levels: tuple[int, ...]) -> Iterator
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
-def test_same_fault_is_named_in_19_of_20_probes_of_a_weak_model(provider: Provider, name: str) -> None:
+def test_same_fault_is_named_in_most_probes_of_a_weak_model(provider: Provider, name: str) -> None:
     planted = PLANTED[name]
+    waits = planted.overlapped is not None or planted.afterwards is not None
+    probes, may_differ = (PROBES_UNDER_LOAD, 0) if waits else (PROBES, MAY_DIFFER)
     levels = (1, 8) if planted.overlapped is not None else (1, 4)
     found = []
     with prober(provider, planted.check, levels=levels) as probe:
-        for seed in range(PROBES):
+        for seed in range(probes):
             provider.choose = FaultyChat(planted, Random(seed))
             found += probe()
 
-    assert len(found) == PROBES
-    assert sum(each.faults == (planted.fault,) for each in found) >= PROBES - MAY_DIFFER
+    assert len(found) == probes
+    others = [each for each in found if each.faults != (planted.fault,)]
+    assert len(others) <= may_differ, others
 
 
 def test_sound_server_passes_every_check(provider: Provider) -> None:
