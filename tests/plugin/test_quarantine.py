@@ -173,3 +173,9 @@ def test_evaluation_in_python_leaves_quarantined_cases_out(listed: Bench) -> Non
 
     assert run.verdict is not None
     assert run.verdict.text == "PASSED: the gate is met; 2 quarantined cases left out"
+
+
+def test_case_that_fails_in_one_variant_and_is_left_out_of_another_has_failed(listed: Bench) -> None:
+    result = listed.run(QUARANTINE, "--jsbench-rewrite=inline")  # its schema has no reference
+
+    result.stdout.fnmatch_lines(["*failed, excused: orders::bad (9999-12-31: the server drops `minimum`)"])
