@@ -377,7 +377,14 @@ def test_probe_shows_that_llama_cpp_chat_enforces_schemas(
     monkeypatch.setenv("PROBED_KEY", str(local_config.api_key))
     whom = ["--engine=openai", f"--base-url={local_config.base_url}", f"--model={local_config.model}"]
     what = ["--api-key-env=PROBED_KEY", "--engine-option=stream=true", "--temperature=0"]
-    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", "--calls=3", "--max-tokens=32"]
+    few = [
+        "--format=json_schema",
+        "--concurrency=1",
+        "--keywords=none",
+        "--checks=none",
+        "--calls=3",
+        "--max-tokens=32",
+    ]
     out = io.StringIO()
 
     assert main(["probe", *whom, *what, *few, "--json"], out=out) == 0

@@ -102,7 +102,9 @@ def check_several(bench: Bench) -> CheckFinding:
     several = [answer for answer in answers if len(answer.calls) > 1]
     if not several:
         return undecided("several_calls", f"none of {len(answers)} answers has more than one call")
-    return sound("several_calls", f"{len(several)} of {len(answers)} answers have several calls, and all calls conform")
+    return sound(
+        "several_calls", f"{len(several)} of {len(answers)} answers have several calls, and all of them conform"
+    )
 
 
 #: Number of random words in a description; a word has at least one token.
