@@ -8,6 +8,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
+def read_part(page: Path, part: str) -> str:
+    """Return the text between the two comments of a part."""
+    text = page.read_text("utf-8")
+    found = re.search(rf"<!-- measured: {part} -->\n(.*?)<!-- /measured -->", text, re.DOTALL)
+    assert found is not None, f"{page.name} has no part {part}"
+    return found[1].strip()
+
+
 def write_part(page: Path, part: str, text: str) -> None:
     """Replace the text between the two comments of a part."""
     before = page.read_text("utf-8")

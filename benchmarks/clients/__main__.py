@@ -12,15 +12,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.clients.answers import ANSWERS
 from benchmarks.clients.tables import PAGE, PART, RESULTS, table
-from benchmarks.pages import ROOT, write_part
+from benchmarks.pages import write_part
+from benchmarks.pinned_clients import install_node, install_python, run_module
 
 #: Versions of the Python distributions.
 PINS = {
@@ -37,22 +36,13 @@ Results = dict[str, list[str | None]]
 
 
 def _read_with_python(directory: Path) -> Results:
-    subprocess.run([sys.executable, "-m", "venv", str(directory / "venv")], check=True)
-    python = directory / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    pins = [f"{name}=={version}" for name, version in PINS.items()]
-    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *pins], check=True)
-    command = [str(python), "-W", "ignore", "-m", "benchmarks.clients.parsers", *PINS]
-    done = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    results: Results = json.loads(done.stdout)
+    python = install_python(directory / "venv", PINS, needs_this_package=False)
+    results = run_module(python, "benchmarks.clients.parsers", *PINS)
     return {f"{name} {PINS[name]}": values for name, values in results.items()}
 
 
 def _read_with_node(directory: Path) -> Results:
-    npm = shutil.which("npm")
-    assert npm is not None, "npm is not installed; install Node.js 20 or newer"
-    pins = [f"{name}@{version}" for name, version in NODE_PINS.items()]
-    subprocess.run([npm, "install", "--silent", "--prefix", str(directory), *pins], check=True)
-    program = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), directory)
+    program = install_node(directory, NODE_PINS, Path(__file__).with_name("ai_sdk.mjs"))
     answers = json.dumps([dataclasses.asdict(answer) for answer in ANSWERS])
     done = subprocess.run(["node", program], check=True, input=answers, stdout=subprocess.PIPE, text=True)
     return {f"ai {NODE_PINS['ai']}": json.loads(done.stdout)}

@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks.coping.tables import PAGE, PART, RESULTS, Results, table
-from benchmarks.pages import ROOT, write_part
+from benchmarks.pages import write_part
+from benchmarks.pinned_clients import install_node, install_python, run_module
 
 #: Versions of the Python distributions; clients whose requirements conflict are in environments of their own.
 ENVIRONMENTS: tuple[dict[str, str], ...] = (
@@ -32,6 +30,8 @@ ENVIRONMENTS: tuple[dict[str, str], ...] = (
 )
 #: Names of the clients that each environment measures.
 CLIENTS = (("openai", "anthropic"), ("instructor",), ("pydantic-ai",), ("langchain-openai",))
+#: Module that measures the clients of an environment.
+_MEASUREMENT = "benchmarks.coping.measurement"
 NODE_PINS = {"ai": "6.0.326", "@ai-sdk/openai": "3.0.141", "zod": "4.6.7"}
 
 
@@ -42,33 +42,13 @@ def versions() -> dict[str, str]:
     return {**{name: pins[name] for name in names}, "ai": NODE_PINS["ai"]}
 
 
-def _environment(directory: Path, pins: dict[str, str]) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
-    python = directory / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    pinned = [f"{name}=={version}" for name, version in pins.items()]
-    install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*install, *pinned, "-e", str(ROOT)], check=True)
-    return python
-
-
-def _measure(python: Path, *args: str) -> dict[str, Any]:
-    command = [str(python), "-m", "benchmarks.coping.measurement", *args]
-    done = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    coped: dict[str, Any] = json.loads(done.stdout)
-    return coped
-
-
 def _measure_all(directory: Path) -> Iterator[tuple[str, Any]]:
     pythons = []
     for number, (pins, clients) in enumerate(zip(ENVIRONMENTS, CLIENTS, strict=True)):
-        pythons.append(_environment(directory / f"venv{number}", pins))
-        yield from _measure(pythons[-1], *clients).items()
-    npm = shutil.which("npm")
-    assert npm is not None, "npm is not installed; install Node.js 20 or newer"
-    pinned = [f"{name}@{version}" for name, version in NODE_PINS.items()]
-    subprocess.run([npm, "install", "--silent", "--prefix", str(directory), *pinned], check=True)
-    program = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), directory)
-    yield from _measure(pythons[0], "--program", str(program)).items()
+        pythons.append(install_python(directory / f"venv{number}", pins, needs_this_package=True))
+        yield from run_module(pythons[-1], _MEASUREMENT, *clients).items()
+    program = install_node(directory, NODE_PINS, Path(__file__).with_name("ai_sdk.mjs"))
+    yield from run_module(pythons[0], _MEASUREMENT, "--program", program).items()
 
 
 def main() -> None:

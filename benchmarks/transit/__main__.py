@@ -12,16 +12,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import shutil
-import subprocess
-import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import ROOT, write_part
+from benchmarks.pages import write_part
+from benchmarks.pinned_clients import install_node, install_python, run_module
 from benchmarks.transit.tables import PAGE, PART, RESULTS, Results, table
 
 _PYDANTIC = {"pydantic": "2.14.4"}
@@ -35,6 +32,8 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "langchain-openai": {"langchain-openai": "1.7.4"},
     "litellm": {"litellm": "1.110.2"},
 }
+#: Module that measures the clients of an environment.
+_MEASUREMENT = "benchmarks.transit.measurement"
 NODE_PINS = {"ai": "6.0.326", "@ai-sdk/openai": "3.0.141", "zod": "4.6.7"}
 
 
@@ -44,35 +43,12 @@ def versions() -> dict[str, str]:
     return {**pins, **_PYDANTIC, "ai": NODE_PINS["ai"], "zod": NODE_PINS["zod"]}
 
 
-def _environment(directory: Path, pins: dict[str, str]) -> Path:
-    """Install a client, and what this package requires, which is itself imported from the repository."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
-    python = directory / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    pinned = [f"{name}=={version}" for name, version in pins.items()]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    install = ["install", "-q", "--disable-pip-version-check", "--no-compile"]
-    command = [sys.executable, "-m", "pip", "--python", str(python), *install]
-    subprocess.run([*command, *pinned, *project["dependencies"]], check=True)
-    return python
-
-
-def _measure(python: Path, *args: str) -> dict[str, Any]:
-    command = [str(python), "-m", "benchmarks.transit.measurement", *args]
-    done = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    sent: dict[str, Any] = json.loads(done.stdout)
-    return sent
-
-
 def _measure_all(directory: Path) -> Iterator[tuple[str, Any]]:
     for client, pins in ENVIRONMENTS.items():
-        python = _environment(directory / client, {**_PYDANTIC, **pins})
-        yield from _measure(python, client).items()
-    npm = shutil.which("npm")
-    assert npm is not None, "npm is not installed; install Node.js 20 or newer"
-    pinned = [f"{name}@{version}" for name, version in NODE_PINS.items()]
-    subprocess.run([npm, "install", "--silent", "--prefix", str(directory), *pinned], check=True)
-    program = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), directory)
-    yield from _measure(python, "--program", str(program)).items()
+        python = install_python(directory / client, {**_PYDANTIC, **pins}, needs_this_package=True)
+        yield from run_module(python, _MEASUREMENT, client).items()
+    program = install_node(directory, NODE_PINS, Path(__file__).with_name("ai_sdk.mjs"))
+    yield from run_module(python, _MEASUREMENT, "--program", program).items()
 
 
 def main() -> None:

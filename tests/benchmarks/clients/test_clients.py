@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 
 import pytest
 
@@ -12,18 +11,14 @@ from benchmarks.clients import parsers
 from benchmarks.clients.__main__ import NODE_PINS, PINS
 from benchmarks.clients.answers import ANSWERS
 from benchmarks.clients.tables import PAGE, PART, RESULTS, judge_answer, table
+from benchmarks.pages import read_part
 from pytest_jsbench import FailureType
 
 STORED = json.loads(RESULTS.read_text("utf-8"))
 
 
 def test_page_has_the_table_of_stored_results_and_judge() -> None:
-    page = PAGE.read_text("utf-8")
-
-    found = re.search(rf"<!-- measured: {PART} -->\n(.*?)<!-- /measured -->", page, flags=re.DOTALL)
-
-    assert found is not None
-    assert found[1].strip() == table(STORED)
+    assert read_part(PAGE, PART) == table(STORED)
 
 
 def test_stored_results_cover_pinned_clients_and_all_answers() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from benchmarks.coping.__main__ import versions
 from benchmarks.coping.applications import PYTHON_APPLICATIONS, Application
 from benchmarks.coping.measurement import measure
 from benchmarks.coping.tables import PAGE, PART, RESULTS, shorten, table
+from benchmarks.pages import read_part
 from pytest_jsbench.fixture.endpoint import EndpointServer
 from pytest_jsbench.fixture.faults import DEFAULTS
 from pytest_jsbench.records.fault_reports import FaultName
@@ -28,12 +28,7 @@ def server() -> Iterator[EndpointServer]:
 
 
 def test_page_has_the_table_of_stored_results() -> None:
-    page = PAGE.read_text("utf-8")
-
-    found = re.search(rf"<!-- measured: {PART} -->\n(.*?)<!-- /measured -->", page, flags=re.DOTALL)
-
-    assert found is not None
-    assert found[1].strip() == table(STORED)
+    assert read_part(PAGE, PART) == table(STORED)
 
 
 def test_stored_results_cover_pinned_clients_and_all_faults() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from benchmarks.pages import read_part
 from benchmarks.transit.__main__ import ENVIRONMENTS, versions
 from benchmarks.transit.measurement import as_json_schema, measure
 from benchmarks.transit.requests import SENDERS
@@ -28,12 +28,7 @@ def server() -> Iterator[EndpointServer]:
 
 
 def test_page_has_the_table_of_stored_results() -> None:
-    page = PAGE.read_text("utf-8")
-
-    found = re.search(rf"<!-- measured: {PART} -->\n(.*?)<!-- /measured -->", page, flags=re.DOTALL)
-
-    assert found is not None
-    assert found[1].strip() == table(STORED)
+    assert read_part(PAGE, PART) == table(STORED)
 
 
 def test_stored_results_cover_pinned_clients_and_all_types() -> None:
