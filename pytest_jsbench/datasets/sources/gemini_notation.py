@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.datasets.sources.openapi import convert
 from pytest_jsbench.schemas.keywords import rebuild
 
 #: Type names in Gemini's notation; a tuple, since the type of a schema can be a list, which a set cannot look up.
@@ -28,6 +27,8 @@ def to_json_schema(schema: object) -> object:
 
 def from_gemini(schema: Mapping[str, Any]) -> Any:
     """Convert a schema that is known to be in Gemini's notation to JSON Schema."""
+    from pytest_jsbench.datasets.sources.openapi import convert  # most definitions of tools need no conversion
+
     return convert(rebuild(schema, _convert_object), unused=None)
 
 
