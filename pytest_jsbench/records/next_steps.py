@@ -69,7 +69,8 @@ _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_CHECKED = 20_000
 
 
-_SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
+_SENDS = "--jsbench-response-format=json_schema"
+_SEND_SCHEMA = f"{_SENDS} sends the schema"
 _ALONE = "ask in the prompt for the JSON document only, or send the schema: --jsbench-response-format=json_schema"
 _REASONING = "--jsbench-reasoning=strip judges only the text after the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
@@ -138,7 +139,7 @@ def next_step(
         case FailureType.SCHEMA_VIOLATION:
             return _advise_after_violation(verdict, generation, schema)
         case FailureType.NO_CALL | FailureType.UNKNOWN_TOOL | FailureType.WRONG_TOOL | FailureType.WRONG_ARGUMENTS:
-            return _advise_after_calls(verdict.failure_type, verdict.reason)
+            return _advise_after_calls(verdict.failure_type, verdict.reason, generation)
         case FailureType.WRONG_DECISION:
             return _advise_after_decision(generation)
         case FailureType.INVALID_SCHEMA:
@@ -150,6 +151,8 @@ def next_step(
 
 
 _EXPLAIN_TOOLS = "explain in each tool's description when to call it"
+_ASK_FOR_BOTH = "`jsbench probe --checks=format_with_tools` tests this"
+_FORMAT_DROPPED = f"the server may drop the response format next to tools: {_ASK_FOR_BOTH}"
 #: For each reason of a failure with tool calls, what the user can change.
 _AFTER_CALLS: Mapping[str | None, str] = {
     CALL_IN_TEXT: "report it to the server's developers: its parser of tool calls does not fit the model's format",
@@ -163,10 +166,13 @@ def _advise_after_calls(
         FailureType.NO_CALL, FailureType.UNKNOWN_TOOL, FailureType.WRONG_TOOL, FailureType.WRONG_ARGUMENTS
     ],
     reason: str | None,
+    generation: Generation | None,
 ) -> str:
     if (advice := _AFTER_CALLS.get(reason)) is not None:
         return advice
     match failure_type:
+        case FailureType.NO_CALL if _may_drop_format_or_tools(generation):
+            return f"the server may drop the tools next to a response format: {_ASK_FOR_BOTH}"
         case FailureType.NO_CALL:
             return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
         case FailureType.UNKNOWN_TOOL:
@@ -184,6 +190,14 @@ def _find_sent(generation: Generation | None) -> Sent | None:
 def _format(generation: Generation | None) -> ResponseFormat | None:
     sent = _find_sent(generation)
     return None if sent is None else sent.response_format
+
+
+def _may_drop_format_or_tools(generation: Generation | None) -> bool:
+    """Return whether a server answered in text to a response format next to tools; servers often drop one of them."""
+    if not isinstance(generation, Completion) or generation.sent is None or generation.calls:
+        return False
+    sent = generation.sent
+    return sent.tools is not None and sent.response_format is ResponseFormat.JSON_SCHEMA and not sent.enforced_by
 
 
 def _library(generation: Generation | None) -> str:
@@ -225,7 +239,9 @@ def _advise_after_syntax_error(verdict: Verdict, generation: Generation | None) 
             return "the application's request named no format: add response_format (or text.format) to its call"
         return "no response format was set: --jsbench-response-format=json_schema requests JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
-    if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
+    if _SENDS in step and _may_drop_format_or_tools(generation):
+        return _FORMAT_DROPPED
+    if _format(generation) is ResponseFormat.JSON_SCHEMA and _SENDS in step:
         engine = _library(generation) or "the engine"
         return f"{engine} received the schema, but did not enforce JSON: `jsbench probe` shows what is enforced"
     return step
@@ -301,6 +317,8 @@ def _advise_after_violation(verdict: Verdict, generation: Generation | None, sch
         return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
         return f"state in the prompt which values conform to {keywords}, or add an example answer; -v shows the prompt"
+    if _may_drop_format_or_tools(generation):
+        return _FORMAT_DROPPED
     library = _library(generation)
     # with a grammar, an answer that is a schema is the fault of the grammar and not of the model
     if not library and isinstance(generation, Completion) and _is_schema(generation.text, schema):

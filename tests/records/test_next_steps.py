@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.generations import (
+    CalledTool,
     Completion,
     DeclineReason,
     FaultKind,
@@ -13,6 +14,7 @@ from pytest_jsbench.core.generations import (
     GenerationParams,
     ResponseFormat,
     Sent,
+    Tools,
 )
 from pytest_jsbench.records.next_steps import _AFTER_SYNTAX_ERROR, next_step
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
@@ -259,3 +261,29 @@ def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
 def test_a_pattern_with_look_around_is_to_be_written_without() -> None:
     step = next_step(broken("/pattern"), answer('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
     assert "rewrite pattern as one without look-around" in step
+
+
+FORMAT_DROPPED = (
+    "the server may drop the response format next to tools: `jsbench probe --checks=format_with_tools` tests this"
+)
+TOOLS_DROPPED = (
+    "the server may drop the tools next to a response format: `jsbench probe --checks=format_with_tools` tests this"
+)
+
+
+def test_next_step_names_a_server_that_may_drop_the_format_or_the_tools() -> None:
+    made = answer("Sure")
+    assert made.sent is not None
+    tools = Tools(schemas={"f": {}}, allowed=("f",), required=False)
+    both = replace(made, sent=replace(made.sent, tools=tools))
+    calling = replace(both, calls=(CalledTool(name="f", arguments="{}"),))
+    enforced = replace(both, sent=replace(both.sent, enforced_by="llguidance 1.9.1"))
+    prose = failed(FailureType.SYNTAX_ERROR, reason=SyntaxReason.PROSE)
+    no_call = failed(FailureType.NO_CALL)
+    required = broken("/required")
+
+    assert next_step(prose, both, PARAMS, SCHEMA) == next_step(required, both, PARAMS, SCHEMA) == FORMAT_DROPPED
+    assert next_step(no_call, both, PARAMS, SCHEMA) == TOOLS_DROPPED
+    for other in (made, calling, enforced):
+        for verdict in (prose, required, no_call):
+            assert "probe --checks" not in next_step(verdict, other, PARAMS, SCHEMA)
