@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS, REFERENCES
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
 #: Maximum number of pairs of subschemas that a proof compares.
@@ -260,5 +260,5 @@ def _is_number(value: Any) -> bool:
 def _refers(schema: object) -> bool:
     """Return whether a schema contains a reference, so that equal texts may mean different schemas."""
     if isinstance(schema, Mapping):
-        return "$ref" in schema or any(map(_refers, schema.values()))
+        return not REFERENCES.isdisjoint(schema) or any(map(_refers, schema.values()))
     return isinstance(schema, list) and any(map(_refers, schema))

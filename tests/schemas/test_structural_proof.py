@@ -22,6 +22,12 @@ LIST = {"$defs": {"N": NODE}, "$ref": "#/$defs/N"}
 STRICT_LIST = {"$defs": {"N": {**NODE, "required": ["v", "next"], "additionalProperties": False}}, "$ref": "#/$defs/N"}
 
 
+
+def dynamic(kind: str) -> Any:
+    """Return a schema whose meaning depends on a definition that nothing else tells apart."""
+    return {"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a", "type": kind}}}
+
+
 def covers(outer: Any, inner: Any) -> bool:
     return StructuralProof(outer, inner).covers()
 
@@ -77,6 +83,7 @@ def test_containment_is_proved(outer: Any, inner: Any) -> None:
         ({"$ref": "#"}, STRING),
         ({"anyOf": [{"$ref": "#"}]}, STRING),
         ({"$ref": "https://example.com/other"}, STRING),
+        (dynamic("string"), dynamic("integer")),
     ],
 )
 def test_nothing_is_proved_without_a_reason(outer: Any, inner: Any) -> None:
