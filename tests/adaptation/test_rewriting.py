@@ -166,6 +166,27 @@ def test_inline_keeps_references_in_data() -> None:
     assert inlined(schema) == {"items": {"type": "string"}, **data}
 
 
+def test_inline_keeps_definitions_that_are_used_in_unknown_keywords() -> None:
+    node = {"properties": {"next": {"$ref": "#/components/schemas/node"}, "code": {"$ref": "#/$defs/code"}}}
+    schema = {
+        "properties": {"first": {"$ref": "#/components/schemas/node"}, "x": REFERENCE},
+        "components": {"schemas": {"node": node}},
+        "$defs": {"a": {"type": "string"}, "code": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"minLength": 1}},
+    }
+
+    assert inlined(schema) == {
+        "properties": {"first": {"$ref": "#/components/schemas/node"}, "x": {"type": "string"}},
+        "components": {"schemas": {"node": node}},
+        "$defs": {"code": {"anyOf": [{"minLength": 1}]}},
+    }
+
+
+def test_inline_replaces_references_in_the_schema_of_a_content() -> None:
+    schema = {"contentMediaType": "application/json", "contentSchema": REFERENCE, "$defs": {"a": {"minLength": 1}}}
+
+    assert inlined(schema) == {"contentMediaType": "application/json", "contentSchema": {"minLength": 1}}
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
