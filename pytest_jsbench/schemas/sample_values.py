@@ -117,7 +117,8 @@ class _Sampler:
         named: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
         required = [name for name in schema.get("required", []) if isinstance(name, str)]
         extra = schema.get("additionalProperties", True)
-        values = {name: self._values(named.get(name, extra), depth + 1) for name in (*named, *required)}
+        names = dict.fromkeys((*named, *required))
+        values = {name: self._values(named.get(name, extra), depth + 1) for name in names}
         values = {name: each for name, each in values.items() if each}
         whole = {name: each[0] for name, each in values.items()}
         least = {name: value for name, value in whole.items() if name in required}

@@ -24,6 +24,13 @@ TREE = {
 }
 
 
+def nested(levels: int, **more: Any) -> Any:
+    """Return objects in objects, each with ten required properties, and more required properties of the outer one."""
+    below = nested(levels - 1) if levels > 1 else {"type": "integer"}
+    properties = {**{f"p{number}": below for number in range(10)}, **more}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 def without_pattern(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "code": {"type": "string"}}}
 
@@ -55,6 +62,7 @@ def without_pattern(schema: dict[str, Any]) -> dict[str, Any]:
         ({"type": "integer"}, {"type": "number"}, "wider"),
         (TREE, {"type": "object"}, "wider"),
         ({"type": "array", "items": CODE, "maxItems": 3}, {"type": "array", "items": CODE}, "wider"),
+        (nested(3, n={"type": "integer", "minimum": 1}), nested(3, n={"type": "integer"}), "wider"),
         (ITEM, without_pattern(CLOSED), "different"),
         ({"oneOf": PETS}, {"type": "string"}, "different"),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "array"}, "different"),
