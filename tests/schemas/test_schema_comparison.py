@@ -152,6 +152,24 @@ def shown(declared: Any, arrived: Any) -> list[str]:
             {"properties": {"a": {"type": "string"}}},
             ["lost /$defs/a/pattern", "lost /$defs/a/description", "lost /properties/a/default"],
         ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/a", "default": 1}},
+                "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/c", "minLength": 1}, "c": CODE},
+            },
+            {"properties": {"a": {"type": "string"}}},
+            [
+                "lost /$defs/c/pattern",
+                "lost /$defs/c/description",
+                "lost /$defs/b/minLength",
+                "lost /properties/a/default",
+            ],
+        ),
+        (
+            {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": CODE}, "items": {"$ref": "#/$defs/a", "default": 1}},
+            {"items": {**CODE, "default": 1}},
+            [],
+        ),
         (TREE, {**TREE, "required": []}, ["changed /required"]),
         (CODE, True, ["changed "]),
     ],
@@ -167,7 +185,12 @@ def test_differences_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"properties": 1}, {"anyOf": {}}, {"$ref": 1}, {"allOf": [1]}, [], "x", None, {"$ref": "#"}]
+    "schema",
+    [
+        *({"properties": 1}, {"anyOf": {}}, {"$ref": 1}, {"allOf": [1]}, [], "x", None, {"$ref": "#"}),
+        {"$ref": "#", "minimum": 1},
+        {"$ref": "#/$defs/a", "minimum": 1, "$defs": {"a": {"$ref": "#", "maximum": 1}}},
+    ],
 )
 def test_malformed_schemas_are_compared_too(schema: Any) -> None:
     assert all(each.kind for each in find_differences(schema, {"properties": {"a": {}}}))
