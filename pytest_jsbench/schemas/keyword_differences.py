@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.schemas.keywords import NAMED, Tokens
+from pytest_jsbench.schemas.keywords import NAMED, Tokens, last_keyword
 from pytest_jsbench.schemas.references import CertainReferences, follow, pointer_of
 
 #: Maximum number of differences that are listed for a schema.
@@ -94,7 +94,7 @@ class _Comparison:
             now = self._arrived.resolve(arrived)
             if not isinstance(was.schema, Mapping) or not isinstance(now.schema, Mapping):
                 if _as_boolean(was.schema) != _as_boolean(now.schema):
-                    yield _difference("changed", was.pointer[-1] if was.pointer else "", was.pointer)
+                    yield _difference("changed", last_keyword(was.pointer) if was.pointer else "", was.pointer)
                 continue
             pair = (id(was.schema), id(now.schema))
             if pair not in self._seen:
@@ -194,9 +194,9 @@ def _difference(kind: DifferenceKind, keyword: str, place: Tokens) -> SchemaDiff
 
 
 def _as_boolean(schema: object) -> object:
-    """Return True for an empty schema, which accepts every value too, None for other objects."""
+    """Return True for a schema without a compared keyword, which accepts every value too, None for other objects."""
     if isinstance(schema, Mapping):
-        return None if schema else True
+        return None if "$ref" in schema or schema.keys() - _LEFT_OUT else True
     return schema
 
 

@@ -139,6 +139,8 @@ def shown(declared: Any, arrived: Any) -> list[str]:
         ({"items": {"minimum": 1}}, {"items": {"minimum": 2}}, ["changed /items/minimum"]),
         ({"items": {"minimum": 1}}, {"items": False}, ["changed /items"]),
         ({"items": True}, {"items": {}}, []),
+        ({"properties": {"a": {"title": "A", "$comment": "c"}}}, {"properties": {"a": True}}, []),
+        ({"items": True}, {"items": {"$ref": "https://example.com/other"}}, ["changed /items"]),
         (
             {"oneOf": [CODE]},
             {"anyOf": [{"type": "string"}]},
@@ -176,6 +178,14 @@ def shown(declared: Any, arrived: Any) -> list[str]:
 )
 def test_differences_have_their_places(declared: Any, arrived: Any, differences: list[str]) -> None:
     assert shown(declared, arrived) == differences
+
+
+@pytest.mark.parametrize("declared", [{"properties": {"a/b": CODE}}, {"patternProperties": {"^a": CODE}}])
+def test_changed_property_has_the_keyword_that_contains_it(declared: Any) -> None:
+    (keyword,) = declared
+    (name,) = declared[keyword]
+
+    assert [each.keyword for each in find_differences(declared, {keyword: {name: False}})] == [keyword]
 
 
 def test_differences_are_limited() -> None:
