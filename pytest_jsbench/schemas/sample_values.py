@@ -172,7 +172,7 @@ def _alternate(columns: Iterable[list[Any]]) -> Iterator[Any]:
 def _count(schema: Mapping[str, Any], keyword: str, most: int) -> int | None:
     """Return the value of a keyword that counts, which may be written as 5.0; None if it is missing or too large."""
     value = schema.get(keyword)
-    if type(value) not in (int, float) or not 0 <= value <= most:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
         return None
     return int(value)
 
