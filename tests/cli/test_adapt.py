@@ -211,6 +211,19 @@ def test_only_strict_tools_count_towards_the_limits_of_a_request(
     assert ran("adapt", write_tools(tmp_path, *tools), "--for=openai")[0] == 0
 
 
+def test_schema_of_a_tool_that_is_not_strict_is_accepted(tmp_path: Path) -> None:
+    path = write_tools(
+        tmp_path,
+        {"name": "t0", "parameters": {"type": "object"}, "strict": False},
+        {"name": "t1", "parameters": {"type": "object"}},
+    )
+
+    status, shown = ran("adapt", path, "--for=openai", "--json")
+
+    outcomes = {line["id"]: line["outcome"] for line in map(json.loads, shown.splitlines())}
+    assert (status, outcomes) == (1, {"a.t0": "accepted", "a.t1": "refused"})
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     """Start a server that rejects schemas with `minimum`, and is down for schemas with a title."""
