@@ -286,9 +286,13 @@ def test_live_calls_show_where_profile_and_provider_differ(tmp_path: Path, provi
     [
         (["--live", "--engine=scripted"], "--live needs --for: name the provider whose profile is checked"),
         (["--live", "--for=openai"], "--live needs --engine: name the engine that calls the provider"),
+        (["--for=openai", "--engine=scripted"], "--engine needs --live: add --live to call the provider"),
+        (["--base-url=http://localhost"], "--base-url needs --live: add --live to call the provider"),
+        (["--engine-option=a=1"], "--engine-option needs --live: add --live to call the provider"),
+        (["--max-tokens=9"], "--max-tokens needs --live: add --live to call the provider"),
     ],
 )
-def test_live_calls_need_a_profile_and_an_engine(
+def test_options_of_live_calls_need_each_other(
     schemas: Path, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in failed(capsys, "adapt", schemas, *args)
