@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import digest, json_type
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS, REFERENCES
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
@@ -235,7 +235,7 @@ def _narrows_values(keyword: str, wanted: Any, inner: Mapping[str, Any]) -> bool
     listed = [inner["const"]] if "const" in inner else inner.get("enum")
     if keyword == "type":
         kinds = set(wanted if isinstance(wanted, list) else [wanted])
-        if isinstance(listed, list) and all(_kinds_of(value) & kinds for value in listed):
+        if isinstance(listed, list) and all(_has_type(value, kinds) for value in listed):
             return True
         given = inner.get("type", _MISSING)
         if given is _MISSING:
@@ -245,22 +245,11 @@ def _narrows_values(keyword: str, wanted: Any, inner: Mapping[str, Any]) -> bool
     return isinstance(listed, list) and {digest(value) for value in listed} <= allowed
 
 
-def _kinds_of(value: object) -> set[str]:
-    match value:
-        case None:
-            return {"null"}
-        case bool():
-            return {"boolean"}
-        case int():
-            return {"integer", "number"}
-        case float():
-            return {"number", "integer"} if value.is_integer() else {"number"}
-        case str():
-            return {"string"}
-        case list():
-            return {"array"}
-        case _:
-            return {"object"}
+def _has_type(value: object, kinds: set[str]) -> bool:
+    """Return whether the type of a value is one of these; 1.0 is an integer, too."""
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    name = json_type(value)
+    return name in kinds or (name == "number" and is_whole and "integer" in kinds)
 
 
 def _as_list(value: Any) -> list[Any]:

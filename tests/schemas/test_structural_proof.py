@@ -42,6 +42,8 @@ def covers(outer: Any, inner: Any) -> bool:
         ({"maxLength": 9}, {"maxLength": 8, "pattern": "^a"}),
         ({"enum": ["a", "b"]}, {"const": "a"}),
         (STRING, {"enum": ["a", "b"]}),
+        ({"type": "integer"}, {"enum": [1, 1.0, 10**400]}),
+        ({"type": ["number", "null"]}, {"enum": [1, 1.5, None]}),
         ({"anyOf": [STRING, {"type": "null"}]}, STRING),
         ({"anyOf": [{"type": "null"}, STRING]}, {"anyOf": [STRING, {"type": "null"}]}),
         (STRING, {"oneOf": [{"const": "a"}, {"const": "b"}]}),
@@ -88,6 +90,8 @@ def test_containment_is_proved(outer: Any, inner: Any) -> None:
         ({"anyOf": [{"$ref": "#"}]}, STRING),
         ({"$ref": "https://example.com/other"}, STRING),
         (dynamic("string"), dynamic("integer")),
+        ({"type": "integer"}, {"enum": [1, True]}),
+        ({"type": "integer"}, {"const": 1.5}),
     ],
 )
 def test_nothing_is_proved_without_a_reason(outer: Any, inner: Any) -> None:
