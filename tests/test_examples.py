@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 INVOICES = ROOT / "examples" / "invoices"
 REGRESSION = INVOICES.with_name("regression")
 APPLICATIONS = INVOICES.with_name("applications")
+TOOLS = INVOICES.with_name("tools")
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the workflow's steps run in bash")
 QUICK = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS)
@@ -169,7 +171,7 @@ def test_each_run_of_the_main_branch_adds_a_line_to_the_history(tmp_path: Path) 
     assert "### `main`" in (folder / "page.md").read_text()
 
 
-#: Numbers of modules and of tests that need each client package.
+#: Numbers of modules and of tests that need each client package, in `examples/applications`.
 CLIENTS = {
     "openai": (2, 24),
     "instructor": (1, 3),
@@ -177,28 +179,35 @@ CLIENTS = {
     "langchain_openai": (1, 1),
     "litellm": (1, 1),
 }
+#: The same in `examples/tools`.
+CLIENTS_OF_TOOLS = {"openai": (1, 4), "instructor": (1, 1), "pydantic_ai": (1, 4), "langchain_openai": (1, 4)}
 
 
-def passes_in_applications(pytester: pytest.Pytester, *args: str) -> None:
-    """Run the example's tests in a new process, since the client packages would slow this one down."""
+def passes(pytester: pytest.Pytester, example: Path, clients: Mapping[str, tuple[int, int]], *args: str) -> None:
+    """Run an example's tests in a new process, since the client packages would slow this one down."""
     pytest.importorskip("pydantic", reason="needs the package pydantic")
-    shutil.copytree(APPLICATIONS, pytester.path, dirs_exist_ok=True)
-    there = [name for name in CLIENTS if importlib.util.find_spec(name) is not None]
+    shutil.copytree(example, pytester.path, dirs_exist_ok=True)
+    there = [name for name in clients if importlib.util.find_spec(name) is not None]
 
     result = pytester.runpytest_subprocess(*QUICK, *args)
 
-    skipped = sum(modules for name, (modules, _) in CLIENTS.items() if name not in there)
-    result.assert_outcomes(passed=sum(CLIENTS[name][1] for name in there), skipped=skipped)
+    skipped = sum(modules for name, (modules, _) in clients.items() if name not in there)
+    result.assert_outcomes(passed=sum(clients[name][1] for name in there), skipped=skipped)
 
 
 @pytest.mark.slow
 def test_each_application_s_client_is_answered_from_recordings(pytester: pytest.Pytester) -> None:
-    passes_in_applications(pytester)
+    passes(pytester, APPLICATIONS, CLIENTS)
 
 
 @pytest.mark.skipif(not SLOW, reason="asks the small model: tox -e applications runs it")
 def test_each_application_s_client_is_answered_by_the_small_model(pytester: pytest.Pytester) -> None:
-    passes_in_applications(pytester, "tests", "--jsbench-engine=local")
+    passes(pytester, APPLICATIONS, CLIENTS, "tests", "--jsbench-engine=local")
+
+
+@pytest.mark.slow
+def test_an_application_s_client_calls_two_tools(pytester: pytest.Pytester) -> None:
+    passes(pytester, TOOLS, CLIENTS_OF_TOOLS)
 
 
 def test_recordings_of_examples_contain_no_key_and_are_small() -> None:
@@ -210,13 +219,14 @@ def test_recordings_of_examples_contain_no_key_and_are_small() -> None:
 
 
 @pytest.mark.skipif(not SLOW or importlib.util.find_spec("mypy") is None, reason="takes a minute: tox -e lint runs it")
-def test_the_applications_are_typed() -> None:
+@pytest.mark.parametrize("example", [APPLICATIONS, TOOLS], ids=lambda path: path.name)
+def test_the_applications_are_typed(example: Path) -> None:
     options = ("--strict", "--config-file", str(ROOT / "pyproject.toml"))
 
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *map(str, sorted(APPLICATIONS.rglob("*.py")))],
-        cwd=APPLICATIONS,
-        env={**os.environ, "MYPYPATH": os.pathsep.join([str(APPLICATIONS), str(APPLICATIONS / "tests")])},
+        [sys.executable, "-m", "mypy", *options, *map(str, sorted(example.rglob("*.py")))],
+        cwd=example,
+        env={**os.environ, "MYPYPATH": os.pathsep.join([str(example), str(example / "tests")])},
         capture_output=True,
         text=True,
         check=False,
