@@ -28,6 +28,8 @@ _SMALL = 2_000
 _IDENTIFIERS = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"})
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
 _DEFINITIONS = ("$defs", "definitions")
+#: Keywords that may contain schemas; all other keywords are kept as they are.
+_WITH_SCHEMAS = KEYWORDS.union(NAMED, ("contentSchema",)) - DATA
 #: Keywords next to a reference that are kept even if the dialect ignores them: none can make an instance invalid.
 _KEPT_BESIDE = frozenset(
     {"title", "description", "default", "examples", "$comment", "readOnly", "writeOnly", "deprecated", "$schema",
@@ -97,18 +99,22 @@ class _Inliner:
         if not definitions.keys().isdisjoint(rewritten):
             raise _CannotInline("the definition of the whole schema has definitions of its own")
         complete = {**rewritten, **definitions}
-        for reference in _references_in(complete):
-            target = _place_of(reference)
-            if target is not None and follow(complete, target) is None:
+        for target in filter(None, map(_place_of, _references_from(complete))):
+            if follow(complete, target) is None:
                 raise _CannotInline(f"{pointer_of(target)} would no longer exist")
         return complete
 
     def _copy_used_definitions(self, rewritten: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Return copies of the definitions to which the kept references lead, by keyword and name."""
         copies: dict[str, dict[str, Any]] = {}
+        seen: set[str] = set()
         pending = list(_references_in(rewritten))
         while pending:
-            target = _place_of(pending.pop())
+            reference = pending.pop()
+            if reference in seen:
+                continue
+            seen.add(reference)
+            target = _place_of(reference)
             for keyword in _DEFINITIONS:
                 group = self._root.get(keyword)
                 for name, definition in group.items() if isinstance(group, dict) else ():
@@ -117,6 +123,8 @@ class _Inliner:
                         copy = self._copy(definition, (keyword, name))
                         copies.setdefault(keyword, {})[name] = copy
                         pending += _references_in(copy)
+            if target is not None:  # the target may be in a keyword in which no references are replaced
+                pending += _references_in(follow({**rewritten, **copies}, target))
         return copies
 
     def _copy(self, schema: Any, path: Tokens) -> Any:
@@ -134,7 +142,7 @@ class _Inliner:
         return {keyword: self._copy_value(keyword, value, (*path, keyword)) for keyword, value in schema.items()}
 
     def _copy_value(self, keyword: str, value: Any, path: Tokens) -> Any:
-        if keyword in DATA or (keyword not in KEYWORDS and keyword not in NAMED):
+        if keyword not in _WITH_SCHEMAS:
             self._left -= sum(1 for _ in _values(value))
             return value
         if isinstance(value, list):
@@ -223,7 +231,7 @@ def _subschemas(path: Tokens, schema: Any) -> Iterator[tuple[Tokens, dict[str, A
             continue
         yield place, part
         for keyword, value in part.items():
-            if keyword in DATA or (keyword not in KEYWORDS and keyword not in NAMED):
+            if keyword not in _WITH_SCHEMAS:
                 continue
             if isinstance(value, list):
                 pending += [((*place, keyword, str(at)), each) for at, each in enumerate(value)]
@@ -238,6 +246,19 @@ def _references_in(schema: Any) -> Iterator[str]:
         reference = part.get("$ref")
         if isinstance(reference, str):
             yield reference
+
+
+def _references_from(root: dict[str, Any]) -> Iterator[str]:
+    """Yield the references in a schema and at the places to which they lead, which may be in unknown keywords."""
+    seen: set[str] = set()
+    pending: list[Any] = [root]
+    while pending:
+        for reference in _references_in(pending.pop()):
+            if reference not in seen:
+                seen.add(reference)
+                yield reference
+                target = _place_of(reference)
+                pending += [] if target is None else [follow(root, target)]
 
 
 def _place_of(reference: str) -> Tokens | None:

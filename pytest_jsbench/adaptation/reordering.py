@@ -22,7 +22,7 @@ def reorder_to_json(schema: Any, seed: int) -> Any:
 
 
 def reorder(schema: Any, seed: int) -> Rewritten | NotRewritten:
-    """Return the schema in the order that the seed selects; two orders of one list always differ."""
+    """Return the schema in the order that the seed selects; each list has another order than in the given schema."""
     counts: Counter[str] = Counter()
 
     def change(part: dict[str, Any]) -> dict[str, Any]:
@@ -48,4 +48,6 @@ def reorder(schema: Any, seed: int) -> Rewritten | NotRewritten:
 def _shuffle(values: Sequence[T], seed: int) -> list[T]:
     """Return the values in an order that depends only on the seed and the values, and differs from the given order."""
     ordered = sorted(values, key=lambda value: hashlib.sha256(f"{seed}:{canonical(value)}".encode()).digest())
-    return [*ordered[1:], ordered[0]] if ordered == list(values) else ordered
+    # as JSON, since 1 == True in Python
+    is_given = list(map(canonical, ordered)) == list(map(canonical, values))
+    return [*ordered[1:], ordered[0]] if is_given else ordered

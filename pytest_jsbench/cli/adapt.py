@@ -11,7 +11,7 @@ from typing import Any
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapt_within
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
-from pytest_jsbench.cli.arguments import add_option
+from pytest_jsbench.cli.arguments import add_option, flag_of
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.profile_check import ENGINE_OPTIONS, cases_with_one_schema, format_place, name_refused
 from pytest_jsbench.core.cases import BrokenCase, Case
@@ -102,8 +102,18 @@ def add_adapt(commands: Any) -> None:
     adapt.set_defaults(command=_adapt)
 
 
+def _refuse_options_of_calls(options: argparse.Namespace) -> None:
+    """Raise JSBenchError if an option is set that only calls to the provider use."""
+    defaults = {"max_tokens": _MOST_TOKENS, "engine_option": []}
+    for name in (*ENGINE_OPTIONS, "engine_option"):
+        if getattr(options, name) != defaults.get(name):
+            raise JSBenchError(f"{flag_of(name)} needs --live: add --live to call the provider", option=name)
+
+
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
     """Adapt every schema to each subset and print the outcomes; return whether every schema can be adapted."""
+    if not options.live:
+        _refuse_options_of_calls(options)
     if options.provider is not None:
         return name_refused(options, find_subset(options.provider) or SUBSETS[options.provider], out)
     if options.live:

@@ -82,9 +82,9 @@ def name_refused(options: argparse.Namespace, subset: Subset, out: Output) -> bo
             selection = Selection.from_sources([source], tasks=options.tasks, split=options.split, limit=options.limit)
             dataset = open_dataset(selection)
             keys = dataset.keys()
+            report = _Report(options, subset, out, tally, source, keys[0] if len(keys) == 1 else None)
             for case in map(dataset.case, keys):
-                only = keys[0] if len(keys) == 1 else None
-                _Report(options, subset, out, tally, source, only).add(case, provider)
+                report.add(case, provider)
         if not options.json:
             out.write(_total(subset, tally, provider))
     return tally.fits
@@ -104,7 +104,7 @@ def _total(subset: Subset, tally: _Tally, provider: ProviderCheck | None) -> str
 
 
 class _Report:
-    """The report on the schemas of one case."""
+    """The report on the schemas of one source."""
 
     def __init__(
         self,
@@ -126,13 +126,17 @@ class _Report:
     def add(self, case: Case | BrokenCase, provider: ProviderCheck | None) -> None:
         """Report what the profile accepts, and whether the provider agrees."""
         parts = list(split_case(case))
-        acceptances = [_acceptance(part, self._subset, self._options.mode) for part in parts]
+        enforced = _are_enforced(case)
+        acceptances = [
+            _acceptance(part, self._subset, self._options.mode, is_enforced=is_enforced)
+            for part, is_enforced in zip(parts, enforced, strict=True)
+        ]
         for part, acceptance in zip(parts, acceptances, strict=True):
             self._tally.schemas[acceptance.outcome] += 1
             self._write(part, acceptance.outcome, acceptance.reason)
         if isinstance(case, BrokenCase):
             return
-        problems = self._problems_of_request(case, acceptances)
+        problems = self._problems_of_request(case, acceptances, enforced)
         for problem in problems:
             self._write(case, "refused", f"{self._subset.version} rejects the request: {problem}")
         self._tally.rejected_requests += bool(problems)
@@ -140,15 +144,13 @@ class _Report:
             accepted = not problems and all(acceptance.outcome == "accepted" for acceptance in acceptances)
             self._call(case, provider, accepted)
 
-    def _problems_of_request(self, case: Case, acceptances: list[_Acceptance]) -> list[str]:
+    def _problems_of_request(self, case: Case, acceptances: list[_Acceptance], enforced: list[bool]) -> list[str]:
         """Return the limits that the schemas of the case exceed together; empty if one of them cannot be sent."""
         if case.offer is None or not all(acceptance.expressible for acceptance in acceptances):
             return []
-        strict = [tool.strict is not False for tool in case.offer.tools]
-        of_text = len(acceptances) - len(strict)
-        enforced = [True] * of_text + strict
-        schemas = [acceptance.adapted for acceptance, is_strict in zip(acceptances, enforced, strict=True) if is_strict]
-        return list(excess_of_request(schemas, sum(strict), self._subset.per_request))
+        schemas = [one.adapted for one, is_enforced in zip(acceptances, enforced, strict=True) if is_enforced]
+        tools = sum(enforced[len(enforced) - len(case.offer.tools) :])
+        return list(excess_of_request(schemas, tools, self._subset.per_request))
 
     def _call(self, case: Case, provider: ProviderCheck, accepted: bool) -> None:
         reply = provider.send(case)
@@ -188,6 +190,14 @@ def split_case(case: Case | BrokenCase) -> Iterator[Case | BrokenCase]:
         yield dataclasses.replace(case, key=key, schema=tool.parameters, offer=None)
 
 
+def _are_enforced(case: Case | BrokenCase) -> list[bool]:
+    """Return whether the provider enforces the schema of each case that `split_case` yields."""
+    if isinstance(case, BrokenCase) or case.offer is None:
+        return [True]
+    of_text = [True] if case.schema is not True else []
+    return [*of_text, *(tool.strict is not False for tool in case.offer.tools)]
+
+
 def cases_with_one_schema(dataset: Listing) -> Iterator[Case | BrokenCase]:
     """Yield the cases, with those that offer tools split."""
     for case in map(dataset.case, dataset.keys()):
@@ -199,9 +209,11 @@ def format_place(keyword: str, path: str) -> str:
     return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
 
 
-def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode) -> _Acceptance:
+def _acceptance(case: Case | BrokenCase, subset: Subset, mode: Mode, *, is_enforced: bool) -> _Acceptance:
     if isinstance(case, BrokenCase):
         return _Acceptance(outcome="broken", reason=printable(case.problem, None))
+    if not is_enforced:  # the profile is about schemas that the provider enforces
+        return _Acceptance(outcome="accepted", adapted=case.schema, expressible=True)
     adapted = adapt_within(case.schema, subset.version, mode)
     if isinstance(adapted, Inexpressible):
         reason = f"{format_place(adapted.keyword, adapted.path)}: {printable(adapted.message)}"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.schemas.algebra import covers
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2020_12, Dialect, dialect_of
 from pytest_jsbench.schemas.keyword_differences import find_differences
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild, walk
@@ -26,14 +27,6 @@ from pytest_jsbench.schemas.structural_proof import StructuralProof
 _MOST_VALUES = 600
 #: Maximum length of an example as JSON text.
 _LONGEST_EXAMPLE = 200
-#: Number by which jsonschema-rs identifies each draft, by the name of its validator.
-_DRAFTS = {
-    "Draft4Validator": jsonschema_rs.Draft4,
-    "Draft6Validator": jsonschema_rs.Draft6,
-    "Draft7Validator": jsonschema_rs.Draft7,
-    "Draft201909Validator": jsonschema_rs.Draft201909,
-    "Draft202012Validator": jsonschema_rs.Draft202012,
-}
 #: Keywords of older drafts that are not rewritten for draft 2020-12.
 _NOT_EXPRESSED = frozenset({"dependencies", "$recursiveRef"})
 
@@ -166,19 +159,5 @@ def _with_prefix_items(schema: dict[str, Any]) -> dict[str, Any]:
 def _covers_by_algebra(outer: _Checked, inner: _Checked) -> bool | None:
     """Return what the algebra of jsonschema-rs finds, which only compares schemas of the same draft."""
     if outer.modern is not None and inner.modern is not None:
-        schemas = [outer.modern, inner.modern]
-        draft = jsonschema_rs.Draft202012
-    elif outer.dialect is inner.dialect:
-        schemas = [outer.schema, inner.schema]
-        draft = _DRAFTS[outer.dialect.validator]
-    else:
-        return None
-    try:
-        large, small = (
-            jsonschema_rs.canonicalize(schema, draft=draft, validate_formats=True, offline=True) for schema in schemas
-        )
-        answer = large.covers(small)
-    except (ValueError, jsonschema_rs.ReferencingError):  # for example an operand that the algebra does not support
-        return None
-    known = {jsonschema_rs.canonical.Containment.YES: True, jsonschema_rs.canonical.Containment.NO: False}
-    return known.get(answer)
+        return covers(outer.modern, inner.modern, DRAFT_2020_12)
+    return covers(outer.schema, inner.schema, outer.dialect) if outer.dialect is inner.dialect else None

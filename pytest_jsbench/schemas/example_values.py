@@ -194,11 +194,21 @@ def _text(schema: Mapping[str, Any]) -> str:
     least = schema.get("minLength", 0)
     if least > _MOST_PARTS:
         raise NoExample(f"`minLength` asks for more than {_MOST_PARTS:,} characters")
+    # a count may be written as 5.0
+    least = int(least)
     longer = text if len(text) >= least else (text * (least // len(text) + 1))[:least]
-    return longer[: schema.get("maxLength", len(longer))]
+    return longer[: int(min(schema.get("maxLength", len(longer)), len(longer)))]
 
 
 def _number(schema: Mapping[str, Any], *, whole: bool) -> float:
+    """Return the smallest number, as `_least_number` finds it; raise NoExample if the bounds are too large for it."""
+    try:
+        return _least_number(schema, whole=whole)
+    except (OverflowError, ValueError):  # ValueError: a quotient of two infinite numbers
+        raise NoExample("the bounds are too large for an example") from None
+
+
+def _least_number(schema: Mapping[str, Any], *, whole: bool) -> float:
     """Return the smallest multiple of the step that is at least the minimum, or 1, or the maximum if that is lower."""
     step = schema.get("multipleOf", 1 if whole else 0)
     value: float = 1

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.schemas.keywords import NAMED, Tokens
+from pytest_jsbench.schemas.keywords import NAMED, Tokens, last_keyword
 from pytest_jsbench.schemas.references import CertainReferences, follow, pointer_of
 
 #: Maximum number of differences that are listed for a schema.
@@ -64,13 +64,15 @@ class _Place:
 
     schema: object
     pointer: Tokens
-    #: Place of the target if the schema has a reference and other keywords, and names of these keywords.
-    target: Tokens | None = None
+    #: Resolved target if the schema has a reference and other keywords, and names of these keywords.
+    target: _Place | None = None
     own: frozenset[str] = frozenset()
 
     def of(self, keyword: str) -> Tokens:
         """Return the place of a keyword, which may be written in the target of the reference."""
-        return (*(self.pointer if self.target is None or keyword in self.own else self.target), keyword)
+        if self.target is None or keyword in self.own:
+            return (*self.pointer, keyword)
+        return self.target.of(keyword)
 
 
 #: A schema and what became of it.
@@ -92,7 +94,7 @@ class _Comparison:
             now = self._arrived.resolve(arrived)
             if not isinstance(was.schema, Mapping) or not isinstance(now.schema, Mapping):
                 if _as_boolean(was.schema) != _as_boolean(now.schema):
-                    yield _difference("changed", was.pointer[-1] if was.pointer else "", was.pointer)
+                    yield _difference("changed", last_keyword(was.pointer) if was.pointer else "", was.pointer)
                 continue
             pair = (id(was.schema), id(now.schema))
             if pair not in self._seen:
@@ -155,9 +157,9 @@ class _Side:
         #: Merged schemas, so that each has one identity.
         self._merged: dict[Tokens, _Place] = {}
 
-    def resolve(self, place: _Place) -> _Place:
-        """Return the target of the reference in a schema, or the schema merged with the target."""
-        for _ in range(_LONGEST_CHAIN):
+    def resolve(self, place: _Place, chain: int = _LONGEST_CHAIN) -> _Place:
+        """Return the last target of the reference in a schema, or the schema merged with this target."""
+        for left in reversed(range(chain)):
             schema = place.schema
             if not isinstance(schema, Mapping):
                 break
@@ -170,10 +172,14 @@ class _Side:
             if target is None or found is _MISSING:
                 break
             own = {name: value for name, value in schema.items() if name not in ("$ref", "title")}
-            if own and isinstance(found, Mapping):
-                merged = _Place({**found, **own}, place.pointer, target, frozenset(own))
-                return self._merged.setdefault(place.pointer, merged)
-            place = _Place(found, target)
+            if not own:
+                place = _Place(found, target)
+                continue
+            last = self.resolve(_Place(found, target), left)
+            if not isinstance(last.schema, Mapping):
+                return last
+            merged = _Place({**last.schema, **own}, place.pointer, last, frozenset(own))
+            return self._merged.setdefault(place.pointer, merged)
         return place
 
 
@@ -188,9 +194,9 @@ def _difference(kind: DifferenceKind, keyword: str, place: Tokens) -> SchemaDiff
 
 
 def _as_boolean(schema: object) -> object:
-    """Return True for an empty schema, which accepts every value too, None for other objects."""
+    """Return True for a schema without a compared keyword, which accepts every value too, None for other objects."""
     if isinstance(schema, Mapping):
-        return None if schema else True
+        return None if "$ref" in schema or schema.keys() - _LEFT_OUT else True
     return schema
 
 

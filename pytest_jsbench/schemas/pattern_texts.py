@@ -12,6 +12,10 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 #: Characters that are tried for a negated class.
 _TRIED = "a0A -_.é"
 _COUNTS = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
+#: Beginnings of a group that looks around, after the question mark.
+_LOOK_AROUND = ("=", "!", "<=", "<!")
+#: Name of a group, after the question mark.
+_NAME = re.compile(r"<[A-Za-z_$][\w$]*>")
 _HEXADECIMAL = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}")
 
 
@@ -22,7 +26,7 @@ class PatternNotSupported(ValueError):
 def text_matching(pattern: str) -> str:
     """
     Return the shortest text that this function finds for a pattern of ECMA-262, with each repetition as often as it
-    must occur; raise PatternNotSupported for look-around, back-references and Unicode properties.
+    must occur; raise PatternNotSupported for look-around, flags, back-references and Unicode properties.
     """
     if len(pattern) > _LONGEST:
         raise PatternNotSupported(f"the pattern is longer than {_LONGEST:,} characters")
@@ -78,9 +82,11 @@ class _Reader:
 
     def _group(self) -> str:
         if self._take("?") and not self._take(":"):
-            name = re.compile(r"<[A-Za-z_$][\w$]*>").match(self._pattern, self.place)
+            name = _NAME.match(self._pattern, self.place)
             if name is None:
-                raise PatternNotSupported("look-around is not supported")
+                looks_around = self._pattern.startswith(_LOOK_AROUND, self.place)
+                what = "look-around" if looks_around else f"a group that begins with (?{self._peek()}"
+                raise PatternNotSupported(f"{what} is not supported")
             self.place = name.end()
         text = self.alternatives()
         if not self._take(")"):

@@ -18,6 +18,8 @@ _MOST_OF_PART = 24
 _LARGEST = 10**15
 #: Maximum number of items for which an array with one item more is made.
 _MOST_ITEMS = 100
+#: Maximum length of a text that has exactly the length of a bound.
+_LONGEST = 1_000
 #: Maximum number of subschemas that are read for all values of a schema.
 _MOST_PARTS = 5_000
 #: One value of each JSON type, and values that keywords about one type often distinguish.
@@ -117,7 +119,8 @@ class _Sampler:
         named: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
         required = [name for name in schema.get("required", []) if isinstance(name, str)]
         extra = schema.get("additionalProperties", True)
-        values = {name: self._values(named.get(name, extra), depth + 1) for name in (*named, *required)}
+        names = dict.fromkeys((*named, *required))
+        values = {name: self._values(named.get(name, extra), depth + 1) for name in names}
         values = {name: each for name, each in values.items() if each}
         whole = {name: each[0] for name, each in values.items()}
         least = {name: value for name, value in whole.items() if name in required}
@@ -140,16 +143,15 @@ class _Sampler:
         columns = [self._values(each, depth + 1) for each in first if isinstance(first, list)]
         start = [column[0] for column in columns if column]
         more = self._values(items, depth + 1)
-        least = schema.get("minItems", 0)
-        wanted = least if type(least) is int and 0 <= least <= _MOST_OF_PART else 0
+        wanted = _count(schema, "minItems", _MOST_OF_PART) or 0
         filled = [*start, *([more[0]] * max(0, wanted - len(start)) if more else [])]
         yield filled
         yield filled[:-1]
         if more:
             yield [*filled, more[0]]
             yield [*filled, more[0], more[0]]
-            most = schema.get("maxItems")
-            if type(most) is int and 0 <= most <= _MOST_ITEMS:
+            most = _count(schema, "maxItems", _MOST_ITEMS)
+            if most is not None:
                 yield [more[0]] * most
                 yield [more[0]] * (most + 1)
             yield [*filled, *more]
@@ -167,6 +169,14 @@ def _alternate(columns: Iterable[list[Any]]) -> Iterator[Any]:
         yield from (column[number] for column in listed if number < len(column))
 
 
+def _count(schema: Mapping[str, Any], keyword: str, most: int) -> int | None:
+    """Return the value of a keyword that counts, which may be written as 5.0; None if it is missing or too large."""
+    value = schema.get(keyword)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        return None
+    return int(value)
+
+
 def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
@@ -175,14 +185,14 @@ def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
     with suppress(NoExample):
         yield make_example({name: value for name, value in schema.items() if name in ("format", "minLength", "type")})
     for keyword in ("minLength", "maxLength"):
-        length = schema.get(keyword)
-        if type(length) is int and 0 <= length <= 1_000:
+        length = _count(schema, keyword, _LONGEST)
+        if length is not None:
             yield from ("x" * each for each in (length, length - 1, length + 1) if each >= 0)
     yield from ("example", "", "x")
 
 
 def _numbers(schema: Mapping[str, Any]) -> Iterator[float]:
-    with suppress(NoExample, ArithmeticError, TypeError, ValueError):
+    with suppress(NoExample):
         yield make_example(schema)
     for keyword in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"):
         bound = schema.get(keyword)

@@ -8,10 +8,11 @@ The proof never guesses: keywords that it does not know, or that stand in two sc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
-from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS
+from pytest_jsbench.core.json_values import digest, json_type
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS, REFERENCES
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
 #: Maximum number of pairs of subschemas that a proof compares.
@@ -28,6 +29,16 @@ _BOUNDS: Mapping[str, int] = {
 _AS_A_WHOLE = frozenset({"pattern", "format", "multipleOf", "uniqueItems", "const"})
 _OF_OBJECTS = frozenset({"properties", "required", "additionalProperties"})
 _OF_ARRAYS = frozenset({"items", "prefixItems"})
+#: Keywords whose meaning depends on others next to them, which another schema must not add.
+_NEIGHBOURS: Mapping[str, frozenset[str]] = {
+    "additionalProperties": frozenset({"properties", "patternProperties"}),
+    "items": frozenset({"prefixItems"}),
+    "contains": frozenset({"minContains"}),
+    **dict.fromkeys(("minContains", "maxContains"), frozenset({"contains"})),
+    **dict.fromkeys(("then", "else"), frozenset({"if"})),
+}
+#: Keywords whose meaning depends on all keywords next to them, also on those of references and of `allOf`.
+_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 _UNIONS = ("anyOf", "oneOf")
 _KNOWN = _AS_A_WHOLE | _OF_OBJECTS | _OF_ARRAYS | _BOUNDS.keys() | {"type", "enum", "anyOf"}
 
@@ -195,9 +206,11 @@ class _Document:
             if target is _MISSING:
                 raise NoProof
             parts.append(target)
-        for part in parts:
-            merged = _combine(merged, self._flatten(part, chain - 1))
-        return merged
+        flat = [self._flatten(part, chain - 1) for part in parts]
+        is_alone = len(flat) == 1 and not merged
+        if not is_alone and any(isinstance(part, Mapping) and _UNEVALUATED & part.keys() for part in flat):
+            raise NoProof
+        return reduce(_combine, flat, merged)
 
 
 def _combine(first: Any, second: Any) -> Any:
@@ -209,11 +222,12 @@ def _combine(first: Any, second: Any) -> Any:
     both = first.keys() & second.keys()
     if any(digest(first[name]) != digest(second[name]) for name in both):
         raise NoProof
-    scopes = (_OF_OBJECTS - {"required"}, _OF_ARRAYS)
-    # `additionalProperties` is about the properties next to it, and `items` about the items next to it
-    if any(first.keys() & scope - both and second.keys() & scope - both for scope in scopes):
-        raise NoProof
-    return {**first, **second}
+    merged = {**first, **second}
+    for side in (first, second):
+        for keyword in side.keys() & _NEIGHBOURS.keys():
+            if merged.keys() & _NEIGHBOURS[keyword] - side.keys():
+                raise NoProof
+    return merged
 
 
 def _narrows_values(keyword: str, wanted: Any, inner: Mapping[str, Any]) -> bool:
@@ -221,7 +235,7 @@ def _narrows_values(keyword: str, wanted: Any, inner: Mapping[str, Any]) -> bool
     listed = [inner["const"]] if "const" in inner else inner.get("enum")
     if keyword == "type":
         kinds = set(wanted if isinstance(wanted, list) else [wanted])
-        if isinstance(listed, list) and all(_kinds_of(value) & kinds for value in listed):
+        if isinstance(listed, list) and all(_has_type(value, kinds) for value in listed):
             return True
         given = inner.get("type", _MISSING)
         if given is _MISSING:
@@ -231,22 +245,11 @@ def _narrows_values(keyword: str, wanted: Any, inner: Mapping[str, Any]) -> bool
     return isinstance(listed, list) and {digest(value) for value in listed} <= allowed
 
 
-def _kinds_of(value: object) -> set[str]:
-    match value:
-        case None:
-            return {"null"}
-        case bool():
-            return {"boolean"}
-        case int():
-            return {"integer", "number"}
-        case float():
-            return {"number", "integer"} if value.is_integer() else {"number"}
-        case str():
-            return {"string"}
-        case list():
-            return {"array"}
-        case _:
-            return {"object"}
+def _has_type(value: object, kinds: set[str]) -> bool:
+    """Return whether the type of a value is one of these; 1.0 is an integer, too."""
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    name = json_type(value)
+    return name in kinds or (name == "number" and is_whole and "integer" in kinds)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -260,5 +263,5 @@ def _is_number(value: Any) -> bool:
 def _refers(schema: object) -> bool:
     """Return whether a schema contains a reference, so that equal texts may mean different schemas."""
     if isinstance(schema, Mapping):
-        return "$ref" in schema or any(map(_refers, schema.values()))
+        return not REFERENCES.isdisjoint(schema) or any(map(_refers, schema.values()))
     return isinstance(schema, list) and any(map(_refers, schema))

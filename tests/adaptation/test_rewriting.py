@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft4Validator, Draft7Validator, Draft201909Validator, Draft202012Validator, validator_for
 
+from pytest_jsbench.adaptation import rewriting
 from pytest_jsbench.adaptation.equivalence import accept_the_same
 from pytest_jsbench.adaptation.inlining import inline
 from pytest_jsbench.adaptation.reordering import reorder
@@ -72,6 +73,13 @@ def test_order_depends_only_on_the_seed() -> None:
     assert json.dumps(reordered(schema, 1)) == json.dumps(reordered(schema, 1))
     assert json.dumps(reordered(schema, 1)) != json.dumps(reordered(schema, 2))
     assert list(reordered(schema, 0)["properties"]) == ["a", "g", "h", "d", "e", "c", "f", "b"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("enum", [[1, True], [0, False], [[1], [True]], ["a", "b"]])
+def test_order_is_never_the_given_one(enum: list[Any], seed: int) -> None:
+    for given_order in (enum, enum[::-1]):
+        assert json.dumps(reordered({"enum": given_order}, seed)["enum"]) == json.dumps(given_order[::-1])
 
 
 def test_order_ignores_names_and_values_that_look_like_keywords() -> None:
@@ -166,6 +174,27 @@ def test_inline_keeps_references_in_data() -> None:
     assert inlined(schema) == {"items": {"type": "string"}, **data}
 
 
+def test_inline_keeps_definitions_that_are_used_in_unknown_keywords() -> None:
+    node = {"properties": {"next": {"$ref": "#/components/schemas/node"}, "code": {"$ref": "#/$defs/code"}}}
+    schema = {
+        "properties": {"first": {"$ref": "#/components/schemas/node"}, "x": REFERENCE},
+        "components": {"schemas": {"node": node}},
+        "$defs": {"a": {"type": "string"}, "code": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"minLength": 1}},
+    }
+
+    assert inlined(schema) == {
+        "properties": {"first": {"$ref": "#/components/schemas/node"}, "x": {"type": "string"}},
+        "components": {"schemas": {"node": node}},
+        "$defs": {"code": {"anyOf": [{"minLength": 1}]}},
+    }
+
+
+def test_inline_replaces_references_in_the_schema_of_a_content() -> None:
+    schema = {"contentMediaType": "application/json", "contentSchema": REFERENCE, "$defs": {"a": {"minLength": 1}}}
+
+    assert inlined(schema) == {"contentMediaType": "application/json", "contentSchema": {"minLength": 1}}
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -252,6 +281,16 @@ def test_algebra_refutes_a_schema_that_accepts_other_instances() -> None:
     assert is_refuted(schema, {"properties": {"a": {"type": "integer"}}}, DRAFT_2020_12.uri)
     assert not is_refuted(schema, inlined(schema), DRAFT_2020_12.uri)
     assert accept_the_same(schema, inlined(schema), DRAFT_2020_12.uri) is True
+
+
+def test_refuted_rewriting_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriting, "is_refuted", lambda *_: True)
+
+    result = rewrite_within({"enum": [1, 2]}, Rewriting(kind="order"), DRAFT_2020_12.uri)
+
+    assert result == NotRewritten(
+        message="the rewritten schema does not accept the same answers as the original", failed=True
+    )
 
 
 def test_algebra_that_cannot_decide_refutes_nothing() -> None:

@@ -211,6 +211,19 @@ def test_only_strict_tools_count_towards_the_limits_of_a_request(
     assert ran("adapt", write_tools(tmp_path, *tools), "--for=openai")[0] == 0
 
 
+def test_schema_of_a_tool_that_is_not_strict_is_accepted(tmp_path: Path) -> None:
+    path = write_tools(
+        tmp_path,
+        {"name": "t0", "parameters": {"type": "object"}, "strict": False},
+        {"name": "t1", "parameters": {"type": "object"}},
+    )
+
+    status, shown = ran("adapt", path, "--for=openai", "--json")
+
+    outcomes = {line["id"]: line["outcome"] for line in map(json.loads, shown.splitlines())}
+    assert (status, outcomes) == (1, {"a.t0": "accepted", "a.t1": "refused"})
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     """Start a server that rejects schemas with `minimum`, and is down for schemas with a title."""
@@ -273,9 +286,13 @@ def test_live_calls_show_where_profile_and_provider_differ(tmp_path: Path, provi
     [
         (["--live", "--engine=scripted"], "--live needs --for: name the provider whose profile is checked"),
         (["--live", "--for=openai"], "--live needs --engine: name the engine that calls the provider"),
+        (["--for=openai", "--engine=scripted"], "--engine needs --live: add --live to call the provider"),
+        (["--base-url=http://localhost"], "--base-url needs --live: add --live to call the provider"),
+        (["--engine-option=a=1"], "--engine-option needs --live: add --live to call the provider"),
+        (["--max-tokens=9"], "--max-tokens needs --live: add --live to call the provider"),
     ],
 )
-def test_live_calls_need_a_profile_and_an_engine(
+def test_options_of_live_calls_need_each_other(
     schemas: Path, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in failed(capsys, "adapt", schemas, *args)

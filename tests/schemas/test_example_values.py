@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ TREE = {
         ({"type": "string"}, "example"),
         ({"type": "string", "minLength": 9}, "exampleex"),
         ({"type": "string", "maxLength": 2}, "ex"),
+        ({"type": "string", "minLength": 9.0}, "exampleex"),
+        ({"type": "string", "maxLength": 2.0}, "ex"),
+        ({"type": "string", "maxLength": math.inf}, "example"),
         ({"type": "string", "format": "date"}, "2026-01-31"),
         ({"type": "integer"}, 1),
         ({"type": "integer", "minimum": 5, "multipleOf": 4}, 8),
@@ -72,6 +76,9 @@ def test_example_can_omit_optional_properties() -> None:
         ({"required": ["a"], "properties": {"a": {"$ref": "#"}}}, "without an end"),
         ({"type": "array", "minItems": 10**9}, "more than 10,000 schemas"),
         ({"type": "string", "minLength": 10**9}, "more than 10,000 characters"),
+        ({"type": "number", "minimum": math.inf}, "bounds are too large"),
+        ({"type": "number", "minimum": math.inf, "multipleOf": math.inf}, "bounds are too large"),
+        ({"type": "number", "minimum": 10**400, "multipleOf": 2.5}, "bounds are too large"),
         ({"$ref": "#/$defs/0", "$defs": DOUBLING}, "more than 10,000 schemas"),
     ],
 )

@@ -33,3 +33,16 @@ def test_text_matches_its_pattern(pattern: str, text: str) -> None:
 def test_unsupported_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PatternNotSupported):
         text_matching(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        *((f"a({start}b)", "look-around is not supported") for start in ("?=", "?!", "?<=", "?<!")),
+        ("(?i:a)", r"a group that begins with \(\?i is not supported"),
+        ("(?P<a>b)", r"a group that begins with \(\?P is not supported"),
+    ],
+)
+def test_unsupported_group_is_named(pattern: str, what: str) -> None:
+    with pytest.raises(PatternNotSupported, match=f"^{what}$"):
+        text_matching(pattern)

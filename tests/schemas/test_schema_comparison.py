@@ -24,6 +24,13 @@ TREE = {
 }
 
 
+def nested(levels: int, **more: Any) -> Any:
+    """Return objects in objects, each with ten required properties, and more required properties of the outer one."""
+    below = nested(levels - 1) if levels > 1 else {"type": "integer"}
+    properties = {**{f"p{number}": below for number in range(10)}, **more}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 def without_pattern(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "code": {"type": "string"}}}
 
@@ -55,6 +62,8 @@ def without_pattern(schema: dict[str, Any]) -> dict[str, Any]:
         ({"type": "integer"}, {"type": "number"}, "wider"),
         (TREE, {"type": "object"}, "wider"),
         ({"type": "array", "items": CODE, "maxItems": 3}, {"type": "array", "items": CODE}, "wider"),
+        (nested(3, n={"type": "integer", "minimum": 1}), nested(3, n={"type": "integer"}), "wider"),
+        ({"type": "number", "minimum": 1e200, "multipleOf": 1e-200}, {"type": "number"}, "wider"),
         (ITEM, without_pattern(CLOSED), "different"),
         ({"oneOf": PETS}, {"type": "string"}, "different"),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "array"}, "different"),
@@ -130,6 +139,8 @@ def shown(declared: Any, arrived: Any) -> list[str]:
         ({"items": {"minimum": 1}}, {"items": {"minimum": 2}}, ["changed /items/minimum"]),
         ({"items": {"minimum": 1}}, {"items": False}, ["changed /items"]),
         ({"items": True}, {"items": {}}, []),
+        ({"properties": {"a": {"title": "A", "$comment": "c"}}}, {"properties": {"a": True}}, []),
+        ({"items": True}, {"items": {"$ref": "https://example.com/other"}}, ["changed /items"]),
         (
             {"oneOf": [CODE]},
             {"anyOf": [{"type": "string"}]},
@@ -143,12 +154,38 @@ def shown(declared: Any, arrived: Any) -> list[str]:
             {"properties": {"a": {"type": "string"}}},
             ["lost /$defs/a/pattern", "lost /$defs/a/description", "lost /properties/a/default"],
         ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/a", "default": 1}},
+                "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/c", "minLength": 1}, "c": CODE},
+            },
+            {"properties": {"a": {"type": "string"}}},
+            [
+                "lost /$defs/c/pattern",
+                "lost /$defs/c/description",
+                "lost /$defs/b/minLength",
+                "lost /properties/a/default",
+            ],
+        ),
+        (
+            {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": CODE}, "items": {"$ref": "#/$defs/a", "default": 1}},
+            {"items": {**CODE, "default": 1}},
+            [],
+        ),
         (TREE, {**TREE, "required": []}, ["changed /required"]),
         (CODE, True, ["changed "]),
     ],
 )
 def test_differences_have_their_places(declared: Any, arrived: Any, differences: list[str]) -> None:
     assert shown(declared, arrived) == differences
+
+
+@pytest.mark.parametrize("declared", [{"properties": {"a/b": CODE}}, {"patternProperties": {"^a": CODE}}])
+def test_changed_property_has_the_keyword_that_contains_it(declared: Any) -> None:
+    (keyword,) = declared
+    (name,) = declared[keyword]
+
+    assert [each.keyword for each in find_differences(declared, {keyword: {name: False}})] == [keyword]
 
 
 def test_differences_are_limited() -> None:
@@ -158,7 +195,12 @@ def test_differences_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"properties": 1}, {"anyOf": {}}, {"$ref": 1}, {"allOf": [1]}, [], "x", None, {"$ref": "#"}]
+    "schema",
+    [
+        *({"properties": 1}, {"anyOf": {}}, {"$ref": 1}, {"allOf": [1]}, [], "x", None, {"$ref": "#"}),
+        {"$ref": "#", "minimum": 1},
+        {"$ref": "#/$defs/a", "minimum": 1, "$defs": {"a": {"$ref": "#", "maximum": 1}}},
+    ],
 )
 def test_malformed_schemas_are_compared_too(schema: Any) -> None:
     assert all(each.kind for each in find_differences(schema, {"properties": {"a": {}}}))

@@ -22,6 +22,11 @@ LIST = {"$defs": {"N": NODE}, "$ref": "#/$defs/N"}
 STRICT_LIST = {"$defs": {"N": {**NODE, "required": ["v", "next"], "additionalProperties": False}}, "$ref": "#/$defs/N"}
 
 
+def dynamic(kind: str) -> Any:
+    """Return a schema whose meaning depends on a definition that nothing else tells apart."""
+    return {"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a", "type": kind}}}
+
+
 def covers(outer: Any, inner: Any) -> bool:
     return StructuralProof(outer, inner).covers()
 
@@ -37,11 +42,18 @@ def covers(outer: Any, inner: Any) -> bool:
         ({"maxLength": 9}, {"maxLength": 8, "pattern": "^a"}),
         ({"enum": ["a", "b"]}, {"const": "a"}),
         (STRING, {"enum": ["a", "b"]}),
+        ({"type": "integer"}, {"enum": [1, 1.0, 10**400]}),
+        ({"type": ["number", "null"]}, {"enum": [1, 1.5, None]}),
         ({"anyOf": [STRING, {"type": "null"}]}, STRING),
         ({"anyOf": [{"type": "null"}, STRING]}, {"anyOf": [STRING, {"type": "null"}]}),
         (STRING, {"oneOf": [{"const": "a"}, {"const": "b"}]}),
         ({"properties": {"a": STRING}}, {"properties": {"a": STRING}, "required": ["a"]}),
         ({"properties": {"a": STRING}}, {"additionalProperties": False}),
+        (
+            {"properties": {"a": STRING}},
+            {"allOf": [{"properties": {"a": STRING}}, {"properties": {"a": STRING}, "additionalProperties": False}]},
+        ),
+        (STRING, {"unevaluatedProperties": False, "allOf": [STRING, {"properties": {"a": STRING}}]}),
         (
             {"additionalProperties": {"type": "integer"}},
             {"properties": {"a": {"const": 1}}, "additionalProperties": False},
@@ -77,10 +89,34 @@ def test_containment_is_proved(outer: Any, inner: Any) -> None:
         ({"$ref": "#"}, STRING),
         ({"anyOf": [{"$ref": "#"}]}, STRING),
         ({"$ref": "https://example.com/other"}, STRING),
+        (dynamic("string"), dynamic("integer")),
+        ({"type": "integer"}, {"enum": [1, True]}),
+        ({"type": "integer"}, {"const": 1.5}),
     ],
 )
 def test_nothing_is_proved_without_a_reason(outer: Any, inner: Any) -> None:
     assert not covers(outer, inner)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"additionalProperties": STRING}, {"additionalProperties": STRING, "properties": {"a": {}}}),
+        ({"additionalProperties": STRING}, {"additionalProperties": STRING, "patternProperties": {"^a": {}}}),
+        ({"items": STRING}, {"items": STRING, "prefixItems": [{}]}),
+        ({"items": STRING}, {"prefixItems": [{}]}),
+        ({"contains": STRING}, {"contains": STRING, "minContains": 0}),
+        ({"maxContains": 1}, {"contains": STRING}),
+        ({"then": STRING}, {"if": {"minLength": 1}}),
+        ({"unevaluatedProperties": False}, {"properties": {"a": {}}}),
+        ({"unevaluatedItems": False}, {"prefixItems": [{}]}),
+    ],
+)
+def test_keywords_that_depend_on_others_are_not_merged(first: Any, second: Any) -> None:
+    merged = {**first, **second}
+
+    for parts in ([first, second], [second, first]):
+        assert not covers(merged, {"allOf": parts}) or not covers({"allOf": parts}, merged)
 
 
 LEAVES = [

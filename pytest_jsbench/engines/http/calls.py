@@ -123,9 +123,8 @@ DEEPEST = 500
 #: Maximum token count; some JSON parsers round larger numbers.
 _MAX_COUNT = 2**53
 _DECODER = json.JSONDecoder()
-#: Fields of a function's schema in Gemini's API; google-genai 3.6 sends the second spelling.
-_GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
-_SCHEMAS = ("parameters", "input_schema", *_GEMINI_SCHEMAS)
+#: Fields that may have the schema of a function; the first that is present has it. google-genai 3.6 sends the last.
+FUNCTION_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 _REQUIRED = ("required", "any", "tool", "function")
 
 
@@ -210,7 +209,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     for tool in declared:
         function = get(tool, "function") or tool
         name = get(function, "name")
-        schema = next((value for key in _SCHEMAS if (value := get(function, key)) is not None), None)
+        schema = next((value for key in FUNCTION_SCHEMAS if (value := get(function, key)) is not None), None)
         functions &= schema is not None or get(tool, "type") == "function"
         if not isinstance(name, str):
             continue
