@@ -15,7 +15,7 @@ from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, prepare_folder, write_files
 from pytest_jsbench.run.reduction.reduction import INTERRUPTED, Reduction, ReductionOptions, reduce_target
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
-from pytest_jsbench.run.reduction.target import default_folder, find_target
+from pytest_jsbench.run.reduction.target import default_folder, make_target
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
@@ -102,8 +102,8 @@ def _distinct_failures(run: Run, most: int) -> Iterator[tuple[Record, FailurePat
 
 def _reduce(context: RunContext, run: Run, record: Record, limits: RateLimits) -> tuple[Reduction, str]:
     """Reduce the failure of one attempt; return the result, and its line for the summary."""
-    target = find_target(run, str(record.key), variant=record.variant)
-    folder = None if context.handover.folder is None else default_folder(context.handover.folder, target.record)
+    target = make_target(run, record)
+    folder = None if context.handover.folder is None else default_folder(context.handover.folder, record)
     if folder is not None:
         prepare_folder(folder)
     options = ReductionOptions(

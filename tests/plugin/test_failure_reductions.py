@@ -17,6 +17,12 @@ def empty(request):
     properties = schema.get("properties", {}).items()
     return {"instance": {name: 1 if part.get("type") == "integer" else "" for name, part in properties}}
 '''
+CHANGING = '''
+def change(request):
+    """Answer with empty texts, or with numbers in each second attempt."""
+    schema = request.schema if isinstance(request.schema, dict) else {}
+    return {"instance": {name: 1 if request.repeat % 2 else "" for name in schema.get("properties", {})}}
+'''
 
 
 def long_text(length: int) -> dict[str, Any]:
@@ -82,3 +88,22 @@ def test_network_fault_is_not_reduced(bench: Bench) -> None:
     result = bench.run("--jsbench-reduce=1", "--jsbench-retries=0")
 
     result.stdout.fnmatch_lines(["reduced * none: no attempt has a failure that a schema causes"])
+
+
+def test_attempts_of_one_case_with_different_failures_are_each_reduced(bench: Bench) -> None:
+    schema = {"type": "object", "properties": {"acme": {"type": "string", "minLength": 7}}, "required": ["acme"]}
+    bench.case("a", schema=json.dumps(schema))
+    bench.write({"changing.py": CHANGING})
+
+    result = bench.run(
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=changing:change",
+        "--jsbench-output=out",
+        "--jsbench-repeats=2",
+        "--jsbench-reduce=2",
+    )
+
+    reduced = [line for line in result.outlines if line.startswith("reduced")]
+    assert ["(minLength)" in reduced[0], "(type)" in reduced[1]] == [True, True]
+    folder = bench.run_in() / "reduced"
+    assert sorted(path.name for path in folder.iterdir()) == ["orders.a", "orders.a.2"]
