@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin.progress import from_here, write_line
 from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.plan import RateLimits
@@ -24,21 +25,31 @@ if TYPE_CHECKING:
 
 #: Maximum number of calls for each failure.
 MOST_CALLS = 100
+#: Errors of a reduction; a full disk raises those of the database of limits too.
+_ERRORS = (JSBenchError, OSError, sqlite3.Error)
 #: Options of a variant that a run does not record completely.
 _ENGINE_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format", "engine_option")
 
 
 def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
-    """Reduce the first distinct failures of the run, and yield for each a label and its line for the summary."""
-    problem = _why_impossible(context)
-    if problem:
-        yield "reduced", f"none: {problem}"
+    """
+    Reduce the first distinct failures of the run, and yield for each a label and its line for the summary.
+
+    An interruption or an error also yields a line, since the summary and the files of the run are more important.
+    """
+    if problem := _why_impossible(context):
+        yield "reduced", f"nothing was reduced: {problem}"
         return
     try:
-        limits = _share_of_limits(context, most)
-    except ReductionError as error:
-        yield "reduced", f"none: {error}"
-        return
+        yield from _reduce_each(context, run, most)
+    except KeyboardInterrupt:
+        yield "reduced", f"{INTERRUPTED}: the other failures were not reduced"
+    except _ERRORS as error:
+        yield "reduced", f"ended early: {_text_of(context, error)}"
+
+
+def _reduce_each(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
+    limits = _share_of_limits(context, most)
     found = False
     for record, pattern in _distinct_failures(run, most):
         found = True
@@ -46,14 +57,18 @@ def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[
         write_line(context.config, f"jsbench: reducing {name} ({pattern.text}), at most {MOST_CALLS} calls")
         try:
             reduction, line = _reduce(context, run, record, limits)
-        except JSBenchError as error:
-            yield "reduced", f"{name} not: {context.secrecy.mask(str(error))}"
+        except _ERRORS as error:
+            yield "reduced", f"{name} was not reduced: {_text_of(context, error)}"
             continue
         yield "reduced", line
         if reduction.stopped == INTERRUPTED:
             return
     if not found:
-        yield "reduced", "none: no attempt has a failure that a schema causes"
+        yield "reduced", "nothing to reduce: no attempt has a failure that a schema causes"
+
+
+def _text_of(context: RunContext, error: Exception) -> str:
+    return context.secrecy.mask(str(error) if isinstance(error, JSBenchError) else describe_error(error))
 
 
 def _why_impossible(context: RunContext) -> str:
