@@ -41,8 +41,20 @@ def _convert_object(schema: dict[str, Any]) -> dict[str, Any]:
         converted["type"] = str(kind).lower()
     elif kind == "TYPE_UNSPECIFIED":
         del converted["type"]
+    if converted.pop("nullable", None) is True:
+        _add_null(converted)
     for name in _COUNTS:
         count = converted.get(name)
         if isinstance(count, str) and count.isdecimal():
             converted[name] = int(count)
     return converted
+
+
+def _add_null(schema: dict[str, Any]) -> None:
+    """Let null conform to a schema; unlike in OpenAPI, it also conforms to an `enum` or `anyOf` without null."""
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    if isinstance(schema.get("anyOf"), list):
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
