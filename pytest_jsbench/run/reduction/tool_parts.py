@@ -17,6 +17,7 @@ from msgspec import structs
 from pytest_jsbench.core.generations import Declined, Failed
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolMode, ToolOffer
+from pytest_jsbench.datasets.sources.tool_cases import ANY_CALL
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.reduction.candidate import Candidate
 
@@ -55,7 +56,7 @@ def with_tools(candidate: Candidate, names: Sequence[str]) -> Candidate | None:
 
 def weaker_expectations(offer: ToolOffer) -> Iterator[ToolOffer]:
     """Yield offers of the same tools after which more answers are right, the weakest first."""
-    free = structs.replace(offer, choice=ToolMode.AUTO.value, expected=None, in_order=False, forbidden=())
+    free = ToolOffer(tools=offer.tools)
     forms = [
         free,
         structs.replace(free, choice=offer.choice),
@@ -132,6 +133,8 @@ def tool_document(candidate: Candidate, messages: Sequence[Message] = ()) -> dic
         case["ask"] = default_request(candidate)
     if offer.expected is not None:
         case["expect"] = [_expectation(call) for call in offer.expected] or "none"
+    elif offer.some_call:
+        case["expect"] = ANY_CALL
     if offer.in_order:
         case["in_order"] = True
     if offer.forbidden:

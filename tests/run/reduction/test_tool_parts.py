@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.datasets.base import Selection
@@ -51,6 +52,26 @@ def test_document_has_the_same_case(tmp_path: Path) -> None:
         *(OFFER.tools, OFFER.choice, OFFER.in_order, OFFER.forbidden),
     )
     assert [call.arguments for call in offer.expected or ()] == [ARGUMENTS, True]
+
+
+def read_back(candidate: Candidate, folder: Path) -> ToolOffer:
+    """Return the offer of a candidate that was written as a document and read again."""
+    path = folder / "reduced.json"
+    path.write_text(json.dumps(tool_document(candidate)))
+    dataset = open_dataset(Selection(source=str(path)))
+    (case,) = map(dataset.case, dataset.keys())
+    assert isinstance(case, Case)
+    assert case.offer is not None
+    return case.offer
+
+
+def test_expectation_of_any_call_is_kept(tmp_path: Path) -> None:
+    offer = ToolOffer(tools=OFFER.tools, some_call=True)
+    forms = list(neutral_forms(Candidate(schema=True, offer=offer)))
+
+    assert [form.offer.some_call for form in forms if form.offer is not None] == [True, True]
+    assert read_back(Candidate(schema=True, offer=offer), tmp_path) == offer
+    assert all(not weaker.some_call for weaker in weaker_expectations(offer))
 
 
 def test_tools_that_the_case_names_are_kept() -> None:
