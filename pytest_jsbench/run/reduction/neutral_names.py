@@ -177,7 +177,12 @@ def _with_neutral_tools(form: Candidate, offer: ToolOffer, names: NeutralNames) 
     expected = offer.expected
     if expected is not None:
         expected = tuple(
-            structs.replace(call, name=names.name_for(call.name), arguments=_neutral_schema(call.arguments, names))
+            structs.replace(
+                call,
+                name=names.name_for(call.name),
+                arguments=_neutral_schema(call.arguments, names),
+                loose=tuple(map(names.name_for, call.loose)),
+            )
             for call in expected
         )
     neutral = structs.replace(

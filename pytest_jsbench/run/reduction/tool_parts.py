@@ -8,7 +8,7 @@ right, or a tool is no longer forbidden. A tool that the case names is kept as l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -159,8 +159,23 @@ def _expectation(call: ExpectedCall) -> str | dict[str, Any]:
     if isinstance(call.arguments, bool):
         return call.name
     required = call.arguments.get("required", ())
-    arguments = {
-        name: {"schema": schema} if name in required else {"schema": schema, "optional": True}
-        for name, schema in call.arguments.get("properties", {}).items()
+    return {
+        call.name: {
+            name: _acceptable_values(schema, is_loose=name in call.loose)
+            | ({} if name in required else {"optional": True})
+            for name, schema in call.arguments.get("properties", {}).items()
+        }
     }
-    return {call.name: arguments}
+
+
+def _acceptable_values(schema: Any, *, is_loose: bool) -> dict[str, Any]:
+    """
+    Return the values of an argument as `expect` describes them.
+
+    A loose comparison with values that are not listed cannot be described: any value is then right.
+    """
+    if not is_loose:
+        return {"schema": schema}
+    if isinstance(schema, Mapping) and schema.keys() == {"enum"}:
+        return {"any_of": schema["enum"], "loose": True}
+    return {"schema": True}
