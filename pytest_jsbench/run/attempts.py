@@ -89,7 +89,8 @@ class PreparedRequest:
         if not isinstance(self.adapted, Adapted):
             return generation
         # two schemas are equal even if their properties are in another order
-        if self.adapted.schema == self.case.schema and not self.rewritings:
+        is_rewritten = any(not change.path.startswith("/tools/") for change in self.rewritings)
+        if self.adapted.schema == self.case.schema and not is_rewritten:
             return generation
         return structs.replace(generation, sent=structs.replace(generation.sent, schema=self.adapted.schema))
 

@@ -639,6 +639,18 @@ def test_order_of_a_tool_call_is_unknown_if_another_order_was_sent(judge: Judge)
     assert [each.verdict.order_kept for each in (record, judge_again(record, judge), unchanged)] == [None, None, False]
 
 
+def test_schema_of_the_text_is_not_recorded_as_sent_if_only_tools_are_rewritten(judge: Judge) -> None:
+    tool = replace(TOOL, parameters={"type": "object", "properties": {"n": {}, "m": {}}})
+    engine = calling("{}")
+    engine.answer = replace(engine.answer, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA))
+
+    record = rewriting(engine, judge, "order").attempt(replace(OFFERING, offer=ToolOffer(tools=(tool,))))
+
+    assert record.changes
+    assert isinstance(record.generation, Completion)
+    assert record.generation.sent == engine.answer.sent
+
+
 def test_the_choice_of_the_run_is_sent_and_recorded(judge: Judge) -> None:
     engine = calling('{"n": [1, 2]}')
     chosen = replace(runner(engine, judge), params=GenerationParams(max_tokens=10, tool_choice="none"))
