@@ -92,8 +92,8 @@ class Isolation:
     def _blame(self, error: CallError) -> CallError:
         # without the message of the error, which may contain a private address
         message = (
-            "this request broke the server twice, the second time as the only request in flight, just after the server "
-            "had answered another request"
+            "this request broke the server as the only request in flight, just after the server had answered another "
+            "request"
         )
         return CallError(FaultKind.CRASH, message, status=error.status, broke_server=True)
 
