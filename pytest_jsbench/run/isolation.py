@@ -57,7 +57,7 @@ class Isolation:
         with self.lock.register(alone=True):
             self._wait_for_server(request, first)
             tries.retries += 1
-            tries.uncounted += 1
+            tries.uncounted += not tries.wait_together  # the limits have not counted it either
             try:
                 return below(request, tries)
             except CallError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ from pytest_jsbench.core.cases import CaseKey, Prompt
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, GenerationParams, Request
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.library.evaluation import evaluate
-from pytest_jsbench.run.call_layers import Tries
+from pytest_jsbench.run.call_layers import Limits, Tries
 from pytest_jsbench.run.isolation import Isolation
+from pytest_jsbench.run.limits import Admission, LimitsFile
+from pytest_jsbench.run.plan import RateLimits
 from tests.support import examples
 from tests.support.bench import Bench
+from tests.support.clock import Clock
 from tests.support.supervised_server import DEADLY, supervised_server
 
 CLOSED = CallError(FaultKind.CONNECTION, "the server closed the connection", closed=True)
@@ -65,6 +70,25 @@ def test_interrupted_request_is_repeated_alone_and_answered(isolate: Callable[..
     assert (tries.retries, tries.counted) == (1, 1)
     (harmless,) = check.requests
     assert "secret" not in f"{harmless.schema}{harmless.prompt}".lower()
+
+
+def test_repeated_try_that_the_limits_do_not_count_is_uncounted_once(
+    isolate: Callable[..., Isolation], tmp_path: Path
+) -> None:
+    clock = Clock()
+    shared = LimitsFile(tmp_path / "limits.db", RateLimits(patience=60.0), clock=clock.read)
+    with closing(Admission(shared, clock=clock.read, wait=clock.wait)) as admission:
+        limits = Limits(admission)
+        refused = CallError(FaultKind.CONNECTION, "connection refused")
+        down, before = Calls(*[refused] * 20), Tries()
+        while not before.wait_together:
+            with pytest.raises(CallError):
+                limits.call(down, REQUEST, before)
+        tries = Tries()
+
+        isolate(Calls()).call(partial(limits.call, Calls(refused)), REQUEST, tries)
+
+    assert (tries.retries, tries.uncounted, tries.counted) == (1, 1, 1)
 
 
 def test_request_that_breaks_the_server_twice_is_the_cause(isolate: Callable[..., Isolation]) -> None:
