@@ -222,6 +222,34 @@ def test_call_of_a_case_ends_before_the_plain_answers_it_waits_for(judge: Judge,
     assert record.load.ended == record.load.began
 
 
+def test_threads_of_plain_calls_end_if_the_call_of_a_case_is_refused(judge: Judge, tmp_path: Path) -> None:
+    left = [1000.0]
+
+    class Ending(ScheduledStarts):
+        """Starts of one call, and of no more."""
+
+        def take(self) -> float:
+            if not left:
+                raise Refused(MissingReason.STOPPED, "the session ended first")
+            return left.pop()
+
+    server = Server()
+    before = set(threading.enumerate())
+    with closing(Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))) as admission:
+        starts = Ending(ArrivalRate.parse("2/s"), admission)
+        plain = runner(server, judge, share=0.5, admission=admission)
+        trying = replace(plain, load_layers=(PlainCalls(replace(plain, load_layers=()), 0.5, starts=starts),))
+
+        with pytest.raises(Refused, match="the session ended first"):
+            trying.attempt(CASE)
+
+    assert server.tasks == ["plain"]
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in started)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
