@@ -13,7 +13,7 @@ import pytest
 
 from pytest_jsbench.core.call_lock import CallLock
 from pytest_jsbench.core.cases import CaseKey, Prompt
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind, GenerationParams, Request
+from pytest_jsbench.core.generations import CallError, Completion, Failed, FaultKind, GenerationParams, Request
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.library.evaluation import evaluate
 from pytest_jsbench.run.call_layers import Limits, Tries
@@ -23,6 +23,7 @@ from pytest_jsbench.run.plan import RateLimits
 from tests.support import examples
 from tests.support.bench import Bench
 from tests.support.clock import Clock
+from tests.support.examples import replace
 from tests.support.supervised_server import DEADLY, supervised_server
 
 CLOSED = CallError(FaultKind.CONNECTION, "the server closed the connection", closed=True)
@@ -185,6 +186,14 @@ def test_summary_and_junit_file_name_the_deadly_case(source: str, bench: Bench) 
     result.stdout.fnmatch_lines(["crashes * the server was broken by rows::s9, with no other call in flight"])
     junit = (bench.path / "junit.xml").read_text("utf-8")
     assert junit.count('name="jsbench.broke_server" value="True"') == 1
+
+
+def test_attempt_that_broke_the_server_is_named_as_in_its_node_id() -> None:
+    broke = Failed(kind=FaultKind.CRASH, message="it broke", broke_server=True)
+    record = replace(examples.record("a", generation=broke, verdict=examples.BROKEN), repeat=1)
+    run = examples.run(record)  # such as a run of one attempt that was pooled with another
+
+    assert run.broke_server == (run.name_of(record.attempt),) == ("simple::a[2]",)
 
 
 def test_without_the_option_nothing_is_repeated(source: str, tmp_path: Path) -> None:
