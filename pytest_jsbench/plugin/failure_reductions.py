@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin.progress import from_here, write_line
-from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, prepare_folder, write_files
 from pytest_jsbench.run.reduction.reduction import INTERRUPTED, Reduction, ReductionOptions, reduce_target
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
 from pytest_jsbench.run.reduction.target import default_folder, make_target
+from pytest_jsbench.settings.call_options import CONNECTION_OPTIONS
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 MOST_CALLS = 100
 #: Errors of a reduction; a full disk raises those of the database of limits too.
 _ERRORS = (JSBenchError, OSError, sqlite3.Error)
-#: Options of a variant that a run does not record completely.
-_ENGINE_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format", "engine_option")
 
 
 def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
@@ -76,7 +74,7 @@ def _why_impossible(context: RunContext) -> str:
     plan = context.plan
     if plan.spec.outputs.redact:
         return "the run is redacted (--jsbench-redact), and keeps no schemas"
-    if context.handover.metadata.engine in RECORDED:
+    if plan.replays:
         return "recorded answers are replayed, and new schemas need an engine"
     if plan.spec.execution.batch is not None:
         return "the cases were submitted as a batch; use jsbench reduce, which makes single calls"
@@ -124,7 +122,6 @@ def _reduce(context: RunContext, run: Run, record: Record, limits: RateLimits) -
     options = ReductionOptions(
         engine=_options_of(context, record),
         max_calls=MOST_CALLS,
-        max_cost=limits.max_cost,
         limits=limits,
         folder=folder,
     )
@@ -148,5 +145,5 @@ def _options_of(context: RunContext, record: Record) -> Mapping[str, Any]:
     if record.answered_by is not None:
         return {}
     ask = context.plan.spec.asks[record.variant]
-    values = {name: getattr(ask, name) for name in _ENGINE_OPTIONS}
+    values = {name: getattr(ask, name) for name in (*CONNECTION_OPTIONS, "engine_option")}
     return {name: value for name, value in values.items() if value is not None}
