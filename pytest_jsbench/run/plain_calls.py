@@ -66,7 +66,7 @@ def count_plain(calls: int, share: float | None) -> int:
 
 class PlainCalls:
     """
-    A layer around an engine that makes plain calls before other calls, until they have their share of all calls.
+    A layer around an engine that makes plain calls next to other calls, until they have their share of all calls.
 
     Each process of a run has one object for each variant, which all threads of the calls in flight use.
     """
