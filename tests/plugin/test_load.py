@@ -171,3 +171,9 @@ def test_dry_run_counts_plain_calls_and_the_time_of_the_schedule(four: Bench) ->
 
     result.stdout.fnmatch_lines(["calls      4 calls to scripted scripted, plus 4 without a schema, plus retries"])
     result.stdout.fnmatch_lines(["time       *at least 4 s at 2/s*"])
+
+
+def test_small_share_of_plain_calls_is_shown_exactly(four: Bench) -> None:
+    result = four.run("--jsbench-plain-share=0.004")
+
+    result.stdout.fnmatch_lines(["jsbench: dataset schemas, 4 cases, * in flight, 0.4% of * without a schema"])
