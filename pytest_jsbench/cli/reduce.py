@@ -11,13 +11,14 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.signals import handle_sigterm
 from pytest_jsbench.core.arguments import whole
 from pytest_jsbench.core.text import format_count, json_text, printable
+from pytest_jsbench.settings.call_options import CONNECTION_OPTIONS
 
 if TYPE_CHECKING:
     from pytest_jsbench.run.reduction.candidate import Candidate
     from pytest_jsbench.run.reduction.reduction import Reduction
 
 #: Options that replace those of the run.
-_ENGINE_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format", "max_tokens", "timeout")
+_ENGINE_OPTIONS = (*CONNECTION_OPTIONS, "max_tokens", "timeout")
 
 
 def add_reduce(commands: Any) -> None:
@@ -72,6 +73,7 @@ def add_reduce(commands: Any) -> None:
 
 def _reduce(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.records.journal import read_run
+    from pytest_jsbench.run.plan import RateLimits
     from pytest_jsbench.run.reduction.issue_text import prepare_folder, reduction_to_dict, write_files
     from pytest_jsbench.run.reduction.reduction import ReductionOptions, reduce_target
     from pytest_jsbench.run.reduction.target import default_folder, find_target
@@ -94,7 +96,7 @@ def _reduce(options: argparse.Namespace, out: Output) -> bool:
             ReductionOptions(
                 engine=given,
                 max_calls=options.max_calls,
-                max_cost=options.max_cost,
+                limits=RateLimits(max_cost=options.max_cost),
                 concurrency=options.concurrency,
                 folder=folder,
             ),

@@ -13,7 +13,7 @@ from pytest_jsbench.core.timing import Timing
 
 #: Times that a service level can limit, with their units.
 TIMES = {"ttft": "s", "tgt": "s", "tpot": "ms"}
-_LIMIT = re.compile(r"\s*(?P<name>[a-z]+)\s*<=\s*(?P<most>\d{1,9}(?:\.\d{1,9})?)\s*", re.ASCII)
+_LIMIT = re.compile(r"\s*(?P<name>[a-z]+)\s*<=\s*(?P<most>\d{1,6}(?:\.\d{1,6})?)\s*", re.ASCII)
 _EXPECTED = "limits on ttft and tgt (seconds) and tpot (milliseconds), such as ttft<=0.5,tgt<=4"
 
 
@@ -35,7 +35,7 @@ class ServiceLevel:
 
     def __str__(self) -> str:
         """Return the service level as a value of --jsbench-slo."""
-        return ",".join(f"{name}<={most:g}" for name, most in self.most)
+        return ",".join(f"{name}<={_number_text(most)}" for name, most in self.most)
 
     def is_met(self, timing: Timing | None, usage: Usage | None, late: float = 0.0) -> bool | None:
         """
@@ -47,6 +47,11 @@ class ServiceLevel:
         if any(name in values and values[name] > most for name, most in self.most):
             return False
         return True if all(name in values for name, _ in self.most) else None
+
+
+def _number_text(number: float) -> str:
+    """Return a number without an exponent, which `parse` would reject."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def _times(timing: Timing | None, usage: Usage | None, late: float) -> Iterator[tuple[str, float]]:

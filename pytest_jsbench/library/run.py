@@ -166,6 +166,7 @@ class EvaluatedRun(Run):
         and the result is written there.
         """
         from pytest_jsbench.library.engine import factory_of
+        from pytest_jsbench.run.plan import RateLimits
         from pytest_jsbench.run.reduction.issue_text import prepare_folder, write_files
         from pytest_jsbench.run.reduction.reduction import ReductionOptions, reduce_target
         from pytest_jsbench.run.reduction.target import find_target
@@ -183,7 +184,7 @@ class EvaluatedRun(Run):
                 engine={key: value for key, value in {**given, "engine": name}.items() if value is not None},
                 factory=factory,
                 max_calls=max_calls,
-                max_cost=max_cost,
+                limits=RateLimits(max_cost=max_cost),
                 concurrency=concurrency,
                 folder=folder,
             )

@@ -270,10 +270,6 @@ class Controller:
         session.exitstatus = verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
-        if self._context.plan.spec.outputs.reduce is not None and session.exitstatus in _ENDS:
-            from pytest_jsbench.plugin.failure_reductions import reduce_failures
-
-            self.reductions += reduce_failures(self._context, run, self._context.plan.spec.outputs.reduce)
         if (self._context.plan.spec.recordings.record or self._context.plan.spec.recordings.replay) is not None:
             from pytest_jsbench.plugin.unused_recordings import note_unused
 
@@ -289,6 +285,11 @@ class Controller:
             from pytest_jsbench.plugin.benchmark import add_rows
 
             self.state.warn(add_rows(self._config, run, rows=self._context.plan.spec.outputs.benchmark_rows))
+        # last, since it makes calls and can be interrupted
+        if self._context.plan.spec.outputs.reduce is not None and session.exitstatus in _ENDS:
+            from pytest_jsbench.plugin.failure_reductions import reduce_failures
+
+            self.reductions += reduce_failures(self._context, run, self._context.plan.spec.outputs.reduce)
 
     def _contradicted(self, run: Run) -> Iterator[str]:
         """Yield a reason for failing the run if another plugin reported tests of failed attempts as passed."""

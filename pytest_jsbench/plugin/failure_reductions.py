@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.text import format_count, printable
+from pytest_jsbench.core.text import describe_error, format_count, printable
 from pytest_jsbench.plugin.progress import from_here, write_line
-from pytest_jsbench.records.setting_differences import RECORDED
 from pytest_jsbench.run.plan import RateLimits
 from pytest_jsbench.run.reduction.issue_text import ISSUE, PRIVATE, prepare_folder, write_files
 from pytest_jsbench.run.reduction.reduction import INTERRUPTED, Reduction, ReductionOptions, reduce_target
 from pytest_jsbench.run.reduction.same_failure import FailurePattern, ReductionError
-from pytest_jsbench.run.reduction.target import default_folder, find_target
+from pytest_jsbench.run.reduction.target import default_folder, make_target
+from pytest_jsbench.settings.call_options import CONNECTION_OPTIONS
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
@@ -24,21 +25,29 @@ if TYPE_CHECKING:
 
 #: Maximum number of calls for each failure.
 MOST_CALLS = 100
-#: Options of a variant that a run does not record completely.
-_ENGINE_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format", "engine_option")
+#: Errors of a reduction; a full disk raises those of the database of limits too.
+_ERRORS = (JSBenchError, OSError, sqlite3.Error)
 
 
 def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
-    """Reduce the first distinct failures of the run, and yield for each a label and its line for the summary."""
-    problem = _why_impossible(context)
-    if problem:
-        yield "reduced", f"none: {problem}"
+    """
+    Reduce the first distinct failures of the run, and yield for each a label and its line for the summary.
+
+    An interruption or an error also yields a line, since the summary and the files of the run are more important.
+    """
+    if problem := _why_impossible(context):
+        yield "reduced", f"nothing was reduced: {problem}"
         return
     try:
-        limits = _share_of_limits(context, most)
-    except ReductionError as error:
-        yield "reduced", f"none: {error}"
-        return
+        yield from _reduce_each(context, run, most)
+    except KeyboardInterrupt:
+        yield "reduced", f"{INTERRUPTED}: the other failures were not reduced"
+    except _ERRORS as error:
+        yield "reduced", f"ended early: {_text_of(context, error)}"
+
+
+def _reduce_each(context: RunContext, run: Run, most: int) -> Iterator[tuple[str, str]]:
+    limits = _share_of_limits(context, most)
     found = False
     for record, pattern in _distinct_failures(run, most):
         found = True
@@ -46,14 +55,18 @@ def reduce_failures(context: RunContext, run: Run, most: int) -> Iterator[tuple[
         write_line(context.config, f"jsbench: reducing {name} ({pattern.text}), at most {MOST_CALLS} calls")
         try:
             reduction, line = _reduce(context, run, record, limits)
-        except JSBenchError as error:
-            yield "reduced", f"{name} not: {context.secrecy.mask(str(error))}"
+        except _ERRORS as error:
+            yield "reduced", f"{name} was not reduced: {_text_of(context, error)}"
             continue
         yield "reduced", line
         if reduction.stopped == INTERRUPTED:
             return
     if not found:
-        yield "reduced", "none: no attempt has a failure that a schema causes"
+        yield "reduced", "nothing to reduce: no attempt has a failure that a schema causes"
+
+
+def _text_of(context: RunContext, error: Exception) -> str:
+    return context.secrecy.mask(str(error) if isinstance(error, JSBenchError) else describe_error(error))
 
 
 def _why_impossible(context: RunContext) -> str:
@@ -61,7 +74,7 @@ def _why_impossible(context: RunContext) -> str:
     plan = context.plan
     if plan.spec.outputs.redact:
         return "the run is redacted (--jsbench-redact), and keeps no schemas"
-    if context.handover.metadata.engine in RECORDED:
+    if plan.replays:
         return "recorded answers are replayed, and new schemas need an engine"
     if plan.spec.execution.batch is not None:
         return "the cases were submitted as a batch; use jsbench reduce, which makes single calls"
@@ -102,14 +115,13 @@ def _distinct_failures(run: Run, most: int) -> Iterator[tuple[Record, FailurePat
 
 def _reduce(context: RunContext, run: Run, record: Record, limits: RateLimits) -> tuple[Reduction, str]:
     """Reduce the failure of one attempt; return the result, and its line for the summary."""
-    target = find_target(run, str(record.key), variant=record.variant)
-    folder = None if context.handover.folder is None else default_folder(context.handover.folder, target.record)
+    target = make_target(run, record)
+    folder = None if context.handover.folder is None else default_folder(context.handover.folder, record)
     if folder is not None:
         prepare_folder(folder)
     options = ReductionOptions(
         engine=_options_of(context, record),
         max_calls=MOST_CALLS,
-        max_cost=limits.max_cost,
         limits=limits,
         folder=folder,
     )
@@ -133,5 +145,5 @@ def _options_of(context: RunContext, record: Record) -> Mapping[str, Any]:
     if record.answered_by is not None:
         return {}
     ask = context.plan.spec.asks[record.variant]
-    values = {name: getattr(ask, name) for name in _ENGINE_OPTIONS}
+    values = {name: getattr(ask, name) for name in (*CONNECTION_OPTIONS, "engine_option")}
     return {name: value for name, value in values.items() if value is not None}

@@ -299,7 +299,7 @@ def _loaded(context: RunContext) -> str:
     """Describe the load of the run; empty without one."""
     load = context.plan.load
     rate = "" if load.rate is None else f" at most, calls begin at {load.rate}"
-    return rate + ("" if load.plain_share is None else f", {load.plain_share:.0%} of them without a schema")
+    return rate + ("" if load.plain_share is None else f", {100 * load.plain_share:g}% of them without a schema")
 
 
 def _limited(context: RunContext) -> str:

@@ -22,8 +22,7 @@ def add_digest(record: Record, *, is_repeated: bool) -> Record:
     Return the record of an answer that was just judged with the digest of its value.
 
     There is no digest if the case has a single attempt (`is_repeated` is false), if the answer does not conform, or if
-    it is too large. A
-    redacted record, whose answer cannot be read, is returned unchanged.
+    it is too large. A redacted record, whose answer cannot be read, is returned unchanged.
     """
     if record.redacted is not None:
         return record

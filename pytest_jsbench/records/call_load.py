@@ -149,7 +149,7 @@ class CallLoad(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoadFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """When the call of an attempt began and ended, and what became of the plain calls before it, without texts."""
+    """When the call of an attempt began and ended, and what became of the plain calls next to it, without texts."""
 
     began: float
     ended: float

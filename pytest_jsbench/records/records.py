@@ -299,7 +299,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: How the schemas in an application's request compare with those that its test declares; absent if no declared
     #: schema applies.
     transit: Transit | None = None
-    #: When the call began and ended, and the plain calls before it; absent without a call, or if the run has neither a
+    #: When the call began and ended, and the plain calls next to it; absent without a call, or if the run has neither a
     #: load nor a service level.
     load: CallLoad | None = None
 

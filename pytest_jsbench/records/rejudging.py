@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
+from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, pointer_of, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import constants_of
@@ -22,7 +22,7 @@ from pytest_jsbench.verdicts.tool_calls import find_judging_schema
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
     from pytest_jsbench.core.cases import Expected, Schema
-    from pytest_jsbench.core.generations import Generation
+    from pytest_jsbench.core.generations import Generation, Sent
     from pytest_jsbench.core.tool_offers import ToolOffer
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.records.repairs import Repairs
@@ -64,9 +64,6 @@ def verdict_on(
     schema_of_text = find_judging_schema(generation, verdict.tool, schema, offer)
     completion = generation if isinstance(generation, Completion) else None
     sent = None if completion is None else completion.sent
-    is_reordered = any(change.kind == "reordered" and not change.path for change in changes)
-    # the model can follow only the order that it was sent
-    schema_of_order = sent.schema if is_reordered and sent is not None and sent.schema is not None else schema_of_text
     runaways = () if completion is None else find_runaways(completion.text, is_document=verdict.valid is not None)
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     seen = {
@@ -76,6 +73,11 @@ def verdict_on(
         Note.CAPITALS: any(_only_capitals(each, schema_of_text, verdict.instance) for each in verdict.violations),
         Note.ADAPTATION_LOSS: any(violation.keyword in dropped for violation in verdict.violations),
     }
+    kept_order = verdict.order_kept
+    if verdict.valid:
+        tool = None if offer is None or verdict.tool not in offer.names else verdict.tool
+        schema_of_order = _schema_of_order(schema_of_text, tool, changes, sent)
+        kept_order = None if schema_of_order is None else order_kept(schema_of_order, verdict.instance)
     trivial = verdict.trivial
     if trivial is None and offer is None:  # the judge computes this only for answers that were received as text
         trivial = constants_of(generation, verdict.tool, schema, judge)
@@ -87,9 +89,25 @@ def verdict_on(
             *(runaway.note for runaway in runaways),
         ),
         runaway_share=max((runaway.share for runaway in runaways), default=None),
-        order_kept=order_kept(schema_of_order, verdict.instance) if verdict.valid else verdict.order_kept,
+        order_kept=kept_order,
         trivial=trivial,
     )
+
+
+def _schema_of_order(
+    schema_of_text: Schema, tool: str | None, changes: tuple[Change, ...], sent: Sent | None
+) -> Schema | None:
+    """
+    Return the schema in whose order the properties were sent, since the model can follow only this order.
+
+    None if the schema of an offered tool was reordered: records do not contain the schema that was sent for it.
+    """
+    place = "" if tool is None else pointer_of(("tools", tool))
+    if not any(change.kind == "reordered" and change.path == place for change in changes):
+        return schema_of_text
+    if tool is not None:
+        return None
+    return schema_of_text if sent is None or sent.schema is None else sent.schema
 
 
 def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:

@@ -190,9 +190,7 @@ class Run:
     @property
     def broke_server(self) -> tuple[str, ...]:
         """Names of the attempts whose request broke the server while it was the only one in flight."""
-        return tuple(
-            outcome.attempt.name(several=self.metadata.repeats > 1) for outcome in self.outcomes if outcome.broke_server
-        )
+        return tuple(self.name_of(outcome.attempt) for outcome in self.outcomes if outcome.broke_server)
 
     def unrecorded(self) -> dict[Attempt, Missing | None]:
         """Return the planned attempts that have no record, in order, each with the reason if known."""

@@ -51,11 +51,11 @@ def _plain_problems(run: Run) -> Iterator[Fact]:
     """Yield the first attempts whose plain calls had a problem."""
     found = [(attempt, problems) for attempt in run.outcomes if (problems := _problems(attempt))]
     for attempt, problems in found[:_MOST_NAMED]:
-        yield "", f"{problems}: plain call before {printable(run.name_of(attempt.attempt))}"
+        yield "", f"{problems}: plain call next to {printable(run.name_of(attempt.attempt))}"
     if found:
         more = len(found) - _MOST_NAMED
         answers = "load.plain in records.jsonl has the answers"
-        yield "", f"… and before {format_count(more, 'more attempt')}; {answers}" if more > 0 else answers
+        yield "", f"… and next to {format_count(more, 'more attempt')}; {answers}" if more > 0 else answers
 
 
 def _problems(attempt: AttemptFacts) -> str:

@@ -89,7 +89,8 @@ class PreparedRequest:
         if not isinstance(self.adapted, Adapted):
             return generation
         # two schemas are equal even if their properties are in another order
-        if self.adapted.schema == self.case.schema and not self.rewritings:
+        is_rewritten = any(not change.path.startswith("/tools/") for change in self.rewritings)
+        if self.adapted.schema == self.case.schema and not is_rewritten:
             return generation
         return structs.replace(generation, sent=structs.replace(generation.sent, schema=self.adapted.schema))
 
@@ -373,10 +374,10 @@ class Runner:
         return AdaptedOffer(offer=structs.replace(offer, tools=tuple(tools)), changes=tuple(changes))
 
     def _load_of(self, tries: Tries) -> CallLoad | None:
-        """Return when a call that has just ended began, and its plain calls; None if this is not recorded."""
-        if not self.measures_load or tries.began is None:
+        """Return when a call began and ended, and its plain calls; None if this is not recorded."""
+        if not self.measures_load or tries.began is None or tries.ended is None:
             return None
-        return CallLoad(began=tries.began, ended=self.now().timestamp(), late_s=tries.late, plain=tuple(tries.plain))
+        return CallLoad(began=tries.began, ended=tries.ended, late_s=tries.late, plain=tuple(tries.plain))
 
     def _around_engine(self) -> Iterator[Layer]:
         """Yield the layers around the engine, the outermost first."""
@@ -411,7 +412,10 @@ class Runner:
     def _call_engine(self, request: Request, tries: Tries) -> Completion | Declined:
         """Make one try of the call; raise ValueError if the answer could not be read back from a records file."""
         tries.begin(self.now().timestamp(), self.admission)
-        generation = self.engine.generate(request)
+        try:
+            generation = self.engine.generate(request)
+        finally:
+            tries.ended = self.now().timestamp()
         tries.answered = True
         from_json(Completion | Declined, to_json(generation))
         return generation

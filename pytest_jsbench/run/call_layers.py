@@ -77,6 +77,8 @@ class Tries:
     late: float | None = None
     #: Time when the first try began, in seconds since 1970; None before it.
     began: float | None = None
+    #: Time when the last try ended, in seconds since 1970; None before it.
+    ended: float | None = None
     #: Plain calls that were made next to the call.
     plain: list[PlainCall] = field(default_factory=list)
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Self
 
 from msgspec import structs
 
 from pytest_jsbench.adaptation.adapter import Change
-from pytest_jsbench.adaptation.rewriting import NotRewritten, Rewriting, rewrite_within
+from pytest_jsbench.adaptation.rewriting import NotRewritten, Rewriting, Rewritten, rewrite_within
 from pytest_jsbench.core.cases import Case, Prompt, PromptTemplate, Schema, prompt_of
+from pytest_jsbench.core.json_values import as_dict, copy_of
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.schemas.references import pointer_of
+
+#: Number of schemas whose results are kept; a case may offer many tools.
+_KEPT = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +33,28 @@ class RewrittenCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRewriter:
-    """Rewrites the schema of a case, or the schemas of its tools, in one way."""
+    """
+    Rewrites the schema of a case, or the schemas of its tools, in one way.
+
+    The threads of the calls in flight share one object. It keeps the latest results, because the repeats of a case have
+    the same schema, and the cases of a document the same tools.
+    """
 
     rewriting: Rewriting
     #: `$schema` URI that applies to a schema without `$schema`.
     default_dialect: str
+    #: Rewrites the JSON text of a schema, and keeps the latest results.
+    _rewrite_text: Callable[[str], Rewritten | NotRewritten] = field(init=False, repr=False, compare=False)
+    #: Held while a schema is rewritten, so that attempts at the same case do not rewrite it at the same time.
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make a cache of this object's own."""
+
+        def rewrite_text(text: str) -> Rewritten | NotRewritten:
+            return rewrite_within(json.loads(text), self.rewriting, self.default_dialect)
+
+        object.__setattr__(self, "_rewrite_text", lru_cache(maxsize=_KEPT)(rewrite_text))
 
     @classmethod
     def of(cls, rewriting: Rewriting | None, default_dialect: str) -> Self | None:
@@ -65,12 +90,22 @@ class CaseRewriter:
     def _rewrite(
         self, schema: Schema, place: tuple[str, ...], changes: list[Change], reasons: list[NotRewritten]
     ) -> Schema:
-        result = rewrite_within(schema, self.rewriting, self.default_dialect)
+        result = self._rewrite_schema(schema)
         if isinstance(result, NotRewritten):
             reasons.append(result)
             return schema
         changes.append(replace(result.change, path=f"{pointer_of(place)}{result.change.path}"))
-        return result.schema
+        rewritten: Schema = copy_of(result.schema)
+        return rewritten
+
+    def _rewrite_schema(self, schema: Schema) -> Rewritten | NotRewritten:
+        try:
+            # not its digest, which is the same for another order of properties
+            text = json.dumps(schema, default=as_dict)
+            with self._lock:
+                return self._rewrite_text(text)
+        except RecursionError:  # the child process reports this as a limit
+            return rewrite_within(schema, self.rewriting, self.default_dialect)
 
     def _rewrite_offer(self, offer: ToolOffer, changes: list[Change], reasons: list[NotRewritten]) -> ToolOffer:
         tools = []

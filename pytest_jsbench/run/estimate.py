@@ -82,7 +82,9 @@ def _estimates(
 
 
 def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Request]:
-    return [request for attempt in attempts if (request := _first_request(plan, variant, attempt)) is not None]
+    rewriter = CaseRewriter.of(variant.rewrite, plan.policy.default_dialect)
+    requests = (_first_request(plan, variant, rewriter, attempt) for attempt in attempts)
+    return [request for request in requests if request is not None]
 
 
 def _max_usage(plan: Plan, requests: list[Request], variant: Variant) -> Usage:
@@ -103,12 +105,11 @@ def _max_usage(plan: Plan, requests: list[Request], variant: Variant) -> Usage:
     )
 
 
-def _first_request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
+def _first_request(plan: Plan, variant: Variant, rewriter: CaseRewriter | None, attempt: Attempt) -> Request | None:
     """Return the attempt's request, with the schema before its adaptation; None if there is no call."""
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
-    rewriter = CaseRewriter.of(variant.rewrite, plan.policy.default_dialect)
     if rewriter is not None:
         rewritten = rewriter.rewrite(case)
         if isinstance(rewritten, NotRewritten):

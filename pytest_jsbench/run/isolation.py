@@ -57,7 +57,7 @@ class Isolation:
         with self.lock.register(alone=True):
             self._wait_for_server(request, first)
             tries.retries += 1
-            tries.uncounted += 1
+            tries.uncounted += not tries.wait_together  # the limits have not counted it either
             try:
                 return below(request, tries)
             except CallError as error:
@@ -92,8 +92,8 @@ class Isolation:
     def _blame(self, error: CallError) -> CallError:
         # without the message of the error, which may contain a private address
         message = (
-            "this request broke the server twice, the second time as the only request in flight, just after the server "
-            "had answered another request"
+            "this request broke the server as the only request in flight, just after the server had answered another "
+            "request"
         )
         return CallError(FaultKind.CRASH, message, status=error.status, broke_server=True)
 

@@ -66,7 +66,7 @@ def count_plain(calls: int, share: float | None) -> int:
 
 class PlainCalls:
     """
-    A layer around an engine that makes plain calls before other calls, until they have their share of all calls.
+    A layer around an engine that makes plain calls next to other calls, until they have their share of all calls.
 
     Each process of a run has one object for each variant, which all threads of the calls in flight use.
     """
@@ -103,16 +103,20 @@ class PlainCalls:
     def _call_on_schedule(
         self, starts: ScheduledStarts, due: int, below: Call, request: Request, tries: Tries
     ) -> Completion | Declined:
-        """Make the plain calls in threads of their own, at the scheduled starts before that of the call."""
+        """
+        Make the plain calls in threads of their own, at the scheduled starts before that of the call.
+
+        If the call is refused, it has no record, and the answers to the plain calls next to it are dropped.
+        """
         calls: CallsInFlight[PlainCall | None] = CallsInFlight(due)
-        for number in range(due):
-            plain = Tries(due=starts.take())
-            calls.add(number, partial(self._make, request, plain))
-        tries.due = starts.take()
         try:
+            for number in range(due):
+                plain = Tries(due=starts.take())
+                calls.add(number, partial(self._make, request, plain))
+            tries.due = starts.take()
             return below(request, tries)
         finally:
-            for number in range(due):
+            for number in range(len(calls)):
                 self._add(tries, calls.take(number))
             calls.stop()
 

@@ -373,10 +373,10 @@ def resolve_variant_values(
 
     A single variant without a table has an empty name. Each rewriting of schemas defines another variant. `typed`
     contains the values on the command line, as texts by option: several values of one option define one variant each.
-    The table of variants is read from `folder`, and its
-    paths are converted to paths relative to `here`. If answers are recorded or replayed, the table applies only with
-    --jsbench-variants, so that a project's own tests record and replay without it. A replayed run uses the prompts of
-    the recorded run. Raise JSBenchError for an invalid table or option.
+    The table of variants is read from `folder`, and its paths are converted to paths relative to `here`. If answers are
+    recorded or replayed, the table applies only with --jsbench-variants, so that a project's own tests record and
+    replay without it. A replayed run uses the prompts of the recorded run. Raise JSBenchError for an invalid table or
+    option.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
         message = "--jsbench-engine is set more than once, which would combine every model with every engine; "

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import ResponseFormat
 
+#: Options of an engine that a run does not record completely, so that they are given again to call it later.
+CONNECTION_OPTIONS = ("engine", "model", "base_url", "api_key_env", "response_format")
 _SECONDS = number("seconds above 0", above=0)
 
 

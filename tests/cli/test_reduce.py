@@ -319,3 +319,15 @@ def test_line_that_reproduces_has_the_policy_of_the_run() -> None:
 
     assert policy_flags(policy) == ("--jsbench-extra-fields=allow", "--jsbench-default-dialect=draft-07")
     assert policy_flags(JudgePolicy()) == ()
+
+
+def test_result_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fault = "ignore_min_length_below_depth_3"
+    folder = run_of(tmp_path, fault, ORDER)
+    output = tmp_path / "reduced"
+    (output / "issue.md").mkdir(parents=True)
+
+    answers = f"--engine-option=answers=tests.support.planted_faults:{fault}"
+    error = failed(capsys, "reduce", folder, "order", answers, "--max-calls=5", "-o", output)
+
+    assert f"cannot write to {output}: Is a directory; choose a writable directory with --output" in error

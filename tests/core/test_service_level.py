@@ -13,7 +13,30 @@ def test_service_level_is_read_from_its_own_text() -> None:
     assert str(ServiceLevel.parse(" tgt <= 4.0, ttft<=0.5")) == "ttft<=0.5,tgt<=4"
 
 
-@pytest.mark.parametrize("text", ["ttft", "ttft<1", "latency<=1", "ttft<=1,,tgt<=2", "ttft<=1,ttft<=2", "ttft<=-1", ""])
+@pytest.mark.parametrize(
+    "text", ["tpot<=999999", "tgt<=0.00001", "ttft<=0.000001,tgt<=123456.654321", "tgt<=0", "tpot<=100"]
+)
+def test_service_level_of_any_size_is_read_back(text: str) -> None:
+    level = ServiceLevel.parse(text)
+
+    assert ServiceLevel.parse(str(level)) == level
+    assert str(level) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ttft",
+        "ttft<1",
+        "latency<=1",
+        "ttft<=1,,tgt<=2",
+        "ttft<=1,ttft<=2",
+        "ttft<=-1",
+        "",
+        "tpot<=1000000",
+        "tpot<=1e3",
+    ],
+)
 def test_service_level_states_what_was_expected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected limits on ttft and tgt \(seconds\) and tpot .* found"):
         ServiceLevel.parse(text)

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatch
+from typing import Any
 
 import pytest
 
+from pytest_jsbench.adaptation.rewriting import rewrite_within
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.metrics.prices import Price
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.run import estimate
+from pytest_jsbench.run import case_rewriter, estimate
 from tests.support.bench import Bench, with_workers
 
 
@@ -37,6 +39,21 @@ def test_dry_run_prints_an_estimate_without_calls(bench: Bench) -> None:
         ]
     )
     assert not (bench.path / ".pytest_cache" / "d" / "jsbench").exists()
+
+
+def test_estimate_rewrites_a_schema_once_for_all_repeats(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(schema: Any, *rest: Any) -> Any:
+        with (bench.path / "rewritten").open("a") as file:
+            file.write("one\n")
+        return rewrite_within(schema, *rest)
+
+    monkeypatch.setattr(case_rewriter, "rewrite_within", count)
+    bench.case("a", schema='{"properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}')
+
+    result = bench.run("--jsbench-dry-run", "--jsbench-repeats=3", "--jsbench-rewrite=inline")
+
+    result.stdout.fnmatch_lines(["* 3 calls to *"])
+    assert (bench.path / "rewritten").read_text() == "one\n"
 
 
 def test_the_chosen_cases_alone_are_estimated_each_variant_by_itself(bench: Bench) -> None:

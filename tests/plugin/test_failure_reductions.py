@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.plugin import failure_reductions
 from tests.support.bench import Bench
 
 TEXT = {"type": "object", "properties": {"acme": {"type": "string"}, "n": {"type": "integer"}}, "required": ["acme"]}
@@ -16,6 +18,12 @@ def empty(request):
     schema = request.schema if isinstance(request.schema, dict) else {}
     properties = schema.get("properties", {}).items()
     return {"instance": {name: 1 if part.get("type") == "integer" else "" for name, part in properties}}
+'''
+CHANGING = '''
+def change(request):
+    """Answer with empty texts, or with numbers in each second attempt."""
+    schema = request.schema if isinstance(request.schema, dict) else {}
+    return {"instance": {name: 1 if request.repeat % 2 else "" for name in schema.get("properties", {})}}
 '''
 
 
@@ -72,7 +80,7 @@ def test_without_the_option_nothing_is_reduced(failing: Bench) -> None:
 def test_redacted_run_is_not_reduced(failing: Bench) -> None:
     result = failing.run(*ENGINE, "--jsbench-reduce=1", "--jsbench-redact")
 
-    result.stdout.fnmatch_lines(["reduced * none: the run is redacted (--jsbench-redact), and keeps no schemas"])
+    result.stdout.fnmatch_lines(["reduced * nothing was reduced: the run is redacted (--jsbench-redact), and*"])
     assert not (failing.run_in() / "reduced").exists()
 
 
@@ -81,4 +89,60 @@ def test_network_fault_is_not_reduced(bench: Bench) -> None:
 
     result = bench.run("--jsbench-reduce=1", "--jsbench-retries=0")
 
-    result.stdout.fnmatch_lines(["reduced * none: no attempt has a failure that a schema causes"])
+    result.stdout.fnmatch_lines(["reduced * nothing to reduce: no attempt has a failure that a schema causes"])
+
+
+def test_attempts_of_one_case_with_different_failures_are_each_reduced(bench: Bench) -> None:
+    schema = {"type": "object", "properties": {"acme": {"type": "string", "minLength": 7}}, "required": ["acme"]}
+    bench.case("a", schema=json.dumps(schema))
+    bench.write({"changing.py": CHANGING})
+
+    result = bench.run(
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=changing:change",
+        "--jsbench-output=out",
+        "--jsbench-repeats=2",
+        "--jsbench-reduce=2",
+    )
+
+    reduced = [line for line in result.outlines if line.startswith("reduced")]
+    assert ["(minLength)" in reduced[0], "(type)" in reduced[1]] == [True, True]
+    folder = bench.run_in() / "reduced"
+    assert sorted(path.name for path in folder.iterdir()) == ["orders.a", "orders.a.2"]
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "lines"),
+    [
+        (
+            "make_target",
+            KeyboardInterrupt(),
+            ["reduced * interrupted: the other failures were not reduced"],
+        ),
+        (
+            "write_files",
+            OSError(28, "No space left on device"),
+            [f"reduced * orders::{name} was not reduced: OSError: *" for name in "ac"],
+        ),
+        (
+            "_distinct_failures",
+            RecordError("the file has changed"),
+            ["reduced * ended early: the file has changed"],
+        ),
+    ],
+)
+def test_run_is_complete_if_a_reduction_cannot_end(
+    failing: Bench, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException, lines: list[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(failure_reductions, place, fail)
+
+    result = failing.run(*ENGINE, "--jsbench-reduce=2", "--junit-xml=junit.xml")
+
+    result.stdout.fnmatch_lines(lines)
+    assert sum(line.startswith("reduced") for line in result.outlines) == len(lines)
+    result.assert_outcomes(failed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "jsbench." in (failing.path / "junit.xml").read_text("utf-8")

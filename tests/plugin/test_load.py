@@ -58,7 +58,7 @@ def test_faults_of_a_server_under_load_are_found_and_named(four: Bench, monkeypa
             "cold       TTFT 0.* s of the first calls of 4 schemas, 0.* s of 4 later",
             "plain      1/8 = 0.125 calls without a schema were answered without a problem;*",
             "*json 7*",
-            "*json: plain call before orders::a?2?",
+            "*json: plain call next to orders::a?2?",
             "*load.plain in records.jsonl*",
         ]
     )
@@ -76,7 +76,7 @@ def test_sound_server_has_no_plain_problems(four: Bench, monkeypatch: pytest.Mon
     assert result.ret == pytest.ExitCode.OK
     metrics = metrics_of(four)
     assert (metrics["plain_calls"], metrics["plain_ok"], metrics["plain_repeated"]) == (4, 1.0, 1.0)
-    result.stdout.no_fnmatch_line("*: plain call before *")
+    result.stdout.no_fnmatch_line("*: plain call next to *")
 
 
 @both_ways
@@ -171,3 +171,9 @@ def test_dry_run_counts_plain_calls_and_the_time_of_the_schedule(four: Bench) ->
 
     result.stdout.fnmatch_lines(["calls      4 calls to scripted scripted, plus 4 without a schema, plus retries"])
     result.stdout.fnmatch_lines(["time       *at least 4 s at 2/s*"])
+
+
+def test_small_share_of_plain_calls_is_shown_exactly(four: Bench) -> None:
+    result = four.run("--jsbench-plain-share=0.004")
+
+    result.stdout.fnmatch_lines(["jsbench: dataset schemas, 4 cases, * in flight, 0.4% of * without a schema"])

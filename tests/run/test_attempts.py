@@ -625,6 +625,32 @@ def test_a_tool_with_an_invalid_schema_is_named_and_the_attempt_excluded(judge: 
     assert record.verdict.message.startswith("tool order: ")
 
 
+def test_order_of_a_tool_call_is_unknown_if_another_order_was_sent(judge: Judge) -> None:
+    tool = replace(TOOL, parameters={"type": "object", "properties": {"n": {}, "m": {}}})
+    case = replace(OFFERING, offer=ToolOffer(tools=(tool,)))
+    engine = calling('{"m": 1, "n": 1}')
+    engine.answer = replace(engine.answer, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA))
+
+    record = rewriting(engine, judge, "order").attempt(case)
+    unchanged = runner(engine, judge).attempt(case)
+
+    assert record.verdict.passed
+    assert [change.path for change in record.changes] == ["/tools/order"]
+    assert [each.verdict.order_kept for each in (record, judge_again(record, judge), unchanged)] == [None, None, False]
+
+
+def test_schema_of_the_text_is_not_recorded_as_sent_if_only_tools_are_rewritten(judge: Judge) -> None:
+    tool = replace(TOOL, parameters={"type": "object", "properties": {"n": {}, "m": {}}})
+    engine = calling("{}")
+    engine.answer = replace(engine.answer, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA))
+
+    record = rewriting(engine, judge, "order").attempt(replace(OFFERING, offer=ToolOffer(tools=(tool,))))
+
+    assert record.changes
+    assert isinstance(record.generation, Completion)
+    assert record.generation.sent == engine.answer.sent
+
+
 def test_the_choice_of_the_run_is_sent_and_recorded(judge: Judge) -> None:
     engine = calling('{"n": [1, 2]}')
     chosen = replace(runner(engine, judge), params=GenerationParams(max_tokens=10, tool_choice="none"))

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.adaptation.rewriting import NotRewritten, Rewriting
+from pytest_jsbench.adaptation.rewriting import NotRewritten, Rewriting, rewrite_within
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import OfferedTool, ToolOffer
 from pytest_jsbench.prompts import PROMPTS
+from pytest_jsbench.run import case_rewriter
 from pytest_jsbench.run.case_rewriter import CaseRewriter, RewrittenCase
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 
@@ -72,6 +74,43 @@ def test_template_renders_the_rewritten_schema_or_the_original() -> None:
 
     assert json.dumps(INLINED) in render(case(REFERRING)).messages[-1].content
     assert '"type": "integer"' in render(case({"type": "integer"})).messages[-1].content
+
+
+def test_schema_is_rewritten_once_for_all_repeats_and_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas: list[object] = []
+
+    def count(schema: Any, *rest: Any) -> Any:
+        schemas.append(schema)
+        return rewrite_within(schema, *rest)
+
+    monkeypatch.setattr(case_rewriter, "rewrite_within", count)
+    other_order = {"$defs": REFERRING["$defs"], "properties": REFERRING["properties"]}
+    one = rewriter()
+    with ThreadPoolExecutor(4) as threads:
+        repeats = list(threads.map(one.rewrite, [case(REFERRING)] * 4))
+    of_tools = one.rewrite(case(REFERRING, REFERRING, {"type": "object"}))
+    one.rewrite(case(True, {"type": "object"}))
+
+    assert repeats[1:] == repeats[:-1]
+    assert isinstance(repeats[0], RewrittenCase)
+    assert isinstance(repeats[1], RewrittenCase)
+    assert repeats[0].case.schema is not repeats[1].case.schema  # a template may change its own
+    assert isinstance(of_tools, RewrittenCase)
+    assert [change.path for change in of_tools.changes] == ["", "/tools/t0"]
+    assert schemas == [REFERRING, {"type": "object"}, True]
+    one.rewrite(case(other_order))
+    assert [json.dumps(each) for each in schemas[3:]] == [json.dumps(other_order)]
+
+
+def test_schema_that_is_nested_too_deeply_is_not_rewritten() -> None:
+    deep: Any = {}
+    for _ in range(5_000):
+        deep = {"not": deep}
+
+    found = rewriter().rewrite(case(deep))
+
+    assert isinstance(found, NotRewritten)
+    assert found.message.endswith("as it is nested too deeply")
 
 
 def test_there_is_no_rewriter_without_a_rewriting() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,17 @@ import pytest
 
 from pytest_jsbench.core.call_lock import CallLock
 from pytest_jsbench.core.cases import CaseKey, Prompt
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind, GenerationParams, Request
+from pytest_jsbench.core.generations import CallError, Completion, Failed, FaultKind, GenerationParams, Request
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.library.evaluation import evaluate
-from pytest_jsbench.run.call_layers import Tries
+from pytest_jsbench.run.call_layers import Limits, Tries
 from pytest_jsbench.run.isolation import Isolation
+from pytest_jsbench.run.limits import Admission, LimitsFile
+from pytest_jsbench.run.plan import RateLimits
 from tests.support import examples
 from tests.support.bench import Bench
+from tests.support.clock import Clock
+from tests.support.examples import replace
 from tests.support.supervised_server import DEADLY, supervised_server
 
 CLOSED = CallError(FaultKind.CONNECTION, "the server closed the connection", closed=True)
@@ -67,12 +73,29 @@ def test_interrupted_request_is_repeated_alone_and_answered(isolate: Callable[..
     assert "secret" not in f"{harmless.schema}{harmless.prompt}".lower()
 
 
+def test_repeated_try_that_the_limits_do_not_count_is_uncounted_once(
+    isolate: Callable[..., Isolation], tmp_path: Path
+) -> None:
+    clock = Clock()
+    shared = LimitsFile(tmp_path / "limits.db", RateLimits(patience=60.0), clock=clock.read)
+    with closing(Admission(shared, clock=clock.read, wait=clock.wait)) as admission:
+        limits = Limits(admission)
+        refused = CallError(FaultKind.CONNECTION, "connection refused")
+        down, before = Calls(*[refused] * 20), Tries()
+        while not before.wait_together:
+            with pytest.raises(CallError):
+                limits.call(down, REQUEST, before)
+        tries = Tries()
+
+        isolate(Calls()).call(partial(limits.call, Calls(refused)), REQUEST, tries)
+
+    assert (tries.retries, tries.uncounted, tries.counted) == (1, 1, 1)
+
+
 def test_request_that_breaks_the_server_twice_is_the_cause(isolate: Callable[..., Isolation]) -> None:
     below = Calls(CLOSED, CLOSED)
 
-    with pytest.raises(
-        CallError, match="broke the server twice, the second time as the only request in flight"
-    ) as found:
+    with pytest.raises(CallError, match="broke the server as the only request in flight, just after") as found:
         isolate(Calls()).call(below, REQUEST, Tries())
 
     assert (found.value.kind, found.value.broke_server) == (FaultKind.CRASH, True)
@@ -163,6 +186,14 @@ def test_summary_and_junit_file_name_the_deadly_case(source: str, bench: Bench) 
     result.stdout.fnmatch_lines(["crashes * the server was broken by rows::s9, with no other call in flight"])
     junit = (bench.path / "junit.xml").read_text("utf-8")
     assert junit.count('name="jsbench.broke_server" value="True"') == 1
+
+
+def test_attempt_that_broke_the_server_is_named_as_in_its_node_id() -> None:
+    broke = Failed(kind=FaultKind.CRASH, message="it broke", broke_server=True)
+    record = replace(examples.record("a", generation=broke, verdict=examples.BROKEN), repeat=1)
+    run = examples.run(record)  # such as a run of one attempt that was pooled with another
+
+    assert run.broke_server == (run.name_of(record.attempt),) == ("simple::a[2]",)
 
 
 def test_without_the_option_nothing_is_repeated(source: str, tmp_path: Path) -> None:

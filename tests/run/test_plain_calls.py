@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.call_load import PlainProblem, find_problem
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.attempts import PreparedRequest, Runner
-from pytest_jsbench.run.call_layers import ScheduledStarts
+from pytest_jsbench.run.call_layers import Call, ScheduledStarts, Tries
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.plain_calls import PLAIN, PlainCalls, count_plain, plain_config
 from pytest_jsbench.run.plan import RateLimits
@@ -185,6 +186,68 @@ def test_call_of_a_case_does_not_wait_for_plain_answers_at_a_rate(judge: Judge, 
         assert record.load is not None
         assert record.queue_s == record.load.late_s
         assert [(each.problem, each.late_s is None) for each in record.load.plain] == [(None, False)]
+
+
+def test_call_of_a_case_ends_before_the_plain_answers_it_waits_for(judge: Judge, tmp_path: Path) -> None:
+    ended = threading.Event()
+    times = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    def answer(request: Request) -> Completion:
+        if request.key.task == PLAIN:
+            assert ended.wait(timeout=60)
+            times[0] += timedelta(hours=1)
+        return obedient(request)
+
+    class Ends:
+        """Layer that notes the end of a call."""
+
+        def call(self, below: Call, request: Request, tries: Tries) -> Completion | Declined:
+            generation = below(request, tries)
+            ended.set()
+            return generation
+
+    clock = Clock()
+    shared = LimitsFile(tmp_path / "limits.db", RateLimits(), clock=clock.read)
+    with closing(Admission(shared, clock=clock.read, wait=clock.wait)) as admission:
+        starts = ScheduledStarts(ArrivalRate.parse("2/s"), admission)
+        plain = replace(runner(Server(answer=answer), judge, share=0.5, admission=admission), load_layers=(starts,))
+        trying = replace(
+            plain, load_layers=(PlainCalls(plain, 0.5, starts=starts), starts, Ends()), now=lambda: times[0]
+        )
+
+        record = trying.attempt(CASE)
+
+    assert record.load is not None
+    assert len(record.load.plain) == 1
+    assert record.load.ended == record.load.began
+
+
+def test_threads_of_plain_calls_end_if_the_call_of_a_case_is_refused(judge: Judge, tmp_path: Path) -> None:
+    left = [1000.0]
+
+    class Ending(ScheduledStarts):
+        """Starts of one call, and of no more."""
+
+        def take(self) -> float:
+            if not left:
+                raise Refused(MissingReason.STOPPED, "the session ended first")
+            return left.pop()
+
+    server = Server()
+    before = set(threading.enumerate())
+    with closing(Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))) as admission:
+        starts = Ending(ArrivalRate.parse("2/s"), admission)
+        plain = runner(server, judge, share=0.5, admission=admission)
+        trying = replace(plain, load_layers=(PlainCalls(replace(plain, load_layers=()), 0.5, starts=starts),))
+
+        with pytest.raises(Refused, match="the session ended first"):
+            trying.attempt(CASE)
+
+    assert server.tasks == ["plain"]
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in started)
 
 
 @pytest.mark.parametrize(

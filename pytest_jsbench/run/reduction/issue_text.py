@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,16 @@ def _labelled_files(form: Candidate, reduction: Reduction) -> Mapping[str, str]:
 
 def prepare_folder(folder: Path) -> None:
     """Create the directory of a reduction before any call; raise ReductionError if that fails."""
-    try:
+    with _as_reduction_error(folder):
         make_private_folder(folder)
         try_writing(folder)
+
+
+@contextmanager
+def _as_reduction_error(folder: Path) -> Iterator[None]:
+    """Raise an error of the file system in the directory as ReductionError."""
+    try:
+        yield
     except OSError as error:
         message = f"cannot write to {folder}: {error.strerror or error}; choose a writable directory with --output"
         raise ReductionError(message, found=folder, where="output") from error
@@ -119,21 +127,27 @@ def document_of(form: Candidate, messages: Sequence[Message] = ()) -> Any:
 def write_files(reduction: Reduction, folder: Path) -> None:
     """
     Write the shareable schema and the text for an issue; without a shareable form, write the schema with the user's
-    own names to another file. Files of an earlier reduction are replaced.
+    own names to another file. Files of an earlier reduction are replaced. Raise ReductionError if writing fails.
     """
-    for name in (SCHEMA, PRIVATE, ISSUE):
-        (folder / name).unlink(missing_ok=True)
+    with _as_reduction_error(folder):
+        for name in (SCHEMA, PRIVATE, ISSUE):
+            (folder / name).unlink(missing_ok=True)
+        for name, text in _texts_of(reduction).items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            private(folder / name).write_text(text, encoding="utf-8")
+
+
+def _texts_of(reduction: Reduction) -> Mapping[str, str]:
+    """Return the text of each file of a reduction by its name in the directory."""
     form = reduction.shareable
     if form is None:
-        document = document_of(reduction.smallest, reduction.messages)
-        private(folder / PRIVATE).write_text(json_text(document, indent=2) + "\n", encoding="utf-8")
-        return
-    private(folder / SCHEMA).write_text(json_text(document_of(form), indent=2) + "\n", encoding="utf-8")
-    private(folder / ISSUE).write_text(issue_text(reduction), encoding="utf-8")
-    if form.answer is not None:
-        (folder / LABELLED).mkdir(exist_ok=True)
-        for name, text in _labelled_files(form, reduction).items():
-            private(folder / LABELLED / name).write_text(text + "\n", encoding="utf-8")
+        return {PRIVATE: json_text(document_of(reduction.smallest, reduction.messages), indent=2) + "\n"}
+    labelled = {} if form.answer is None else _labelled_files(form, reduction)
+    return {
+        SCHEMA: json_text(document_of(form), indent=2) + "\n",
+        ISSUE: issue_text(reduction),
+        **{f"{LABELLED}/{name}": f"{text}\n" for name, text in labelled.items()},
+    }
 
 
 def reduction_to_dict(reduction: Reduction) -> dict[str, Any]:

@@ -177,14 +177,19 @@ def _with_neutral_tools(form: Candidate, offer: ToolOffer, names: NeutralNames) 
     expected = offer.expected
     if expected is not None:
         expected = tuple(
-            structs.replace(call, name=names.name_for(call.name), arguments=_neutral_schema(call.arguments, names))
+            structs.replace(
+                call,
+                name=names.name_for(call.name),
+                arguments=_neutral_schema(call.arguments, names),
+                loose=tuple(map(names.name_for, call.loose)),
+            )
             for call in expected
         )
-    neutral = ToolOffer(
+    neutral = structs.replace(
+        offer,
         tools=tuple(_neutral_tool(tool, names) for tool in offer.tools),
         choice=names.name_for(offer.choice) if offer.mode is None else offer.choice,
         expected=expected,
-        in_order=offer.in_order,
         forbidden=tuple(map(names.name_for, offer.forbidden)),
     )
     return replace(form, offer=neutral, tool=None if form.tool is None else names.name_for(form.tool))

@@ -78,9 +78,7 @@ class ReductionOptions:
     #: Factory of an engine that a Python program provides; None for an engine with a name.
     factory: EngineFactory | None = None
     max_calls: int = MOST_CALLS
-    #: Maximum cost in US dollars; None for no limit.
-    max_cost: float | None = None
-    #: Further limits of the calls, such as requests per minute.
+    #: Limits of the calls, such as their maximum cost.
     limits: RateLimits = field(default_factory=RateLimits)
     #: Number of concurrent calls; None for the engine's default.
     concurrency: int | None = None
@@ -377,11 +375,11 @@ def _open_session(
             labelled=listing if is_labelled else None,
         ),
         policy=policy,
-        limits=replace(options.limits, max_cost=options.max_cost),
+        limits=options.limits,
         spec=RunSpec(limits=_limits(target)),
     )
     metadata = describe_run(plan, Entry.LIBRARY)
-    if options.max_cost is not None:
+    if options.limits.max_cost is not None:
         from pytest_jsbench.metrics.prices import price_of
 
         price_of(metadata)

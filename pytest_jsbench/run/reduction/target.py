@@ -48,7 +48,11 @@ class ReductionTarget:
 
 def find_target(run: Run, name: str, *, variant: str = "", instances: str | None = None) -> ReductionTarget:
     """Return the first failing attempt at the named case; raise ReductionError if there is none to reduce."""
-    record = _find_record(run, name, variant)
+    return make_target(run, _find_record(run, name, variant), instances=instances)
+
+
+def make_target(run: Run, record: Record, *, instances: str | None = None) -> ReductionTarget:
+    """Return this failing attempt of the run as a target; raise ReductionError if it cannot be reduced."""
     metadata = run.metadata.of_variant(record.variant)
     if metadata.redacted or record.redacted is not None:
         message = "the run was written with --jsbench-redact, and has no schemas; expected a run with its schemas"
@@ -174,8 +178,10 @@ def _is_default_model(values: Mapping[str, Any], model: str) -> bool:
 
 def default_folder(run: Path, record: Record) -> Path:
     """Return the directory of a reduction's files inside the directory of the run at this path."""
-    name = f"{record.task}.{record.id}"
-    return find_files(run)[0].parent / "reduced" / (f"{name}.{record.variant}" if record.variant else name)
+    parts = [record.task, record.id, *([record.variant] if record.variant else [])]
+    if record.repeat:
+        parts.append(str(record.repeat + 1))
+    return find_files(run)[0].parent / "reduced" / ".".join(parts)
 
 
 def reproducing_flags(target: ReductionTarget, given: Mapping[str, Any], variant: Variant) -> Sequence[str]:

@@ -8,7 +8,7 @@ right, or a tool is no longer forbidden. A tool that the case names is kept as l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec import structs
 from pytest_jsbench.core.generations import Declined, Failed
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolMode, ToolOffer
+from pytest_jsbench.datasets.sources.tool_cases import ANY_CALL
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.reduction.candidate import Candidate
 
@@ -55,7 +56,7 @@ def with_tools(candidate: Candidate, names: Sequence[str]) -> Candidate | None:
 
 def weaker_expectations(offer: ToolOffer) -> Iterator[ToolOffer]:
     """Yield offers of the same tools after which more answers are right, the weakest first."""
-    free = structs.replace(offer, choice=ToolMode.AUTO.value, expected=None, in_order=False, forbidden=())
+    free = ToolOffer(tools=offer.tools)
     forms = [
         free,
         structs.replace(free, choice=offer.choice),
@@ -132,6 +133,8 @@ def tool_document(candidate: Candidate, messages: Sequence[Message] = ()) -> dic
         case["ask"] = default_request(candidate)
     if offer.expected is not None:
         case["expect"] = [_expectation(call) for call in offer.expected] or "none"
+    elif offer.some_call:
+        case["expect"] = ANY_CALL
     if offer.in_order:
         case["in_order"] = True
     if offer.forbidden:
@@ -156,8 +159,23 @@ def _expectation(call: ExpectedCall) -> str | dict[str, Any]:
     if isinstance(call.arguments, bool):
         return call.name
     required = call.arguments.get("required", ())
-    arguments = {
-        name: {"schema": schema} if name in required else {"schema": schema, "optional": True}
-        for name, schema in call.arguments.get("properties", {}).items()
+    return {
+        call.name: {
+            name: _acceptable_values(schema, is_loose=name in call.loose)
+            | ({} if name in required else {"optional": True})
+            for name, schema in call.arguments.get("properties", {}).items()
+        }
     }
-    return {call.name: arguments}
+
+
+def _acceptable_values(schema: Any, *, is_loose: bool) -> dict[str, Any]:
+    """
+    Return the values of an argument as `expect` describes them.
+
+    A loose comparison with values that are not listed cannot be described: any value is then right.
+    """
+    if not is_loose:
+        return {"schema": schema}
+    if isinstance(schema, Mapping) and schema.keys() == {"enum"}:
+        return {"any_of": schema["enum"], "loose": True}
+    return {"schema": True}

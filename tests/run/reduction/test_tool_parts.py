@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.tool_offers import ExpectedCall, OfferedTool, ToolOffer
 from pytest_jsbench.datasets.base import Selection
@@ -51,6 +54,46 @@ def test_document_has_the_same_case(tmp_path: Path) -> None:
         *(OFFER.tools, OFFER.choice, OFFER.in_order, OFFER.forbidden),
     )
     assert [call.arguments for call in offer.expected or ()] == [ARGUMENTS, True]
+
+
+def read_back(candidate: Candidate, folder: Path) -> ToolOffer:
+    """Return the offer of a candidate that was written as a document and read again."""
+    path = folder / "reduced.json"
+    path.write_text(json.dumps(tool_document(candidate)))
+    dataset = open_dataset(Selection(source=str(path)))
+    (case,) = map(dataset.case, dataset.keys())
+    assert isinstance(case, Case)
+    assert case.offer is not None
+    return case.offer
+
+
+def test_expectation_of_any_call_is_kept(tmp_path: Path) -> None:
+    offer = ToolOffer(tools=OFFER.tools, some_call=True)
+    forms = list(neutral_forms(Candidate(schema=True, offer=offer)))
+
+    assert [form.offer.some_call for form in forms if form.offer is not None] == [True, True]
+    assert read_back(Candidate(schema=True, offer=offer), tmp_path) == offer
+    assert all(not weaker.some_call for weaker in weaker_expectations(offer))
+
+
+def test_loose_comparison_is_kept(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {
+        "type": "object",
+        "properties": {"acme_city": {"enum": ["newyork"]}, "acme_list": {"const": ["newyork"]}, "acme_n": {"const": 1}},
+        "required": ["acme_city", "acme_list"],
+    }
+    call = ExpectedCall(name="acme_find", arguments=arguments, loose=("acme_city", "acme_list"))
+    candidate = Candidate(schema=True, offer=ToolOffer(tools=OFFER.tools, expected=(call,)))
+
+    (written,) = read_back(candidate, tmp_path).expected or ()
+    assert isinstance(written.arguments, Mapping)
+    assert written.loose == ("acme_city",)
+    assert written.arguments == {**arguments, "properties": {**arguments["properties"], "acme_list": True}}
+    for form in neutral_forms(candidate):
+        assert form.offer is not None
+        (neutral,) = form.offer.expected or ()
+        assert isinstance(neutral.arguments, Mapping)
+        assert neutral.loose == tuple(neutral.arguments["properties"])[:2]
 
 
 def test_tools_that_the_case_names_are_kept() -> None:
