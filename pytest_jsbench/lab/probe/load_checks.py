@@ -19,8 +19,8 @@ _ALONE = 12
 
 
 def _in_flight(plan: CheckPlan) -> int:
-    """Return the number of concurrent calls: the highest level up to the maximum."""
-    return max((level for level in plan.levels if level <= _MOST_IN_FLIGHT), default=_MOST_IN_FLIGHT)
+    """Return the number of concurrent calls: the highest level, or the maximum if the level is higher."""
+    return min(max(plan.levels), _MOST_IN_FLIGHT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
