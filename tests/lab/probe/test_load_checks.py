@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_jsbench.lab.probe.check import Bench, CheckPlan
+from pytest_jsbench.lab.probe.check import Bench, CheckPlan, Outcome, ServerFault
 from pytest_jsbench.lab.probe.enforcement import Replies, Reply, ReplyKind
-from pytest_jsbench.lab.probe.load_checks import LOAD_CHECKS, check_mixed_load
+from pytest_jsbench.lab.probe.load_checks import LOAD_CHECKS, check_after_load, check_mixed_load
 from pytest_jsbench.lab.probe.question_calls import QuestionCall
 from pytest_jsbench.lab.probe.questions import Words
 
@@ -72,3 +72,53 @@ def test_load_is_the_highest_level_up_to_8(levels: tuple[int, ...], in_flight: i
     assert found.passed
     assert questions.asked == [1, in_flight]
     assert [check.obstacle(plan(levels)) for check in LOAD_CHECKS] == ["", ""]
+
+
+@pytest.mark.parametrize("failing", ["alone", "constrained"])
+def test_mixed_up_answers_are_found_although_other_calls_fail(failing: str) -> None:
+    def reply(asked: QuestionCall, in_flight: int) -> Reply:
+        kind = "alone" if in_flight == 1 else asked.variant
+        return FAILED if kind == failing else MIXED_UP if kind == "plain" else repeat(asked, in_flight)
+
+    found = check_mixed_load(bench_of(Questions(reply), (1, 3)))
+
+    assert found.faults == (ServerFault.PLAIN_MIXED_UP,)
+    assert found.said == "at 3 in flight, 5 of 5 answers without a schema contain words of other requests"
+
+
+@pytest.mark.parametrize("failing", ["alone", "plain", "constrained"])
+def test_failed_calls_are_no_fault(failing: str) -> None:
+    def reply(asked: QuestionCall, in_flight: int) -> Reply:
+        kind = "alone" if in_flight == 1 else asked.variant
+        return FAILED if kind == failing else repeat(asked, in_flight)
+
+    found = check_mixed_load(bench_of(Questions(reply)))
+
+    assert (found.outcome, found.said) == (Outcome.UNDECIDED, FAILED.message)
+
+
+def controls(prompt: Reply, system: Reply) -> Mapping[str, Replies]:
+    return {
+        "prompt": Replies(planned=10, replies=(prompt,) * 10),
+        "system message": Replies(planned=10, replies=(system,) * 10),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "faults", "said"),
+    [
+        (controls(VIOLATES, FAILED), controls(CONFORMS, VIOLATES), ["control_changed"], "10 of 10 conform (before: 0"),
+        (controls(VIOLATES, VIOLATES), controls(FAILED, MIXED_UP), ["control_mixed_up"], "10 of 10 answers contain"),
+        (controls(VIOLATES, FAILED), controls(VIOLATES, MIXED_UP), ["control_mixed_up"], "10 of 10 answers contain"),
+        (controls(VIOLATES, VIOLATES), controls(FAILED, VIOLATES), [], FAILED.message),
+        (controls(VIOLATES, FAILED), controls(VIOLATES, VIOLATES), [], FAILED.message),
+    ],
+)
+def test_fault_after_the_load_is_found_although_other_calls_fail(
+    before: Mapping[str, Replies], after: Mapping[str, Replies], faults: list[str], said: str
+) -> None:
+    found = check_after_load(bench_of(Questions(repeat), before=before, after=after))
+
+    assert found.faults == tuple(faults)
+    assert found.outcome is (Outcome.FAULT if faults else Outcome.UNDECIDED)
+    assert said in found.said
