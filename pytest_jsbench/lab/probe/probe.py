@@ -120,9 +120,7 @@ def ways_of(
     does not support a requested format.
     """
     describe(base.factory, base.engine)
-    reasonings = [
-        (reasons, _with_body(base.engine, fields)) for reasons, fields in _reasonings(reasoning, no_reasoning)
-    ]
+    reasonings = [(reasons, with_body(base.engine, fields)) for reasons, fields in _reasonings(reasoning, no_reasoning)]
     for _, config in reasonings:
         describe(base.factory, config)
     ways: dict[ProbeMode, Variant] = {}
@@ -179,7 +177,7 @@ def _reasonings(
         yield True, on
 
 
-def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
+def with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     """Return the configuration with these fields added to requests."""
     if not fields:
         return config

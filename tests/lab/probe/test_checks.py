@@ -211,3 +211,13 @@ def test_refused_tools_are_no_fault(provider: Provider) -> None:
 
     assert {name: each["outcome"] for name, each in found.items()} == dict.fromkeys(found, "refused")
     assert all("tools are not supported" in each["said"] for each in found.values())
+
+
+def test_every_request_turns_reasoning_off_if_told_how(provider: Provider) -> None:
+    off = '--no-reasoning={"enable_thinking": false}'
+    names = ("several_calls", "seed", "stop", "mixed_load", "after_load")
+
+    found = check(provider, FaultyChat(), off, f"--checks={','.join(names)}", "--concurrency=1,2", "--calls=1")
+
+    assert tuple(found) == names
+    assert [asked.body for asked in provider.asked if asked.body.get("enable_thinking") is not False] == []
