@@ -54,10 +54,10 @@ class QuestionCalls:
             ProbeCall(variant=each.variant, case=each.question.case(number, shown=each.shown))
             for number, each in zip(numbers, asked, strict=True)
         ]
-        answers = self._calls.make(calls, in_flight=in_flight)
+        records = self._calls.make(calls, in_flight=in_flight)
         replies = [
-            self.read(answer.record, each.question, number)
-            for answer, each, number in zip(answers, asked, numbers, strict=False)
+            self.read(record, each.question, number)
+            for record, each, number in zip(records, asked, numbers, strict=False)
         ]
         return Replies(planned=len(asked), replies=tuple(replies))
 

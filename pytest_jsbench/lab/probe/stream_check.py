@@ -176,7 +176,7 @@ def _wrong_places(bench: Bench) -> Iterator[tuple[ServerFault, str]]:
         bench.plan.limit_field: bench.plan.params(Setup.STRUCTURED).max_tokens,
     }
     answers = bench.send([bench.own_call(call_prompt(tools), fields, streamed=streamed) for streamed in (False, True)])
-    reasons = [_finish_reason(answer.answer.body) for answer in answers if answer.completion is not None]
+    reasons = [_finish_reason(answer.body) for answer in answers if answer.completion is not None]
     if len(set(reasons)) > 1:
         yield (
             ServerFault.FINISH_DIFFERS,
@@ -185,7 +185,7 @@ def _wrong_places(bench: Bench) -> Iterator[tuple[ServerFault, str]]:
     for answer, transfer in zip(answers, ("in one piece", "streamed"), strict=False):
         if answer.completion is None or not answer.completion.calls:
             continue
-        pieces = list(_pieces(answer.answer.body))
+        pieces = list(_pieces(answer.body))
         if transfer == "streamed" and (why := _wrong_indices(pieces)):
             yield ServerFault.INDICES_WRONG, f"the indices of streamed calls are {why}"
         if why := _wrong_ids(pieces, len(answer.completion.calls)):

@@ -19,6 +19,7 @@ from pytest_jsbench.lab.probe.calls import ProbeCalls
 from pytest_jsbench.lab.probe.check import Bench, CheckFinding
 from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
 from pytest_jsbench.lab.probe.check_plan import plan_checks
+from pytest_jsbench.lab.probe.demo_chat import ChatAnswer, ChatRequest
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, control_of, ways_of
 from pytest_jsbench.lab.probe.probe_session import open_session
 from pytest_jsbench.lab.probe.question_calls import QuestionCalls
@@ -30,6 +31,7 @@ from pytest_jsbench.run.variants import Variant
 from pytest_jsbench.settings.call_options import Ask
 from pytest_jsbench.settings.options import RecordingOptions
 from tests.support.faulty_chat import PLANTED, FaultyChat, Planted
+from tests.support.openai_wire import SECRET
 from tests.support.provider import Provider
 
 pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
@@ -221,3 +223,18 @@ def test_every_request_turns_reasoning_off_if_told_how(provider: Provider) -> No
 
     assert tuple(found) == names
     assert [asked.body for asked in provider.asked if asked.body.get("enable_thinking") is not False] == []
+
+
+def test_key_in_a_finish_reason_is_not_printed(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quote(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        return replace(answer, finish=f"tool_calls for {SECRET}") if request.streaming and answer.calls else answer
+
+    monkeypatch.setenv("PROBED_KEY", SECRET)
+    server = FaultyChat(Planted(check="streaming", fault="", answer=quote))
+    options = ("--api-key-env=PROBED_KEY", "--checks=streaming", "--concurrency=1", "--calls=1")
+
+    (finding,) = check(provider, server, *options).values()
+
+    assert "finish reason of calls differs" in finding["said"]
+    assert SECRET not in json.dumps(finding)
+    assert f"tool_calls for {'*' * len(SECRET)}" in finding["said"]
