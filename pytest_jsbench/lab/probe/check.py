@@ -350,8 +350,6 @@ class Check:
     """A check that a probe can make."""
 
     name: str
-    #: What is checked, for the help of the command.
-    about: str
     #: Number of calls, without retries.
     calls: Callable[[CheckPlan], int]
     #: Why the check cannot be made with the engine; empty if it can.

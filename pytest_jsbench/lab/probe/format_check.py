@@ -113,22 +113,25 @@ def _all_refused(answers: Sequence[ToolAnswer]) -> bool:
 def _send_kind(bench: Bench, kind: str) -> list[ToolAnswer]:
     """Send the requests of one kind; the prompt requests a call if a call is required, otherwise a text."""
     transfers = cycle(bench.plan.transfers(Setup.STRUCTURED))
-    tools, calls = [], []
-    for _ in range(_OF_EACH_KIND):
+    sent, calls = [], []
+    for _, streamed in zip(range(_OF_EACH_KIND), transfers, strict=False):
         offered = make_tool(bench.words, strict=True)
         question = keyword_question("enum", bench.words)
         choice = _REQUIRED if kind == _TOOLS_ALONE else kind
-        tools.append((offered,))
+        sent.append(((offered,), streamed))
         calls.append(
             bench.call(
                 Setup.STRUCTURED,
                 call_prompt((offered,)) if choice == _REQUIRED else PROMPT + question.wanted,
-                streamed=next(transfers),
+                streamed=streamed,
                 schema=True if kind == _TOOLS_ALONE else question.schema,
                 offer=None if kind == _FORMAT_ALONE else offer_of((offered,), choice),
             )
         )
-    return [ToolAnswer(tools=each, answer=answer) for each, answer in zip(tools, bench.send(calls), strict=False)]
+    return [
+        ToolAnswer(tools=tools, answer=answer, streamed=streamed)
+        for (tools, streamed), answer in zip(sent, bench.send(calls), strict=False)
+    ]
 
 
 def _needs_format(plan: CheckPlan) -> str:
@@ -137,7 +140,6 @@ def _needs_format(plan: CheckPlan) -> str:
 
 FORMAT_CHECK = Check(
     name=_CHECK,
-    about="whether a response format next to tools, and the tools next to it, are honoured",
     calls=lambda _: _OF_EACH_KIND * len(_KINDS),
     obstacle=_needs_format,
     run=check_format_with_tools,

@@ -78,8 +78,8 @@ def check_mixed_load(bench: Bench) -> CheckFinding:
     replies = bench.questions.ask(asked, in_flight=in_flight).replies
     load = _MixedLoad(
         alone=alone,
-        plain=Replies(planned=len(asked) // 2, replies=replies[::2]),
-        constrained=Replies(planned=len(asked) // 2, replies=replies[1::2]),
+        plain=Replies(planned=len(asked[::2]), replies=replies[::2]),
+        constrained=Replies(planned=len(asked[1::2]), replies=replies[1::2]),
     )
     found = dict(load.faults())
     conforming = f"{load.constrained.conforming} of {load.constrained.decided} with a schema conform"
@@ -169,14 +169,12 @@ def _needs_mixed(plan: CheckPlan) -> str:
 LOAD_CHECKS = (
     Check(
         name="mixed_load",
-        about="whether concurrent requests with and without a schema affect each other",
         calls=lambda plan: _ALONE + _PER_CALL * _in_flight(plan),
         obstacle=_needs_mixed,
         run=check_mixed_load,
     ),
     Check(
         name="after_load",
-        about="whether requests without a response format are answered as before the load",
         calls=lambda plan: plan.control_calls * len(plan.controls),
         obstacle=_needs_load,
         run=check_after_load,

@@ -203,35 +203,30 @@ def _needs_own_requests(plan: CheckPlan) -> str:
 PARAMETER_CHECKS = (
     Check(
         name="temperature",
-        about="whether answers differ at temperature 1, and agree at 0",
         calls=lambda _: 2 * _ANSWERS,
         obstacle=lambda plan: plan.lacks(Setup.COLD_TEXT, Setup.HOT_TEXT),
         run=check_temperature,
     ),
     Check(
         name="seed",
-        about="whether answers with the same seed agree, and those with others differ",
         calls=lambda _: 2 * _ANSWERS - 1,
         obstacle=_needs_seed,
         run=check_seed,
     ),
     Check(
         name="max_tokens",
-        about="whether answers end at the token limit, with the finish reason for it",
         calls=lambda plan: 2 * len(plan.transfers(Setup.LIMITED_TEXT)),
         obstacle=lambda plan: plan.lacks(Setup.LIMITED_TEXT),
         run=check_max_tokens,
     ),
     Check(
         name="stop",
-        about="whether answers end before a stop sequence",
         calls=lambda _: 4,
         obstacle=_needs_own_requests,
         run=check_stop,
     ),
     Check(
         name="malformed",
-        about="whether malformed requests are refused",
         calls=lambda _: len(list(_malformed())),
         obstacle=_needs_own_requests,
         run=check_malformed,

@@ -245,7 +245,6 @@ def _count(plan: CheckPlan) -> int:
 STREAM_CHECKS = (
     Check(
         name=_CHECK,
-        about="whether the same request has the same answer streamed and in one piece",
         calls=_count,
         obstacle=_obstacle,
         run=check_streaming,

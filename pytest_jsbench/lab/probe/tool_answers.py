@@ -113,6 +113,8 @@ class ToolAnswer:
 
     tools: tuple[ProbeTool, ...]
     answer: CheckAnswer
+    #: Whether the answer was streamed.
+    streamed: bool
 
     @property
     def is_whole(self) -> bool:
@@ -137,11 +139,6 @@ class ToolAnswer:
         for call in self.calls:
             for fault in _faults_of_call(call, self.tools):
                 yield call, fault
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the answer was streamed."""
-        return self.answer.call.variant.endswith("-streamed")
 
     def describe(self, call: CalledTool | None = None) -> tuple[tuple[str, str], ...]:
         """Return what the prompt requested and what came, as an example of a fault."""

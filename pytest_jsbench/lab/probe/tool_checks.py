@@ -28,15 +28,14 @@ def _send(
     bench: Bench, tools: Sequence[tuple[tuple[ProbeTool, ...], tuple[ProbeTool, ...]]], choice: ToolMode
 ) -> list[ToolAnswer]:
     """Send a request for each pair of offered and requested tools, streamed and in one piece in turn."""
-    transfers = cycle(bench.plan.transfers(Setup.STRUCTURED))
+    sent = list(zip(tools, cycle(bench.plan.transfers(Setup.STRUCTURED)), strict=False))
     calls = [
-        bench.call(
-            Setup.STRUCTURED, call_prompt(requested), streamed=next(transfers), offer=offer_of(offered, choice.value)
-        )
-        for offered, requested in tools
+        bench.call(Setup.STRUCTURED, call_prompt(requested), streamed=streamed, offer=offer_of(offered, choice.value))
+        for (offered, requested), streamed in sent
     ]
     return [
-        ToolAnswer(tools=offered, answer=answer) for (offered, _), answer in zip(tools, bench.send(calls), strict=False)
+        ToolAnswer(tools=offered, answer=answer, streamed=streamed)
+        for ((offered, _), streamed), answer in zip(sent, bench.send(calls), strict=False)
     ]
 
 
@@ -169,14 +168,12 @@ def check_description(bench: Bench) -> CheckFinding:
 TOOL_CHECKS = (
     Check(
         name="auto_tools",
-        about="whether a strict tool next to a loose one is enforced if the model chooses",
         calls=lambda _: _REQUESTS,
         obstacle=lambda plan: plan.lacks_tools,
         run=check_auto,
     ),
     Check(
         name="several_calls",
-        about="whether several calls in one answer each conform to their own tool",
         calls=lambda _: _REQUESTS,
         obstacle=lambda plan: plan.lacks_tools,
         run=check_several,
@@ -184,7 +181,6 @@ TOOL_CHECKS = (
     FORMAT_CHECK,
     Check(
         name="tool_description",
-        about="whether the descriptions of a tool and its parameters reach the model",
         calls=lambda _: 4,
         obstacle=lambda plan: plan.lacks_tools or plan.lacks(Setup.TEXT),
         run=check_description,
