@@ -8,20 +8,13 @@ from enum import StrEnum
 from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, Schema
-from pytest_jsbench.core.generations import (
-    Completion,
-    Declined,
-    DeclineReason,
-    Failed,
-    FaultKind,
-    GenerationParams,
-)
+from pytest_jsbench.core.generations import Completion, Declined, Failed, GenerationParams
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.core.tool_offers import ToolOffer
 from pytest_jsbench.lab.probe.calls import OwnBody, ProbeCall, ProbeCalls
 from pytest_jsbench.lab.probe.enforcement import Replies
-from pytest_jsbench.lab.probe.question_calls import QuestionCalls
+from pytest_jsbench.lab.probe.question_calls import QuestionCalls, is_refusal
 from pytest_jsbench.lab.probe.questions import Shown, Words
 from pytest_jsbench.records.records import Missing, Record
 from pytest_jsbench.run.variants import Variant
@@ -287,16 +280,7 @@ class CheckAnswer:
     @property
     def refused(self) -> bool:
         """Whether the server or the engine rejected the request as unsupported."""
-        record = self.record
-        if isinstance(record, Missing):
-            return False
-        match record.generation:
-            case Declined(reason=reason):
-                return reason in (DeclineReason.UNSUPPORTED_SCHEMA, DeclineReason.UNSUPPORTED_TOOLS)
-            case Failed(kind=FaultKind.BAD_REQUEST):
-                return True
-            case _:
-                return False
+        return not isinstance(self.record, Missing) and is_refusal(self.record.generation)
 
     @property
     def status(self) -> int | None:
