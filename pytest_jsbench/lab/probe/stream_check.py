@@ -176,12 +176,15 @@ def _wrong_places(bench: Bench) -> Iterator[tuple[ServerFault, str]]:
         bench.plan.limit_field: bench.plan.params(Setup.STRUCTURED).max_tokens,
     }
     answers = bench.send([bench.own_call(call_prompt(tools), fields, streamed=streamed) for streamed in (False, True)])
-    reasons = [_finish_reason(answer.body) for answer in answers if answer.completion is not None]
-    if len(set(reasons)) > 1:
-        yield (
-            ServerFault.FINISH_DIFFERS,
-            f"finish reason of calls differs: {reasons[0]} in one piece, {reasons[1]} streamed",
-        )
+    made = [
+        (_calls(answer.completion), _finish_reason(answer.body))
+        for answer in answers
+        if answer.completion is not None and answer.completion.calls
+    ]
+    if len({calls for calls, _ in made}) == 1 and len({reason for _, reason in made}) > 1:  # other calls end otherwise
+        (_, whole), (_, streamed) = made
+        said = f"finish reason of calls differs: {whole} in one piece, {streamed} streamed"
+        yield ServerFault.FINISH_DIFFERS, said
     for answer, transfer in zip(answers, ("in one piece", "streamed"), strict=False):
         if answer.completion is None or not answer.completion.calls:
             continue

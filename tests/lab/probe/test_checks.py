@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -238,3 +239,24 @@ def test_key_in_a_finish_reason_is_not_printed(provider: Provider, monkeypatch: 
     assert "finish reason of calls differs" in finding["said"]
     assert SECRET not in json.dumps(finding)
     assert f"tool_calls for {'*' * len(SECRET)}" in finding["said"]
+
+
+def answer_in_turn(*kinds: str) -> Callable[[ChatAnswer, ChatRequest], ChatAnswer]:
+    """Return a function that answers requests with two tools with calls, or with a text that is truncated, in turn."""
+    waiting = cycle(kinds)
+
+    def answer(sound: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if len(request.tools) < 2 or next(waiting) == "calls":
+            return sound
+        return ChatAnswer(text="I would rather", finish="length", input_tokens=sound.input_tokens)
+
+    return answer
+
+
+def test_finish_reasons_of_calls_and_of_a_text_are_not_compared(provider: Provider) -> None:
+    planted = Planted(check="streaming", fault="", answer=answer_in_turn("calls", "text"))
+
+    found = probe_planted(provider, planted)
+
+    assert (found["outcome"], found["faults"]) == ("undecided", [])
+    assert found["said"].startswith("only 3 of 4 requests can be compared: with temperature 0")
