@@ -40,6 +40,8 @@ class Planted:
     fault: str
     request: Callable[[ChatRequest], ChatRequest] = lambda request: request
     answer: Callable[[ChatAnswer, ChatRequest], ChatAnswer] = lambda answer, _: answer
+    #: Returns the events of a streamed answer as they are sent.
+    events: Callable[[Iterator[str]], Iterator[str]] = lambda events: events
     #: Returns the part of a request's body that the model sees.
     seen: Callable[[Mapping[str, Any]], Any] = lambda body: [body["messages"], body.get("tools")]
     #: Status of the response to a malformed request.
@@ -87,7 +89,7 @@ class FaultyChat:
         with self._entered(request) as others:
             answer = self._special(request, others) or planted.answer(self._answer(request), request)
         if request.streaming:
-            return stream_reply(*stream_events(answer))
+            return stream_reply(*planted.events(stream_events(answer)))
         return json_reply(completion(answer))
 
     def _answer(self, request: ChatRequest) -> ChatAnswer:

@@ -260,3 +260,56 @@ def test_finish_reasons_of_calls_and_of_a_text_are_not_compared(provider: Provid
 
     assert (found["outcome"], found["faults"]) == ("undecided", [])
     assert found["said"].startswith("only 3 of 4 requests can be compared: with temperature 0")
+
+
+def change_pieces(change: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> Callable[[Iterator[str]], Iterator[str]]:
+    """Return a function that replaces each event with a call by events with pieces of it."""
+
+    def events(sent: Iterator[str]) -> Iterator[str]:
+        for event in sent:
+            if '"tool_calls"' not in event.partition('"finish_reason"')[0]:
+                yield event
+                continue
+            chunk = json.loads(event.removeprefix("data:"))
+            (call,) = chunk["choices"][0]["delta"]["tool_calls"]
+            for piece in change(call):
+                chunk["choices"][0]["delta"]["tool_calls"] = [piece]
+                yield f"data: {json.dumps(chunk)}\n\n"
+
+    return events
+
+
+def repeat_name(call: dict[str, Any], *, with_id: bool) -> list[dict[str, Any]]:
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    pieces = [{**call, "function": {"name": name, "arguments": part}} for part in (arguments[:5], arguments[5:])]
+    return pieces if with_id else [pieces[0], {key: value for key, value in pieces[1].items() if key != "id"}]
+
+
+@pytest.mark.parametrize("with_id", [True, False])
+def test_name_that_each_piece_of_a_call_repeats_is_no_fault(provider: Provider, with_id: bool) -> None:
+    repeat = change_pieces(lambda call: repeat_name(call, with_id=with_id))
+
+    found = probe_planted(provider, Planted(check="streaming", fault="", events=repeat))
+
+    assert found["outcome"] == "ok", found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda call: {**call, "index": 0, "id": "1"}, "the indices of streamed calls are the same for several calls"),
+        (lambda call: {**call, "index": call["index"] + 1}, "the indices of streamed calls are 1, 2"),
+        (lambda call: {**call, "index": [0]}, "the indices of streamed calls are missing"),
+        (lambda call: {**call, "id": ["1"]}, "the ids of calls streamed are missing"),
+        (lambda call: {**call, "id": "1"}, "the ids of calls streamed are the same for several calls"),
+    ],
+)
+def test_wrong_indices_and_ids_of_streamed_calls_are_described(
+    provider: Provider, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
+) -> None:
+    planted = Planted(check="streaming", fault="", events=change_pieces(lambda call: [change(call)]))
+
+    found = probe_planted(provider, planted)
+
+    assert found["outcome"] == "fault"
+    assert said in found["said"].split("; ")
