@@ -1,4 +1,4 @@
-"""Tests of which failed calls mean that the request was refused."""
+"""Tests that questions and checks agree about refused requests."""
 
 from __future__ import annotations
 
