@@ -27,7 +27,8 @@ from pytest_jsbench.lab.probe.questions import PROMPT, keyword_question
 from pytest_jsbench.lab.probe.tool_answers import ProbeTool, call_prompt, make_tool, offer_of
 
 _CHECK = "streaming"
-#: Number of times that each request is sent in each transfer: only an answer that comes again is compared.
+#: Number of times that each request is sent in each transfer: only an answer that comes again is compared. Requests
+#: whose answers differ are sent as often again, since a server may draw one of two answers.
 _TIMES = 2
 _LINE = "data:"
 
@@ -38,15 +39,20 @@ class _Pair:
 
     whole: tuple[Completion, ...]
     streamed: tuple[Completion, ...]
+    #: Whether every call was answered.
+    complete: bool
 
-    @property
-    def complete(self) -> bool:
-        """Whether every call was answered."""
-        return len(self.whole) == len(self.streamed) == _TIMES
+    def add(self, other: _Pair) -> _Pair:
+        """Return the answers of both pairs."""
+        return _Pair(
+            whole=self.whole + other.whole,
+            streamed=self.streamed + other.streamed,
+            complete=self.complete and other.complete,
+        )
 
     def is_steady(self) -> bool:
-        """Whether the model's words are the same each time in the same transfer."""
-        return all(len({_words(each) for each in side}) == 1 for side in (self.whole, self.streamed))
+        """Whether every call was answered, and the model's words are the same each time in the same transfer."""
+        return self.complete and all(len({_words(each) for each in side}) == 1 for side in (self.whole, self.streamed))
 
     def differs(self, value: Callable[[Completion], object]) -> bool:
         """Return whether a value of the answer depends on the transfer, and only on it."""
@@ -93,14 +99,14 @@ def check_streaming(bench: Bench) -> CheckFinding:
     answers: list[CheckAnswer] = []
     pairs: list[_Pair] = []
     for make in _requests(bench):
-        whole = bench.send([make(False)] * _TIMES)
-        streamed = bench.send([make(True)] * _TIMES)
-        answers += [*whole, *streamed]
-        pairs.append(_Pair(whole=_completions(whole), streamed=_completions(streamed)))
+        pair = _send(bench, make, answers)
+        if pair.is_steady() and any(map(pair.differs, (value for _, value in _VALUES.values()))):
+            pair = pair.add(_send(bench, make, answers))
+        pairs.append(pair)
     if (found := without_evidence(_CHECK, answers)) is not None:
         return found
-    compared = [pair for pair in pairs if pair.complete and pair.is_steady()]
-    faults = list(_differences(compared)) if len(compared) == len([pair for pair in pairs if pair.complete]) else []
+    compared = [pair for pair in pairs if pair.is_steady()]
+    faults = list(_differences(compared)) if len(compared) == sum(pair.complete for pair in pairs) else []
     faults += list(_wrong_places(bench)) if bench.plan.path and bench.plan.offers_tools else []
     if faults:
         return faulty(_CHECK, "; ".join(dict.fromkeys(said for _, said in faults)), dict.fromkeys(f for f, _ in faults))
@@ -133,14 +139,19 @@ def _tool_call(bench: Bench, tools: Sequence[ProbeTool], choice: str, *, streame
     return bench.call(Setup.COLD_STRUCTURED, call_prompt(tools), streamed=streamed, offer=offer_of(tools, choice))
 
 
-def _completions(answers: Sequence[CheckAnswer]) -> tuple[Completion, ...]:
-    return tuple(answer.completion for answer in answers if answer.completion is not None)
+def _send(bench: Bench, make: Callable[[bool], Any], answers: list[CheckAnswer]) -> _Pair:
+    """Send a request in one piece and streamed; add what came to the answers of the check."""
+    whole, streamed = (bench.send([make(each)] * _TIMES) for each in (False, True))
+    answers += [*whole, *streamed]
+    completions = [tuple(each.completion for each in side if each.completion is not None) for side in (whole, streamed)]
+    complete = all(len(side) == _TIMES for side in completions)
+    return _Pair(whole=completions[0], streamed=completions[1], complete=complete)
 
 
 def _differences(pairs: Sequence[_Pair]) -> Iterator[tuple[ServerFault, str]]:
     for fault, (name, value) in _VALUES.items():
         different = [pair for pair in pairs if pair.differs(value)]
-        if fault is ServerFault.USAGE_DIFFERS:  # other words are other tokens
+        if fault in (ServerFault.USAGE_DIFFERS, ServerFault.FINISH_DIFFERS):  # other words have other tokens and ends
             different = [pair for pair in different if not pair.differs(_words)]
         if different:
             whole, streamed = (_shown(value(side[0])) for side in (different[0].whole, different[0].streamed))

@@ -313,3 +313,40 @@ def test_wrong_indices_and_ids_of_streamed_calls_are_described(
 
     assert found["outcome"] == "fault"
     assert said in found["said"].split("; ")
+
+
+def tell_in_turn(texts: str, finishes: str = "ssss") -> Callable[[ChatAnswer, ChatRequest], ChatAnswer]:
+    """Return a function that answers requests for a story with texts and finish reasons by their letters, in turn."""
+    words, ends = cycle(texts), cycle(finishes)
+    reasons = {"s": "stop", "l": "length"}
+
+    def answer(sound: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if request.wanted:
+            return sound
+        return replace(sound, text=f"The sea was calm in {next(words)}.", finish=reasons[next(ends)])
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("texts", "finishes", "faults"),
+    [
+        ("aabbabba", "s", []),
+        ("aabbaabc", "s", []),
+        ("aabbbbaa", "s", []),
+        ("aabbaabb", "s", ["text_differs"]),
+        # other words may end otherwise
+        ("aabb", "ssll", ["text_differs"]),
+        ("a", "ssll", ["finish_differs"]),
+        ("a", "sslllsls", []),
+    ],
+)
+def test_difference_between_transfers_counts_only_if_it_comes_again(
+    provider: Provider, texts: str, finishes: str, faults: list[str]
+) -> None:
+    planted = Planted(check="streaming", fault="", answer=tell_in_turn(texts, finishes))
+
+    found = probe_planted(provider, planted)
+
+    assert found["faults"] == faults
+    assert (found["outcome"] == "fault") is bool(faults)
