@@ -118,19 +118,19 @@ class ToolAnswer:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is an answer that was not truncated at the token limit."""
+        """Whether there is an answer that the model ended: no token limit, filter or check of the provider did."""
         completion = self.answer.completion
-        return completion is not None and completion.finish_reason is not FinishReason.LENGTH
+        return completion is not None and completion.finish_reason in (FinishReason.STOP, FinishReason.UNKNOWN)
 
     @property
     def calls(self) -> tuple[CalledTool, ...]:
-        """The calls of the answer; empty if the answer was truncated."""
+        """The calls of the answer; empty if the answer is not whole."""
         completion = self.answer.completion
         return completion.calls if completion is not None and self.is_whole else ()
 
     @property
     def is_text(self) -> bool:
-        """Whether the answer is a text that was not truncated."""
+        """Whether the answer is a whole text."""
         return self.is_whole and not self.calls
 
     @property
