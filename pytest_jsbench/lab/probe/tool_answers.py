@@ -76,7 +76,7 @@ def _faults_of_call(call: CalledTool, tools: Sequence[ProbeTool]) -> Iterator[Se
         # without a strict schema, the model may invent a name
         if all(each.tool.strict for each in tools):
             yield ServerFault.UNKNOWN_TOOL
-    elif _count_values(call.arguments) > 1:
+    elif called.tool.strict and _has_several_values(call.arguments):
         yield ServerFault.ARGUMENTS_JOINED
     elif any(other.accepts(call.arguments) for other in tools if other is not called):
         yield ServerFault.TOOLS_MIXED_UP
@@ -84,17 +84,17 @@ def _faults_of_call(call: CalledTool, tools: Sequence[ProbeTool]) -> Iterator[Se
         yield ServerFault.STRICT_IGNORED
 
 
-def _count_values(text: str) -> int:
-    """Return the number of JSON values in a row."""
-    decoder, place, found = json.JSONDecoder(), 0, 0
-    while place < len(text):
+def _has_several_values(text: str) -> bool:
+    """Return whether a text begins with two JSON values in a row; a text that a server sends may be long."""
+    decoder, place = json.JSONDecoder(), 0
+    for _ in range(2):
         try:
             _, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
-            return found
-        found += 1
-        place += len(text[place:]) - len(text[place:].lstrip(" \t\r\n,"))
-    return found
+            return False
+        rest = text[place:].lstrip(" \t\r\n,")
+        place = len(text) - len(rest)
+    return True
 
 
 #: Words for the faults that calls show.
