@@ -312,9 +312,14 @@ def without_evidence(check: str, answers: Sequence[CheckAnswer]) -> CheckFinding
     return undecided(check, answers[0].message if answers else "interrupted")
 
 
-def undecided(check: str, why: str) -> CheckFinding:
-    """Return the finding that the answers are no evidence."""
-    return CheckFinding(check=check, outcome=Outcome.UNDECIDED, said=why)
+def first_failure(answers: Iterable[CheckAnswer]) -> str:
+    """Return the message of the first call that was not answered; empty if all were."""
+    return next((answer.message for answer in answers if answer.completion is None), "")
+
+
+def undecided(check: str, why: str, answers: Iterable[CheckAnswer] = ()) -> CheckFinding:
+    """Return the finding that the answers are no evidence; if a call failed, this is the reason."""
+    return CheckFinding(check=check, outcome=Outcome.UNDECIDED, said=first_failure(answers) or why)
 
 
 def sound(check: str, evidence: str) -> CheckFinding:

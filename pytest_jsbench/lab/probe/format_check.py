@@ -10,6 +10,7 @@ from pytest_jsbench.core.tool_offers import ToolMode
 from pytest_jsbench.lab.probe.check import (
     Bench,
     Check,
+    CheckAnswer,
     CheckFinding,
     CheckPlan,
     Outcome,
@@ -43,6 +44,10 @@ class _Answers:
     def together(self) -> list[ToolAnswer]:
         """Answers to requests with tools and a response format."""
         return [answer for kind in _TOGETHER for answer in self.by_kind[kind]]
+
+    def of(self, *kinds: str) -> list[CheckAnswer]:
+        """Return the answers to the requests of these kinds."""
+        return [each.answer for kind in kinds for each in self.by_kind[kind]]
 
     @property
     def format_works_alone(self) -> bool:
@@ -84,7 +89,7 @@ class _Answers:
 def check_format_with_tools(bench: Bench) -> CheckFinding:
     """Send a response format next to tools, and each of them alone; judge what came: a call or a text."""
     answers = _Answers(by_kind={kind: _send_kind(bench, kind) for kind in _KINDS})
-    if (found := without_evidence(_CHECK, [each.answer for each in answers.together])) is not None:
+    if (found := without_evidence(_CHECK, answers.of(*_TOGETHER))) is not None:
         return found
     faults = list(answers.faults())
     if faults:
@@ -96,13 +101,15 @@ def check_format_with_tools(bench: Bench) -> CheckFinding:
         said = f"with tool choice {' and '.join(refusing)}: {message}"
         return CheckFinding(check=_CHECK, outcome=Outcome.REFUSED, said=said)
     if not answers.format_works_alone:
-        return undecided(_CHECK, "the response format is not enforced without tools either")
+        why = "the response format is not enforced without tools either"
+        return undecided(_CHECK, why, answers.of(_FORMAT_ALONE))
     if not answers.tools_work_alone:
-        return undecided(_CHECK, "a required tool is not called without a response format either")
+        why = "a required tool is not called without a response format either"
+        return undecided(_CHECK, why, answers.of(_TOOLS_ALONE))
     texts = sum(len(answers.texts(kind)) for kind in (_NONE, _AUTO))
     calls = sum(bool(each.calls) for each in answers.together)
     if not texts or not calls:
-        return undecided(_CHECK, f"{texts} texts and {calls} calls came; expected some of both")
+        return undecided(_CHECK, f"{texts} texts and {calls} calls came; expected some of both", answers.of(*_TOGETHER))
     return sound(_CHECK, f"both are honoured: {texts} of {texts} texts and the calls of {calls} answers conform")
 
 

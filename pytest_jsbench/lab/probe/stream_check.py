@@ -18,6 +18,7 @@ from pytest_jsbench.lab.probe.check import (
     ServerFault,
     Setup,
     faulty,
+    first_failure,
     sound,
     undecided,
     without_evidence,
@@ -111,8 +112,9 @@ def check_streaming(bench: Bench) -> CheckFinding:
     if faults:
         return faulty(_CHECK, "; ".join(dict.fromkeys(said for _, said in faults)), dict.fromkeys(f for f, _ in faults))
     if len(compared) < len(pairs):
-        failed = next((answer.message for answer in answers if answer.completion is None), "")
-        why = failed or "with temperature 0, the same request has different answers in the same transfer"
+        why = (
+            first_failure(answers) or "with temperature 0, the same request has different answers in the same transfer"
+        )
         return undecided(_CHECK, f"only {len(compared)} of {len(pairs)} requests can be compared: {why}")
     with_calls = sum(bool(pair.whole[0].calls) for pair in compared)
     if bench.plan.offers_tools and not with_calls:

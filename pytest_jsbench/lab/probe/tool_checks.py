@@ -80,7 +80,8 @@ def check_auto(bench: Bench) -> CheckFinding:
         any(tool.tool.strict and tool.tool.name == call.name for tool in one.tools) for call, one in calls
     )
     if not strict_calls:
-        return undecided("auto_tools", f"the model called a strict tool in none of {len(answers)} answers")
+        why = f"the model called a strict tool in none of {len(answers)} answers"
+        return undecided("auto_tools", why, [each.answer for each in answers])
     return sound("auto_tools", f"{strict_calls} of {strict_calls} calls of a strict tool next to a loose one conform")
 
 
@@ -100,7 +101,8 @@ def check_several(bench: Bench) -> CheckFinding:
         return faulty("several_calls", said, [ServerFault.REQUIRED_IGNORED], texts[0].describe())
     several = [answer for answer in answers if len(answer.calls) > 1]
     if not several:
-        return undecided("several_calls", f"none of {len(answers)} answers has more than one call")
+        why = f"none of {len(answers)} answers has more than one call"
+        return undecided("several_calls", why, [each.answer for each in answers])
     return sound(
         "several_calls", f"{len(several)} of {len(answers)} answers have several calls, and all of them conform"
     )
@@ -141,7 +143,7 @@ def check_description(bench: Bench) -> CheckFinding:
         return found
     tokens = [None if one.completion is None else one.completion.usage.input_tokens for one in answers]
     if len(tokens) < len(tools) or any(count is None for count in tokens):
-        return undecided(check, "the server does not report the number of input tokens")
+        return undecided(check, "the server does not report the number of input tokens", answers)
     without, bare, with_description, with_parameter = (count or 0 for count in tokens)
     if bare <= without:
         return faulty(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -20,7 +20,7 @@ from pytest_jsbench.lab.probe.calls import ProbeCalls
 from pytest_jsbench.lab.probe.check import Bench, CheckFinding
 from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
 from pytest_jsbench.lab.probe.check_plan import plan_checks
-from pytest_jsbench.lab.probe.demo_chat import ChatAnswer, ChatRequest
+from pytest_jsbench.lab.probe.demo_chat import ChatAnswer, ChatRequest, answer_of_text
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, control_of, ways_of
 from pytest_jsbench.lab.probe.probe_session import open_session
 from pytest_jsbench.lab.probe.question_calls import QuestionCalls
@@ -350,3 +350,46 @@ def test_difference_between_transfers_counts_only_if_it_comes_again(
 
     assert found["faults"] == faults
     assert (found["outcome"] == "fault") is bool(faults)
+
+
+Body = Mapping[str, Any]
+
+
+def answer_briefly(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+    """Return one call if it is required, or a text that is short and depends on the stop sequence."""
+    if request.choice == "required":
+        return replace(answer, calls=answer.calls[:1])
+    return answer_of_text("Never." if request.stop else "Once upon a time.", request)
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "matches", "answer"),
+    [
+        ("auto_tools", 1, lambda body: "tools" in body, answer_briefly),
+        ("several_calls", 1, lambda body: "tools" in body, answer_briefly),
+        ("format_with_tools", 100, lambda body: "tools" not in body, None),
+        ("format_with_tools", 1, lambda body: "tools" in body and "response_format" not in body, None),
+        ("tool_description", 1, lambda body: "tools" in body, None),
+        ("temperature", 1, lambda body: body.get("temperature") == 0, None),
+        ("temperature", 1, lambda body: body.get("temperature") == 1, None),
+        ("seed", 1, lambda body: "seed" in body, None),
+        ("seed", 100, lambda body: body.get("seed", 0) > 11, None),
+        ("max_tokens", 1, lambda body: body.get("max_tokens") == 16, answer_briefly),
+        ("stop", 1, lambda body: "stop" in body, answer_briefly),
+    ],
+)
+def test_failed_call_is_the_reason_why_a_check_is_undecided(
+    provider: Provider,
+    name: str,
+    most: int,
+    matches: Callable[[Body], bool],
+    answer: Callable[[ChatAnswer, ChatRequest], ChatAnswer] | None,
+) -> None:
+    left = iter(range(most))
+    server = FaultyChat(refuses=lambda body: matches(body) and next(left, None) is not None)
+    server.planted = None if answer is None else Planted(check=name, fault="", answer=answer)
+
+    found = check(provider, server, f"--checks={name}", "--concurrency=1", "--calls=1")
+
+    assert found[name]["outcome"] == "undecided"
+    assert "tools are not supported" in found[name]["said"]
