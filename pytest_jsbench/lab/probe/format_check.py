@@ -77,10 +77,12 @@ class _Answers:
         if self.tools_work_alone and (texts := self.texts(_REQUIRED)):
             yield ServerFault.TOOLS_DROPPED, "drops the tools next to a response format, but not without one", texts[0]
         alone = {fault for each in self.by_kind[_TOOLS_ALONE] for _, fault in each.faulty_calls}
+        called_alone = any(each.calls for each in self.by_kind[_TOOLS_ALONE])
+        where = f"next to a response format{', but not without one' if called_alone else ''}"
         for answer in self.together:
             for _, fault in answer.faulty_calls:
                 if fault not in alone:
-                    yield fault, f"{CALL_FAULTS[fault]} next to a response format, but not without one", answer
+                    yield fault, f"{CALL_FAULTS[fault]} {where}", answer
         for answer in self.by_kind[_NONE]:
             if answer.calls:
                 yield ServerFault.CALLED_DESPITE_NONE, CALL_FAULTS[ServerFault.CALLED_DESPITE_NONE], answer

@@ -393,3 +393,18 @@ def test_failed_call_is_the_reason_why_a_check_is_undecided(
 
     assert found[name]["outcome"] == "undecided"
     assert "tools are not supported" in found[name]["said"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_fault_next_to_a_format_is_said_to_be_absent_without_one_only_if_there_were_calls(
+    provider: Provider, alone: bool
+) -> None:
+    def ignore(answer: ChatAnswer, request: ChatRequest) -> ChatAnswer:
+        if request.schema is None:
+            return answer if alone else replace(answer, calls=(), text="no")
+        return replace(answer, calls=tuple(replace(call, arguments="{}") for call in answer.calls))
+
+    found = probe_planted(provider, Planted(check="format_with_tools", fault="", answer=ignore))
+
+    assert found["faults"] == ["strict_ignored"]
+    assert found["said"].endswith("but not without one") is alone
