@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -16,7 +16,7 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.engine_secrets import describe
-from pytest_jsbench.lab.probe.calls import ProbeCalls
+from pytest_jsbench.lab.probe.calls import ProbeCall, ProbeCalls
 from pytest_jsbench.lab.probe.check import Bench, CheckFinding
 from pytest_jsbench.lab.probe.check_names import CHECK_NAMES
 from pytest_jsbench.lab.probe.check_plan import plan_checks
@@ -39,13 +39,22 @@ pytest.importorskip("urllib3", reason="calls to providers need the package urlli
 
 #: Number of probes of the same server; in one of 20, another statement is accepted.
 PROBES, MAY_DIFFER = 20, 1
-#: Number of probes if the fault depends on concurrent requests, for which the server waits; all must agree.
+#: Number of probes if the fault depends on concurrent requests; all must agree.
 PROBES_UNDER_LOAD = 5
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """Yield a server that knows how many requests the probe is going to send, and how many of them at once."""
+    make = ProbeCalls.make
     with Provider() as running:
+
+        def announce(self: ProbeCalls, calls: Sequence[ProbeCall], *, in_flight: int) -> Any:
+            if isinstance(running.choose, FaultyChat):
+                running.choose.expect(len(calls), at_once=in_flight)
+            return make(self, calls, in_flight=in_flight)
+
+        monkeypatch.setattr(ProbeCalls, "make", announce)
         yield running
 
 
